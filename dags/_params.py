@@ -9,8 +9,7 @@ from airflow.sdk import Param
 from croniter import croniter
 
 from operators.catch_up import CATCH_UP_LIMIT
-from operators.training_wish import TRAINING_WISHES
-from trainfeed.specification import DatasetSpec
+from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build_params", "window_param"]
 
@@ -69,7 +68,7 @@ def _training_param(spec: DatasetSpec) -> Param:
     return Param(
         "each",
         type="string",
-        enum=list(TRAINING_WISHES),
+        enum=[wish.value for wish in TrainingWish],
         title="Training",
         description=f"Whether train.{spec.name} starts for the interval. 'each': yes. 'last': only"
         " if no run of a later interval is active, so a backfill of many days trains once, on its"

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from trainfeed.intervals import Interval
     from trainfeed.specification import DatasetSpec
 
-__all__ = ["TRAINING_WISHES", "why_declined"]
+__all__ = ["why_declined"]
 
 logger = logging.getLogger(__name__)
 
-TRAINING_WISHES: Final = ("each", "last", "none")
 _ACTIVE: Final = ["queued", "running"]
 # Dates per request: they are part of its URL, whose length is limited.
 _DATES: Final = 100

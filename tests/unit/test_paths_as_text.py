@@ -36,20 +36,11 @@ HANDED_OUT = {
 # What rooms hand each other: folders that one of them has made or found.
 BETWEEN_ROOMS = {
     "KeptJob.root",
-    "StagedFile.staged",
     "adopted.home",
-    "commit_folder.staged",
-    "commit_folder.target",
-    "confirm_folder.staging",
-    "confirm_folder.target",
     "find_job.root",
-    "folder_problems.folder",
     "kept_job.home",
     "kept_job.root",
     "kept_jobs.root",
-    "read_manifest_file.folder",
-    "seal_folder.staged",
-    "write_manifest_file.staged",
 }
 
 

@@ -17,17 +17,16 @@ from trainfeed import __version__
 from trainfeed.cli import (
     _bench,
     _boundaries_command,
-    _build_commands,
     _gc,
     _init,
-    _jobs,
     _look,
-    _models,
     _new,
     _prune,
     _quarantine,
     _version_look,
+    build,
     file,
+    training,
 )
 from trainfeed.cli._printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
@@ -49,8 +48,8 @@ for _name, _command, _example in (
     ("init", _init.init, "trainfeed init /mnt/cephfs/training"),
     ("new", _new.new, "trainfeed new clicks"),
     ("schema", _new.schema, "trainfeed schema > dataset.schema.json"),
-    ("build", _build_commands.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
-    ("train", _build_commands.train, "trainfeed train flights --interval 2013-01-04"),
+    ("build", build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
+    ("train", training.train, "trainfeed train flights --interval 2013-01-04"),
     ("ls", _look.ls, "trainfeed ls flights"),
     ("show", _look.show, "trainfeed show flights/2013-01-01"),
     ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
@@ -69,8 +68,8 @@ app.add_typer(file.app, name="file")
 app.add_typer(_bench.app, name="bench")
 app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
-app.add_typer(_jobs.app, name="jobs")
-app.add_typer(_models.app, name="models")
+app.add_typer(training.jobs, name="jobs")
+app.add_typer(training.models, name="models")
 
 
 class _PlainFormatter(logging.Formatter):

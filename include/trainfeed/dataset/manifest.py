@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trainfeed.dataset import canonical
 from trainfeed.dataset._place import require_folder, require_place
 from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.manifest_file import read_manifest_file
+from trainfeed.dataset.publication import read_manifest_file
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
 

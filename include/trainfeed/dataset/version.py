@@ -16,7 +16,7 @@ from trainfeed.dataset._intact import Problem, read_arrow
 from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
-from trainfeed.dataset.manifest_file import folder_problems
+from trainfeed.dataset.publication import folder_problems
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,

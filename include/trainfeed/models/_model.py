@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.manifest_file import folder_problems, read_manifest_file
+from trainfeed.dataset.publication import folder_problems, read_manifest_file
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.models._model_manifest import ModelManifest
 from trainfeed.models._models_folder import ModelFolder, model_version

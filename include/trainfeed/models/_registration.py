@@ -16,8 +16,13 @@ from typing import Final
 
 from trainfeed import faults
 from trainfeed.dataset import canonical
-from trainfeed.dataset.manifest_file import write_manifest_file
-from trainfeed.dataset.staging import StagedFile, commit_folder, confirm_folder, seal_folder
+from trainfeed.dataset.publication import (
+    StagedFile,
+    commit_folder,
+    confirm_folder,
+    seal_folder,
+    write_manifest_file,
+)
 from trainfeed.errors import ChecksumError, ConfigError, ConflictError
 from trainfeed.models._model import Model
 from trainfeed.models._model_manifest import (

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from trainfeed import faults
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.staging import StagedFile
+from trainfeed.dataset.publication import StagedFile
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore

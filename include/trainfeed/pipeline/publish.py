@@ -13,7 +13,7 @@ from pathlib import Path
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Version, lift_skip
 from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
-from trainfeed.dataset.staging import commit_folder, confirm_folder, seal_folder
+from trainfeed.dataset.publication import commit_folder, confirm_folder, seal_folder
 from trainfeed.errors import (
     ConfigError,
     ConflictError,

@@ -46,7 +46,9 @@ from trainfeed.specification._topics import (
 )
 from trainfeed.specification._train_part import (
     GpuSpec,
+    LauncherName,
     TolerationSpec,
+    TrainingWish,
     TrainSpec,
     train_contradictions,
 )
@@ -62,6 +64,7 @@ __all__ = [
     "KafkaSourceSpec",
     "KafkaTopics",
     "LateRule",
+    "LauncherName",
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
@@ -81,6 +84,7 @@ __all__ = [
     "TolerationSpec",
     "TopicPart",
     "TrainSpec",
+    "TrainingWish",
     "check_dataset_name",
     "check_name",
     "did_you_mean",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Annotated, Final, Literal
+from enum import StrEnum
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
@@ -24,7 +25,18 @@ from trainfeed.specification._spec_values import (
     pattern_schema,
 )
 
-__all__ = ["GpuSpec", "TolerationSpec", "TrainSpec", "train_contradictions"]
+__all__ = [
+    "GpuSpec",
+    "LauncherName",
+    "TolerationSpec",
+    "TrainSpec",
+    "TrainingWish",
+    "train_contradictions",
+]
+
+LauncherName: TypeAlias = Literal[
+    "local", "indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set"
+]
 
 _CLUSTER_ONLY: Final = (
     "image", "command", "allow_tag", "connection", "cpu", "memory", "gpu", "shared_memory",
@@ -88,6 +100,14 @@ LabelValue = Annotated[
 ]
 Variable = Annotated[str, AfterValidator(_variable)]
 PlainText = Annotated[str, AfterValidator(_plain_text)]
+
+
+class TrainingWish(StrEnum):
+    """The intervals of a build on which trainings start: each, the last one, or none."""
+
+    EACH = "each"
+    LAST = "last"
+    NONE = "none"
 
 
 class GpuSpec(Part):
@@ -162,9 +182,7 @@ class TrainSpec(Part):
 
     entry: EntryPoint | None = None
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    launcher: Literal[
-        "local", "indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set"
-    ] = "local"
+    launcher: LauncherName = "local"
     connection: Connection = "kubernetes_default"
     ranks: Annotated[int, Field(ge=1, le=1024)] = 1
     image: Image | None = None

@@ -309,7 +309,7 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied", "/there")
 
-    monkeypatch.setattr("trainfeed.cli._build_commands.load_spec", refuse)
+    monkeypatch.setattr("trainfeed.cli._asked_intervals.load_spec", refuse)
     status, output, message = cli("build", "clicks", "--interval", "2024-03-01")
     assert (status, output) == (1, "")
     assert message == "PermissionError: [Errno 13] Permission denied: '/there'\n"

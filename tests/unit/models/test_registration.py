@@ -82,7 +82,7 @@ def test_after_a_kill_an_alias_leads_where_it_did_or_where_it_should_and_changes
 
 def test_every_point_of_the_room_is_killed_at():
     package = Path(trainfeed.models.__file__).parent
-    paths = [*package.glob("*.py"), package.parent / "dataset/staging.py"]
+    paths = [*package.glob("*.py"), package.parent / "dataset/publication/_staging.py"]
     source = "".join(path.read_text() for path in paths)
     assert set(re.findall(r'faults\.point\("([^"]+)"\)', source)) == {*POINTS, *ALIAS_POINTS}
 

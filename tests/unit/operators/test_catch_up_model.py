@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.catch_up import Trainings
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, trainings
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.dataset.trainings import _training_marks
 from trainfeed.specification import load_spec
 
 SPEC = """\
@@ -133,7 +134,7 @@ class Scheduler(RuleBasedStateMachine):
         try:
             self.paused = False
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(trainings, "ANNOUNCED_FOR", timedelta(0))
+                patch.setattr(_training_marks, "ANNOUNCED_FOR", timedelta(0))
                 self.build("2026-01-01", again=False)
             while self.events:
                 self.start(0)

@@ -396,7 +396,7 @@ def test_a_full_disk_is_a_typed_error_and_leaves_nothing(project, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    from trainfeed.dataset.staging import StagedFile
+    from trainfeed.dataset.publication import StagedFile
 
     project.folder.staged("p").mkdir(parents=True)
     with (

@@ -118,7 +118,7 @@ def test_shards_in_tfrecord_are_written_anew_too(project, point):
 
 def test_every_point_of_the_stages_is_killed_at():
     package = ROOT / "include/trainfeed"
-    paths = [*(package / "pipeline").rglob("*.py"), package / "dataset/staging.py"]
+    paths = [*(package / "pipeline").rglob("*.py"), package / "dataset/publication/_staging.py"]
     source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}

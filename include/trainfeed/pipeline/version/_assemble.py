@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from trainfeed.dataset import Manifest, canonical, content_digest
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
-from trainfeed.dataset.manifest_file import write_manifest_file
-from trainfeed.dataset.staging import StagedFile
+from trainfeed.dataset.publication import StagedFile, write_manifest_file
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import JsonObject

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from trainfeed.dataset.chunks import Chunk
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.staging import StagedFile
+from trainfeed.dataset.publication import StagedFile
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.sorting import RecordColumn

@@ -20,7 +20,7 @@ from trainfeed.models import (
     model_version,
 )
 from trainfeed.specification import DatasetSpec, ModelSpec
-from trainfeed.training._evaluation import evaluate_model
+from trainfeed.training.promotion._evaluation import evaluate_model
 
 __all__ = ["Judgement", "closed"]
 

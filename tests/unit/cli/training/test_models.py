@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.cli.conftest import cli
 from tests.unit.pipeline.conftest import project
-from tests.unit.training.test_promotion import clicks, make, trained
+from tests.unit.training.promotion.test_promotion import clicks, make, trained
 
 __all__ = ["cli", "clicks", "project", "trained"]
 

@@ -1,18 +1,15 @@
-"""``trainfeed build`` and ``trainfeed train``: intervals on this machine, without Airflow."""
+"""``trainfeed build``: intervals on this machine, without Airflow."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._look_target import complete_target
-from trainfeed.cli._preview import print_preview
+from trainfeed.cli._asked_intervals import Intervals, Json, Name, is_range, open_asked
 from trainfeed.cli._printing import (
     error_console,
     print_json,
@@ -20,51 +17,31 @@ from trainfeed.cli._printing import (
     print_message,
     print_rows,
 )
-from trainfeed.cli._range_build import IntervalBuild, build_each
-from trainfeed.cli._train_options import LauncherKind, print_rendered, with_launcher
-from trainfeed.cli._training_wish import (
+from trainfeed.cli.build._preview import print_preview
+from trainfeed.cli.build._range_build import IntervalBuild, build_each
+from trainfeed.cli.build._training_wish import (
     Training,
-    TrainingWish,
     declines,
     require_training,
     settle,
 )
 from trainfeed.cli.file import progress
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import DatasetFolder, TrainingMarks
-from trainfeed.errors import ConfigError, TrainFeedError, WindowIncompleteError
+from trainfeed.config import Environment
+from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.intervals import Interval, intervals_in, parse_range
 from trainfeed.pipeline import JsonObject
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.local import build as run_build
 from trainfeed.pipeline.preview import DryRun, describe, preview
 from trainfeed.pipeline.preview import dry_run as run_dry
-from trainfeed.specification import DatasetSpec, check_name, load_spec
-from trainfeed.training.catch_up import train_missed
-from trainfeed.training.launch import train as run_train
+from trainfeed.specification import DatasetSpec, TrainingWish
 
-__all__ = ["build", "train"]
+__all__ = ["build"]
 
 _FAILED: Final = 1
 _ENDED: Final = 130
 _ERROR_CHARS: Final = 200
 _COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="NAME of a data set, NAME/INTERVAL or NAME/FIRST/LAST.", autocompletion=complete_target
-    ),
-]
-Intervals = Annotated[
-    str | None,
-    typer.Option(
-        "--interval",
-        help="Interval or range, both ends included: 2013-01-01, 2013-01, 2013-01-01T05, a/b.",
-    ),
-]
-_TRAINED: Final = ("interval", "verdict", "job", "metrics", "note")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
 def build(  # noqa: PLR0913 - options of a command
@@ -104,15 +81,15 @@ def build(  # noqa: PLR0913 - options of a command
     """
     if dry_run and limit is not None:
         raise ConfigError("expected --dry-run or --limit, got both; leave one out")
-    spec, env, asked = _open(name, interval)
+    spec, env, asked = open_asked(name, interval)
     require_training(spec, training)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap)
     if limit is not None:
         _preview(spec, env, _single(chosen, asked, "--limit"), request, limit, as_json=as_json)
     elif dry_run:
-        _dry_run(spec, env, chosen, request, as_json=as_json, is_range=_is_range(chosen, asked))
-    elif _is_range(chosen, asked):
+        _dry_run(spec, env, chosen, request, as_json=as_json, is_range=is_range(chosen, asked))
+    elif is_range(chosen, asked):
         ranged = _Range(spec, env, [each.name for each in chosen], training)
         _build_range(ranged, request, jobs=jobs, as_json=as_json)
     else:
@@ -271,128 +248,6 @@ def _preview(
     with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):
         report = preview(spec, interval, env, limit=limit, allow_gap=request.allow_gap)
     print_json(report) if as_json else print_preview(report)
-
-
-class CatchUp(StrEnum):
-    """Choices of untrained intervals."""
-
-    MISSED = "missed"
-    ALL = "all"
-
-
-def train(  # noqa: PLR0913 - options of a command
-    name: Name,
-    *,
-    interval: Intervals = None,
-    catch_up: Annotated[
-        CatchUp | None,
-        typer.Option(
-            help="Train on every published interval that no training has seen; all: also on"
-            " intervals from before the data set had a training, and on declined ones."
-        ),
-    ] = None,
-    launcher: Annotated[
-        LauncherKind | None,
-        typer.Option(help="Where the training runs, in the place of train.launcher."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be made, as YAML.")
-    ] = False,
-    again: Annotated[
-        str | None,
-        typer.Option(
-            help="Start a job on a cluster that has failed again, for this reason; each reason"
-            " starts it once."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Train on the window of intervals that ends with --interval; reuse a finished job.
-
-    The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
-    2: wrong usage or settings.
-    """
-    if catch_up is not None:
-        if launcher is not None or dry_run or again is not None:
-            raise ConfigError(
-                "expected no --launcher, --dry-run or --again beside --catch-up; leave it out"
-            )
-        _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
-        return
-    spec, env, asked = _open(name, interval)
-    spec = with_launcher(spec, launcher)
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
-    if dry_run:
-        print_rendered(spec, env, chosen, as_json=as_json)
-        return
-    reports = []
-    for each in chosen:
-        with error_console().status(f"{spec.name}/{each.name}: train"):
-            reports.append(run_train(spec, env, each, again=again))
-        if not as_json:
-            print_mapping(reports[-1])
-    if as_json:
-        print_json(reports if _is_range(chosen, asked) else reports[0])
-
-
-def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:
-    if interval is not None or "/" in name:
-        raise ConfigError(
-            "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
-            " intervals itself"
-        )
-    env = environment_from_environ()
-    spec = load_spec(env.datasets / check_name(name))
-    reports = []
-    with error_console().status(f"{spec.name}: train") as status:
-        for report in train_missed(spec, env, older=older):
-            reports.append(report)
-            status.update(f"{spec.name}: train, {len(reports)} intervals done")
-    if as_json:
-        print_json(reports)
-    elif not reports:
-        print_message("no published interval waits for a training")
-    else:
-        print_rows(_TRAINED, [_trained_row(report) for report in reports])
-    _tell_declined(spec, env)
-    if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
-        raise WindowIncompleteError(
-            f"{len(missing)} intervals of {spec.name} wait for others of their window:"
-            f" {', '.join(missing)}; they were not trained; build the intervals that their"
-            " notes name, and run this command again"
-        )
-
-
-def _tell_declined(spec: DatasetSpec, env: Environment) -> None:
-    """Name the versions that stay untrained because their builds wanted no training."""
-    declined = TrainingMarks(DatasetFolder(Path(env.root), spec.name)).declined()
-    if declined:
-        first, last = declined[0].version.interval, declined[-1].version.interval
-        print_message(
-            f"{len(declined)} published intervals were declined, {first} to {last}"
-            f" ({declined[-1].why}); --catch-up all trains on them, too"
-        )
-
-
-def _trained_row(report: Mapping[str, Any]) -> list[object]:
-    metrics = ", ".join(f"{name} {value:g}" for name, value in report.get("metrics", {}).items())
-    return [{**report, "metrics": metrics}.get(column, "") for column in _TRAINED]
-
-
-def _open(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:
-    """Return specification, environment, and the requested range."""
-    name, _, place = name.partition("/")
-    if (asked := interval or place) == "" or (interval and place):
-        raise ConfigError(
-            "expected the interval or range once, as NAME/INTERVAL, NAME/FIRST/LAST or --interval,"
-            f" got {'both' if place else 'none'}; such as {name} --interval 2013-01-01"
-        )
-    env = environment_from_environ()
-    return load_spec(env.datasets / check_name(name)), env, asked
-
-
-def _is_range(chosen: Sequence[Interval], asked: str) -> bool:
-    return "/" in asked or len(chosen) > 1
 
 
 def _single(chosen: Sequence[Interval], asked: str, option: str) -> Interval:

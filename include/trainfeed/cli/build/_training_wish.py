@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from trainfeed.cli._printing import print_message
-from trainfeed.cli._range_build import IntervalBuild
+from trainfeed.cli.build._range_build import IntervalBuild
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import ConfigError
-from trainfeed.specification import DatasetSpec
+from trainfeed.specification import DatasetSpec, TrainingWish
 
-__all__ = ["Training", "TrainingWish", "declines", "require_training", "settle"]
+__all__ = ["Training", "declines", "require_training", "settle"]
 
 
 # Reason in the mark: it names both causes, because a build of one interval cannot tell them apart.
 _WHY: Final = "built with --training none, or with last and a later interval"
-
-
-class TrainingWish(StrEnum):
-    """The intervals of a build that a training should read."""
-
-    EACH = "each"
-    LAST = "last"
-    NONE = "none"
 
 
 Training = Annotated[

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, trainings
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.dataset.trainings import _training_marks
 from trainfeed.errors import FormatError
 
 FIRST, SECOND, THIRD = (Untrained(f"2024-03-0{n}", 1) for n in (1, 2, 3))
@@ -129,7 +130,7 @@ def test_what_another_run_has_announced_is_not_lost_for_an_hour(folder, marks, m
     begin_and_publish(folder, marks, FIRST, SECOND)
     marks.announce([FIRST], "run 1")
     assert marks.lost([FIRST, SECOND], "run 2") == [SECOND]
-    monkeypatch.setattr(trainings, "ANNOUNCED_FOR", timedelta(0))
+    monkeypatch.setattr(_training_marks, "ANNOUNCED_FOR", timedelta(0))
     assert marks.lost([FIRST, SECOND], "run 2") == [FIRST, SECOND]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -14,24 +13,13 @@ from trainfeed.cli._printing import print_json
 from trainfeed.config import Environment
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
-from trainfeed.specification import DatasetSpec, train_contradictions
+from trainfeed.specification import DatasetSpec, LauncherName, train_contradictions
 from trainfeed.training.launch import render
 
-__all__ = ["LauncherKind", "print_rendered", "with_launcher"]
+__all__ = ["print_rendered", "with_launcher"]
 
 
-class LauncherKind(StrEnum):
-    """The values of ``train.launcher``."""
-
-    LOCAL = "local"
-    INDEXED_JOB = "indexed-job"
-    PYTORCH_JOB = "pytorch-job"
-    PADDLE_JOB = "paddle-job"
-    TRAIN_JOB = "train-job"
-    JOB_SET = "job-set"
-
-
-def with_launcher(spec: DatasetSpec, kind: LauncherKind | None) -> DatasetSpec:
+def with_launcher(spec: DatasetSpec, kind: LauncherName | None) -> DatasetSpec:
     """Return the specification with another launcher.
 
     Raises:
@@ -41,9 +29,9 @@ def with_launcher(spec: DatasetSpec, kind: LauncherKind | None) -> DatasetSpec:
         return spec
     if spec.train is None:
         raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
-    train = spec.train.model_copy(update={"launcher": kind.value})
+    train = spec.train.model_copy(update={"launcher": kind})
     for name, text in train_contradictions(train):
-        raise ConfigError(f"--launcher {kind.value}: train{'.' if name else ''}{name}: {text}")
+        raise ConfigError(f"--launcher {kind}: train{'.' if name else ''}{name}: {text}")
     return spec.model_copy(update={"train": train})
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from trainfeed.dataset import canonical
 from trainfeed.dataset._intact import Problem, compare_file, list_files
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.staging import StagedFile
+from trainfeed.dataset.publication._staging import StagedFile
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError, StorageError
 from trainfeed.paths import read_plain
 from trainfeed.storage.posix import map_errors

@@ -21,8 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from trainfeed.dataset import canonical
-from trainfeed.dataset._launched_jobs import was_launched
-from trainfeed.dataset._mark_files import (
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.trainings._launched_jobs import was_launched
+from trainfeed.dataset.trainings._mark_files import (
     ANNOUNCED,
     DECLINED,
     SEEN,
@@ -30,7 +31,6 @@ from trainfeed.dataset._mark_files import (
     Untrained,
     mark_time,
 )
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 from trainfeed.storage import posix

@@ -33,8 +33,8 @@ from trainfeed.models import promote as lead
 from trainfeed.paths import read_plain
 from trainfeed.specification import DatasetSpec, ModelSpec
 from trainfeed.storage import posix
-from trainfeed.training._candidate import candidate_of
-from trainfeed.training._judgement import Judgement, closed
+from trainfeed.training.promotion._candidate import candidate_of
+from trainfeed.training.promotion._judgement import Judgement, closed
 
 __all__ = ["GATE_FILE", "evaluate", "promote"]
 
