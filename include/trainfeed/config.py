@@ -18,6 +18,7 @@ A launcher tells the ranks of a job by environment where they find what the job 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
     TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
+    TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from trainfeed.errors import ConfigError
 __all__ = [
     "JOB_CODE",
     "JOB_MODEL",
+    "JOB_RETRIES",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
@@ -55,6 +57,7 @@ __all__ = [
 
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
+JOB_RETRIES = "TRAINFEED_RETRIES"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
 KAFKA_CONNECTION = "kafka_default"
