@@ -97,7 +97,7 @@ def described(place: Location, patience: Patience) -> Source:
     manifest = FolderManifest.of(files, tree.folders)
     if known not in (None, manifest):
         raise ConflictError(
-            f"{place.uri}: expected no {TRANSFER_MANIFEST}, or that of these files, got another one;"
+            f"{place.uri}: expected no {TRANSFER_MANIFEST}, or that of its files, got another one;"
             " nothing was copied; remove it if the files were changed on purpose"
         )
     return Source(place, tree, manifest)

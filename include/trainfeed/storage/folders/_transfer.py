@@ -187,7 +187,7 @@ class _Transfer:
             raise NotFoundError(f"{above.uri}: expected a folder, got a file; nothing was copied")
 
     def _require_space(self) -> None:
-        free = self.label.parent.free_bytes()
+        free = self.patience.call(self.label.parent.free_bytes)
         needed = sum(self.source.tree.sizes.values())
         if free is not None and free < needed:
             raise QuotaExceededError(
