@@ -9,6 +9,7 @@ connections; all other programs use these variables::
     TRAINFEED_WORK         folder or URI of the files between two stages
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI at which the paths of log files start
+    TRAINFEED_MODELS       folder or URI at which the paths of transferred models start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
@@ -119,6 +120,7 @@ class Environment:
         datasets: Folder with one folder per data set.
         logs: Connection id → absolute path or URI at which the paths of log files start.
         clusters: Connection id → settings of a cluster that runs trainings.
+        stores: Connection id → absolute path or URI at which the paths of transferred models start.
         root_setting: Name of the setting with ``root``, for messages.
     """
 
@@ -129,6 +131,7 @@ class Environment:
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    stores: Mapping[str, str] = field(default_factory=dict)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -145,8 +148,8 @@ def environment_from_environ(
 
     The defaults are folders below ``TRAINFEED_DATA`` (``data`` in the working directory):
     ``root``, ``landing``, ``work``, and ``recorded`` for recorded topics; the paths of log files
-    start at ``TRAINFEED_DATA`` itself. The default folder of data sets is ``include/datasets`` in
-    the working directory.
+    and of transferred models start at ``TRAINFEED_DATA`` itself. The default folder of data sets is
+    ``include/datasets`` in the working directory.
 
     Raises:
         ConfigError: A setting is not valid; the message names the variable.
@@ -169,6 +172,10 @@ def environment_from_environ(
             **places,
         },
         clusters=_clusters(),
+        stores={
+            LOGS_CONNECTION: _place("TRAINFEED_MODELS", _setting("TRAINFEED_MODELS", None, data)),
+            **places,
+        },
         root_setting=_root_setting(root),
     )
 
@@ -240,7 +247,7 @@ def _kept(names: Iterable[str]) -> dict[str, str]:
 
 
 def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
-    """Return Kafka clusters and places of log files by connection id."""
+    """Return Kafka clusters and places of files by connection id."""
     if "TRAINFEED_CONNECTIONS" not in os.environ:
         return {}, {}
     found = read_connections(Path(_setting("TRAINFEED_CONNECTIONS", None, "")))

@@ -6,6 +6,7 @@
       <name>/v0001/                  one immutable version: its files and their manifest
       <name>/aliases/<alias>/0001.json   one change of an alias; the last one is current
       <name>/.lock                   held while a version is published
+      _start/<digest>/               a downloaded model from which trainings start
       _staging/<identity>-v0001/     becomes a version by one rename
       _staging/tmp/                  unfinished files
 """
@@ -107,6 +108,15 @@ class ModelsFolder:
     def path(self) -> Path:
         """The folder of all models."""
         return self.root / MODELS
+
+    @property
+    def start_models(self) -> Path:
+        """The folder of the downloaded models from which trainings start."""
+        return self.path / "_start"
+
+    def start_model(self, digest: str) -> Path:
+        """The folder of a downloaded model; ``digest`` is the SHA-256 of its manifest."""
+        return self.start_models / digest
 
     def model(self, name: str) -> ModelFolder:
         """The paths of one model, which need not exist."""

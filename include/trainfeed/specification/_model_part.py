@@ -1,13 +1,14 @@
-"""``train.model`` of a specification: the model's name, its gate, and the way it is promoted."""
+"""``train.model`` of a specification: the model's name, gate, promotion and transfers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from trainfeed.specification._spec_values import (
+    Connection,
     EntryPoint,
     Name,
     Number,
@@ -15,11 +16,20 @@ from trainfeed.specification._spec_values import (
     WrongValueError,
 )
 
-__all__ = ["MetricGate", "ModelSpec"]
+__all__ = ["MetricGate", "ModelSpec", "StoreFolderSpec"]
 
 # Folders of a data set. A data set of an earlier trainfeed may be called "models", so its folders
 # may lie beside those of models.
 _RESERVED: Final = frozenset({"boundaries", "code", "plans", "training", "versions"})
+
+
+def _store_path(text: str) -> str:
+    first, *parts = text.split("/")
+    if first or any(part in {"", ".", ".."} for part in parts):
+        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
+    if not text.isprintable() or "\\" in text:
+        raise WrongValueError("a path without control characters and backslashes")
+    return text
 
 
 class MetricGate(Part):
@@ -49,6 +59,18 @@ class MetricGate(Part):
         return self
 
 
+class StoreFolderSpec(Part):
+    """A folder of a store, for the transfer of models.
+
+    Attributes:
+        path: Absolute path; the path begins at the root of the connection.
+        connection: Name of the connection that has the store: HDFS, or a mounted file system.
+    """
+
+    path: Annotated[str, AfterValidator(_store_path)]
+    connection: Connection = "hdfs_default"
+
+
 class ModelSpec(Part):
     """The model that a training makes, and the gate that it must pass to be promoted.
 
@@ -59,12 +81,18 @@ class ModelSpec(Part):
             of the model in ``job.model``; without it the metrics are those of the training.
         promote: Promotion of a model that passes its gate to ``prod``: ``automatic`` at once,
             ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
+        download: Folder of the model from which the training starts. It is downloaded before the
+            training, and its content belongs to the job's identity.
+        upload: Folder of models. Every promoted model, or with ``promote: by_hand`` every
+            candidate, is uploaded to ``<path>/<name>/<version>``.
     """
 
     name: Name
     metrics: Annotated[Mapping[Name, MetricGate], Field(min_length=1)]
     evaluate: EntryPoint | None = None
     promote: Literal["automatic", "approve", "by_hand"] = "automatic"
+    download: StoreFolderSpec | None = None
+    upload: StoreFolderSpec | None = None
 
     @field_validator("name")
     @classmethod

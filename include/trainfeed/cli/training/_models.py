@@ -1,4 +1,4 @@
-"""``trainfeed models``: lists, judges, promotes and rolls back the models of trainings."""
+"""``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ from trainfeed.models import (
     rollback,
 )
 from trainfeed.specification import check_name, load_spec
+from trainfeed.storage import Location
+from trainfeed.storage.folders import download
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
+from trainfeed.training.transfers import upload_version
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List the models of trainings, judge a training, promote a model, and roll back.",
+    help="List the models of trainings, judge, promote, roll back, and copy to and from stores.",
     epilog="Example: trainfeed models show flights@prod",
     no_args_is_help=True,
 )
@@ -143,6 +146,33 @@ def rollback_model(
     expected = parse_version(version) if slash else None
     change, _ = rollback(folder, _reason(why), expected=expected)
     _print_change(folder, change.version, "rolled back", as_json=as_json)
+
+
+@app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+def upload_model(
+    target: Target,
+    to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
+    folder, number = _target(target, Path(readable_environment().root))
+    report = upload_version(folder, number, Location.parse(to))
+    print_json(report) if as_json else print_mapping(report)
+
+
+@app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+def download_model(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
+    ],
+    folder: Annotated[Path, typer.Argument(help="The new folder; the one above it exists.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a folder from a store to this machine: complete, or not at all."""
+    report = download(Location.parse(source), folder).to_json()
+    print_json(report) if as_json else print_mapping(report)
 
 
 def _print_change(folder: ModelFolder, version: str, verdict: str, *, as_json: bool) -> None:
