@@ -10,6 +10,7 @@ from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
 from trainfeed.prediction._outcome import Counts, Outcome, OutcomeKind
 from trainfeed.prediction._predictor import Predictor
 from trainfeed.prediction._records import RawRecord, RecordForm, WrongRecordError
+from trainfeed.prediction._runs import predict_records, predict_split, write_outcomes
 
 __all__ = [
     "STANDARD_INPUT",
@@ -24,5 +25,8 @@ __all__ = [
     "RawRecord",
     "RecordForm",
     "WrongRecordError",
+    "predict_records",
+    "predict_split",
     "read_lines",
+    "write_outcomes",
 ]

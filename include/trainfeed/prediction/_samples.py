@@ -156,9 +156,7 @@ class _Account:
 
 def _require_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise TypeError(
-            f"expected train.model.complete to return bytes, got {type(value).__name__}"
-        )
+        raise TypeError(f"train.model.complete: expected bytes, got {type(value).__name__}")
     return value
 
 

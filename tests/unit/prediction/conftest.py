@@ -1,5 +1,6 @@
 """The small data set of the build tests, with a published model that doubles the value."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -82,8 +83,6 @@ class Predicting:
         output = self.root / f"output{number}"
         output.mkdir(exist_ok=True)
         (output / "factor.txt").write_text(factor)
-        import hashlib
-
         digest = hashlib.sha256(factor.encode()).hexdigest()
         manifest = self.project.version(interval).manifest
         data = ModelData(

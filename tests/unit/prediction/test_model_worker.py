@@ -103,13 +103,13 @@ def test_other_preprocessing_than_that_of_the_data_is_refused_with_both_digests(
 
 def test_another_function_of_the_same_code_is_refused_too(predicting):
     predicting.project.edit("preprocess:clicks", "preprocess:Filtered")
-    with pytest.raises(SkewError, match="function: expected .*clicks.*, got .*Filtered"):
+    with pytest.raises(SkewError, match=r"function: expected .*clicks.*, got .*Filtered"):
         ModelWorker(predicting.place(), LIMITS)
 
 
 def test_another_schema_is_refused(predicting):
     predicting.project.edit("value: {dtype: float32}", "value: {dtype: float64}")
-    with pytest.raises(SkewError, match="schema: expected .*float32.*, got .*float64"):
+    with pytest.raises(SkewError, match=r"schema: expected .*float32.*, got .*float64"):
         ModelWorker(predicting.place(), LIMITS)
 
 
