@@ -107,6 +107,7 @@ class ModelWorker:
     Attributes:
         facts: Description of the model.
         restarts: How often the process was replaced.
+        is_able: Whether the model could be opened when its process was last replaced.
 
     Raises:
         TrainFeedError: The model cannot be opened; see ``Predictor.open``.
@@ -118,6 +119,7 @@ class ModelWorker:
         self._limits = limits
         self._open_job = _OpenJob(place, version)
         self.restarts = 0
+        self.is_able = True
         self._worker = OwnWorker()
         try:
             self.facts = self._open()
@@ -165,11 +167,13 @@ class ModelWorker:
         self._worker.close()
         self._worker = OwnWorker()
         self.restarts += 1
+        self.is_able = False
         try:
             self._require_same(self._open())
         except BaseException:
             self._worker.close()
             raise
+        self.is_able = True
         logger.warning("%s: the process that predicts was replaced", self.facts.name)
 
     def _require_same(self, facts: ModelFacts) -> None:
