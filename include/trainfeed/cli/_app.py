@@ -23,6 +23,7 @@ from trainfeed.cli import (
     _new,
     _prune,
     _quarantine,
+    _token,
     _version_look,
     build,
     file,
@@ -72,6 +73,7 @@ app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
 app.add_typer(training.jobs, name="jobs")
 app.add_typer(training.models, name="models")
+app.add_typer(_token.app, name="token")
 
 
 class _PlainFormatter(logging.Formatter):

@@ -43,12 +43,16 @@
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree; also a ValueError
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
-    └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
-        ├── JobConflictError        FAIL   another job has the name on the cluster
-        ├── JobRejectedError        FAIL   the job specification is invalid
-        ├── JobFailedError          FAIL   the job ran and failed by its own code
-        └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
+    ├── LaunchError                 RETRY  the launcher refused or failed an operation
+    │   ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
+    │   ├── JobConflictError        FAIL   another job has the name on the cluster
+    │   ├── JobRejectedError        FAIL   the job specification is invalid
+    │   ├── JobFailedError          FAIL   the job ran and failed by its own code
+    │   └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
+    └── ServiceError                RETRY  a server of trainfeed failed a request
+        ├── ServiceUnreachableError RETRY  no answer within the time that the client waits
+        ├── ServiceDeniedError      FAIL   the token is missing, unknown, expired or too weak
+        └── ServiceRefusedError     FAIL   the request was understood and refused
 
 ``outcome`` is policy for a scheduler; trainfeed itself never acts on it.
 """
@@ -83,6 +87,12 @@ from trainfeed.errors._running_errors import (
     GateError,
     MemoryLimitError,
     PreprocessError,
+)
+from trainfeed.errors._service_errors import (
+    ServiceDeniedError,
+    ServiceError,
+    ServiceRefusedError,
+    ServiceUnreachableError,
 )
 from trainfeed.errors._settings_errors import (
     ConfigError,
@@ -150,6 +160,10 @@ __all__ = [
     "RootError",
     "SampleShapeError",
     "SkewError",
+    "ServiceDeniedError",
+    "ServiceError",
+    "ServiceRefusedError",
+    "ServiceUnreachableError",
     "SourceReplacedError",
     "SourceUnreachableError",
     "SpecError",
