@@ -117,6 +117,11 @@ class Predicting:
 
 @pytest.fixture
 def predicting(project):
+    return make_predicting(project)
+
+
+def make_predicting(project):
+    """Give the data set a function that predicts, an interval, and a model in use."""
     (project.env.datasets / "clicks" / "train.py").write_text(TRAIN)
     path = project.env.datasets / "clicks" / "dataset.yaml"
     path.write_text(path.read_text() + MODEL)
