@@ -1,13 +1,8 @@
 """Apps behind the guard, asked without a socket, and a program that serves one."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
+import multiprocessing
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 
 import httpx
 from fastapi import APIRouter, Request
@@ -71,33 +66,32 @@ def ask(app, token, method, path, **more):
 
 
 @contextmanager
-def running(folder, *, program=__name__, **settings):
-    """The process of a server with a free port, and the port; ended by SIGTERM."""
+def running(folder, *, program=None, **settings):
+    """The process of a server with a free port, and the port; ended by SIGTERM.
+
+    A fork of this process, which has imported everything already.
+    """
     port_file = folder / "port"
     port_file.unlink(missing_ok=True)
-    code = f"import sys; from {program} import main; main(*sys.argv[1:])"
-    words = [f"{name}={value}" for name, value in settings.items()]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), *words],
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    process = multiprocessing.get_context("fork").Process(
+        target=program or main, args=(folder,), kwargs=settings
     )
+    process.start()
     try:
         while not port_file.exists():
-            assert process.poll() is None, process.stderr.read().decode()
+            assert process.is_alive()
         yield process, int(port_file.read_text())
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        if process.is_alive():
+            process.terminate()
+        process.join(60)
+        process.close()
 
 
-def main(folder, *words):
+def main(folder, **given):
     """Serve the routes above until SIGTERM."""
-    folder, given = Path(folder), dict(word.split("=", 1) for word in words)
-    own = {name: float(given.pop(name)) for name in list(given) if name in Limits.__annotations__}
-    limits = replace(Limits(), **own)
-    paths = {name: Path(value) for name, value in given.items()}
-    tokens = folder / "tokens.txt"
-    settings = ServerSettings(token_file=tokens, port_file=folder / "port", limits=limits, **paths)
+    own = {name: given.pop(name) for name in list(given) if name in Limits.__annotations__}
+    settings = ServerSettings(
+        token_file=folder / "tokens.txt", port_file=folder / "port", limits=Limits(**own), **given
+    )
     serve(make_app(routes(), settings, scopes=SCOPES), settings)
