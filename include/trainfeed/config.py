@@ -13,6 +13,8 @@ connections; all other programs use these variables::
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
+    TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
+    TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
 
@@ -35,12 +37,14 @@ from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
+    "CA_FILE",
     "JOB_CODE",
     "JOB_MODEL",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
     "RENDEZVOUS",
+    "TOKEN_FILE",
     "Environment",
     "KafkaSettings",
     "command_environ",
@@ -50,14 +54,17 @@ __all__ = [
     "name_rank",
     "rank_variables",
     "rendezvous",
+    "service_files",
     "training_environ",
     "worker_environ",
 ]
 
+CA_FILE = "TRAINFEED_CA_FILE"
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
+TOKEN_FILE = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
@@ -206,6 +213,12 @@ def rendezvous() -> str | None:
     if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
         return "env://"
     return os.environ.get(RENDEZVOUS) or None
+
+
+def service_files() -> tuple[Path | None, Path | None]:
+    """Return the files with token and authorities for servers; None for one that is not set."""
+    token, authorities = (os.environ.get(name) for name in (TOKEN_FILE, CA_FILE))
+    return Path(token) if token else None, Path(authorities) if authorities else None
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:

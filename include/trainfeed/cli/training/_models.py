@@ -11,11 +11,12 @@ from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import require_root
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import ConfigError
 from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.models import (
     CANDIDATE,
     PROD,
+    ChosenModel,
     Model,
     ModelFolder,
     ModelsFolder,
@@ -195,21 +196,8 @@ def _reason(why: str) -> str:
 
 def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
-    name, slash, version = text.partition("/")
-    name, at, alias = name.partition("@")
-    if slash and at:
-        raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
-    folder = ModelsFolder(root).known(name)
-    if slash:
-        return folder, parse_version(version)
-    model = current(folder, alias or PROD)
-    if model is None:
-        known = ", ".join(model_version(number) for number in folder.versions()[-5:])
-        raise NotFoundError(
-            f"expected a version of model {name} that {alias or PROD} leads to, there is none;"
-            f" name one: {known}"
-        )
-    return folder, model.manifest.version
+    chosen = ChosenModel.parse(ModelsFolder(root), text)
+    return chosen.folder, chosen.now()
 
 
 def _row(folder: ModelFolder) -> dict[str, Any]:
