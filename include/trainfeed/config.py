@@ -21,6 +21,7 @@ A launcher tells the ranks of a job by environment where they find what the job 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
     TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
+    TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ __all__ = [
     "CA_FILE",
     "JOB_CODE",
     "JOB_MODEL",
+    "JOB_RETRIES",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
@@ -62,6 +64,7 @@ __all__ = [
 CA_FILE = "TRAINFEED_CA_FILE"
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
+JOB_RETRIES = "TRAINFEED_RETRIES"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
 TOKEN_FILE = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)

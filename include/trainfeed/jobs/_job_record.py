@@ -8,6 +8,7 @@
       attempts/NNNN.created.json   the cluster has the attempt's objects
       attempts/NNNN.cancelled.json a person or a scheduler ends the attempt on purpose
       attempts/NNNN.ended.json     final state of the attempt
+      attempts/NNNN.rank-R.K.json  start K of rank R, where the cluster counts no restarts
       attempts/NNNN.result.json    result that rank 0 wrote although the attempt did not succeed
       output/                      models, and other files that the training keeps
       rank-N.log                   logs of ranks
@@ -164,6 +165,13 @@ class JobRecord:
     def mark_cancelled(self, number: int) -> None:
         """Write down that the attempt is cancelled; call it before anything is deleted."""
         self._write(number, ".cancelled", {})
+
+    def claim_start(self, number: int, rank: int) -> int:
+        """Write down one more start of a rank in an attempt; return its number, from 1."""
+        start = 1
+        while not self._write(number, f".rank-{rank}.{start}", {}):
+            start += 1
+        return start
 
     def end(self, number: int, look: JobLook) -> None:
         """Write down the final state of an attempt, once.

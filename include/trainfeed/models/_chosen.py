@@ -64,7 +64,7 @@ class ChosenModel:
         if model is None:
             known = ", ".join(model_version(number) for number in self.folder.versions()[-5:])
             raise NotFoundError(
-                f"expected a version of model {self.folder.name} that {self.alias} leads to, there"
+                f"expected a version of model {self.folder.name} that {self.alias} points to, there"
                 f" is none; name one: {known}"
             )
         return model.manifest.version
