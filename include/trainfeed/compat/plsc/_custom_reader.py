@@ -156,10 +156,10 @@ def _kind_of(name: str, item: Any, form: SampleForm) -> ReaderKind:
     kinds = form.kinds_of(item)
     if len(kinds) == 1:
         return kinds[0]
-    wanted = "(image, label)" if form.has_labels else "an image"
+    wanted = "(image, label)" if form.has_labels else "images"
     reason = "could be a sample and a batch" if kinds else "is neither"
     raise ConfigError(
-        f"expected {name} to yield {wanted} with an image of shape {form.image_shape}, or lists of"
+        f"expected {name} to yield {wanted} for an image_shape of {form.image_shape}, or lists of"
         f" these, got {described(item)}, which {reason}; correct the reader or set_image_shape(),"
         f" or say which by set_{name}(sample_reader=…) or set_{name}(batch_reader=…)"
     )

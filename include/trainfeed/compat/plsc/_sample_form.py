@@ -60,7 +60,9 @@ class SampleForm:
         kinds = []
         if self._is_sample(item):
             kinds.append(ReaderKind.SAMPLES)
-        if isinstance(item, list | tuple) and item and all(map(self._is_sample, item)):
+        # Batches are lists; a tuple is one only if it can be nothing else.
+        may_be_batch = isinstance(item, list) or (isinstance(item, tuple) and not kinds)
+        if may_be_batch and item and all(map(self._is_sample, item)):
             kinds.append(ReaderKind.BATCHES)
         return kinds
 

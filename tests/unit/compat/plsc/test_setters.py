@@ -12,8 +12,8 @@ from trainfeed.errors import ConfigError
 
 
 class Network(BaseModel):
-    def build_network(self, input, label, is_train):
-        return input
+    def build_network(self, *variables):
+        return variables[0]
 
 
 # The table of defaults of PLSC.
