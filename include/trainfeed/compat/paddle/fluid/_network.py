@@ -74,15 +74,13 @@ class Network:
         return built
 
     def name_of(self, kind: str, given: str | None = None) -> str:
-        """Return the name of the next layer of a kind: ``fc_0``, ``fc_1``, …"""
+        """Return the name of the next layer of a kind, such as ``fc_0``, unless one is given."""
         if given is not None:
             return given
         self._counts[kind] += 1
         return f"{kind}_{self._counts[kind] - 1}"
 
-    def parameter(
-        self, name: str, shape: Sequence[int], attributes: Any, initializer: Any
-    ) -> Any:
+    def parameter(self, name: str, shape: Sequence[int], attributes: Any, initializer: Any) -> Any:
         """Return a parameter, made at the first call.
 
         Args:

@@ -26,10 +26,13 @@ __all__ = [
 ]
 
 _ACTS: Final = ("relu", "sigmoid", "softmax", "tanh")
-_SCALING: Final = {"downgrade_in_infer": "downscale_in_infer", "upscale_in_train": "upscale_in_train"}
+_SCALING: Final = {
+    "downgrade_in_infer": "downscale_in_infer",
+    "upscale_in_train": "upscale_in_train",
+}
 
 
-def conv2d(
+def conv2d(  # noqa: PLR0913, PLR0917 - the original's arguments
     input: Any,  # noqa: A002 - the original's name
     num_filters: int,
     filter_size: int | tuple[int, int],
@@ -82,7 +85,7 @@ def conv2d(
     return _activated(paddle().nn.functional.conv2d(input, weight, bias, **sizes), act)
 
 
-def batch_norm(
+def batch_norm(  # noqa: PLR0913, PLR0917 - the original's arguments
     input: Any,  # noqa: A002 - the original's name
     act: str | None = None,
     is_test: bool = False,
@@ -111,7 +114,9 @@ def batch_norm(
     named = network.name_of("batch_norm", name)
     channels, constant = int(input.shape[1]), paddle().nn.initializer.Constant
     scale, shift = (
-        network.parameter(f"{named}.{end}", [channels], framework_attributes(given), constant(value))
+        network.parameter(
+            f"{named}.{end}", [channels], framework_attributes(given), constant(value)
+        )
         for end, given, value in (("w_0", param_attr, 1.0), ("b_0", bias_attr, 0.0))
     )
     normalised = paddle().nn.functional.batch_norm(
@@ -154,7 +159,7 @@ def dropout(
     return paddle().nn.functional.dropout(x, dropout_prob, training=not is_test, mode=mode)
 
 
-def fc(
+def fc(  # noqa: PLR0913, PLR0917 - the original's arguments
     input: Any,  # noqa: A002 - the original's name
     size: int,
     num_flatten_dims: int = 1,

@@ -18,7 +18,7 @@ class BaseModel:
 
     emb_dim: int = 512
 
-    def build_network(self, input: Any, label: Any, is_train: bool) -> Any:  # noqa: A002
+    def build_network(self, input: Any, label: Any, is_train: bool) -> Any:  # noqa: A002, ARG002
         """Build the network with ``fluid.layers``, and return the embedding.
 
         The method runs at every step; the layers find their parameters by kind and number, so

@@ -1,6 +1,6 @@
 """The residual networks of PLSC, as its documentation shows them.
 
-A block of the network of 50 layers has two convolutions of 3 × 3, so 50 layers need the depths
+A block of the network of 50 layers has two convolutions of 3 by 3, so 50 layers need the depths
 3, 4, 14, 3; the classic ResNet50 has blocks of three, and 6 in the place of 14. The deeper
 networks have three convolutions in a block, as the classic ones do.
 """
@@ -60,7 +60,7 @@ class ResNet(BaseModel):
         )
         return _normalised(values, is_train)
 
-    def conv_bn_layer(
+    def conv_bn_layer(  # noqa: PLR0913 - the original's arguments
         self,
         input: Any,  # noqa: A002 - the original's name
         num_filters: int,
@@ -121,7 +121,7 @@ class ResNet(BaseModel):
             return input
         return self.conv_bn_layer(input, ch_out, 1, stride, is_train=is_train)
 
-    def _step(  # noqa: PLR0913, PLR0917 - all of them are of one convolution
+    def _step(
         self,
         values: Any,
         num_filters: int,

@@ -50,6 +50,11 @@ class Head:
     scale: float
     parameters: dict[str, Any]
 
+    @property
+    def classes(self) -> tuple[int, int]:
+        """The first class of this rank, and the class after its last."""
+        return self.first, self.first + self.parameters["final_fc.w_0"].shape[-1]
+
     @classmethod
     def made(cls, settings: EntrySettings, ranks: Ranks, emb_dim: int) -> Head:
         """Make a head; a divided one has the columns that the whole one would have.
@@ -173,9 +178,7 @@ def class_range(num_classes: int, ranks: Ranks) -> tuple[int, int]:
     return tuple(num_classes * (ranks.rank + i) // ranks.world_size for i in range(2))  # type: ignore[return-value]
 
 
-def _weights(
-    settings: EntrySettings, emb_dim: int, first: int, end: int, *, arcface: bool
-) -> Any:
+def _weights(settings: EntrySettings, emb_dim: int, first: int, end: int, *, arcface: bool) -> Any:
     kinds = paddle().nn.initializer
     bound = emb_dim**-0.5
     default = kinds.XavierNormal(0.0) if arcface else kinds.Uniform(-bound, bound)

@@ -5,6 +5,7 @@ One rank is a group without a connection: every result is its own.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ class Ranks:
 
     def counts(self, number: int) -> list[int]:
         """Return a number of each rank, in the order of the ranks."""
+        if self.world_size == 1:
+            return [number]
         own = paddle().zeros([self.world_size], "int64")
         own[self.rank] = number
         return [int(each) for each in self.sum(own).numpy()]
@@ -94,6 +97,14 @@ class Ranks:
     def first_row(self, counts: Sequence[int]) -> int:
         """Return the row at which those of this rank begin in what ``gather`` returns."""
         return sum(counts[: self.rank])
+
+    def shared_name(self) -> str:
+        """Return 32 hexadecimal digits, drawn by rank 0."""
+        drawn = uuid.uuid4().hex
+        if self.world_size == 1:
+            return drawn
+        digits = paddle().to_tensor([int(digit, 16) for digit in drawn], dtype="int64")
+        return "".join(f"{int(digit):x}" for digit in self.broadcast(digits, 0, 32).numpy())
 
     def wait(self) -> None:
         """Wait until all ranks have come here."""
