@@ -46,6 +46,7 @@ __all__ = [
     "environment_from_environ",
     "job_model",
     "job_places",
+    "name_hadoop_user",
     "name_rank",
     "rank_variables",
     "rendezvous",
@@ -192,6 +193,20 @@ def rank_variables(names: Iterable[str]) -> dict[str, str]:
 def name_rank(values: Mapping[str, str]) -> None:
     """Set variables of this process, by which frameworks find their rank."""
     os.environ.update(values)
+
+
+def name_hadoop_user(user: str) -> None:
+    """Set ``HADOOP_USER_NAME``, from which the client of HDFS takes the user once per process.
+
+    Raises:
+        ConfigError: The variable names another user.
+    """
+    found = os.environ.setdefault("HADOOP_USER_NAME", user)
+    if found != user:
+        raise ConfigError(
+            f"expected HADOOP_USER_NAME to be {user!r}, or not set, got {found!r}; nothing was"
+            " transferred; unset it, or name the same user in both places"
+        )
 
 
 def rendezvous() -> str | None:

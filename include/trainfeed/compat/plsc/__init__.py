@@ -6,23 +6,15 @@ trainfeed.compat.plsc import Entry``. Settings and readers need no framework; ``
 """
 
 from trainfeed.compat.plsc._entry import Entry
-from trainfeed.compat.plsc._readers_of_entry import (
-    CustomReader,
-    ImageBatch,
-    ReaderKind,
-    Readers,
-)
+from trainfeed.compat.plsc._loss_scale import LossScale
 from trainfeed.compat.plsc._report import Report
 from trainfeed.compat.plsc._settings import EntrySettings, LossType, MixedPrecision
 
 __all__ = [
-    "CustomReader",
     "Entry",
     "EntrySettings",
-    "ImageBatch",
+    "LossScale",
     "LossType",
     "MixedPrecision",
-    "ReaderKind",
-    "Readers",
     "Report",
 ]

@@ -77,7 +77,6 @@ class EntrySettings:
         train_image_num: Number of training images of all ranks together.
         num_classes: Number of classes; labels are from 0 to ``num_classes - 1``.
         image_shape: Shape of an image: channels, height, width.
-        image_dtype: Name of the dtype of an image.
         model: The network; None for the default model, ResNet50.
         emb_dim: Length of an embedding of the default model.
         train_epochs: Number of passes over the training data.
@@ -109,7 +108,6 @@ class EntrySettings:
     train_image_num: int = 5822653
     num_classes: int = 85742
     image_shape: tuple[int, ...] = (3, 112, 112)
-    image_dtype: str = "float32"
     model: BaseModel | None = None
     emb_dim: int = 512
     train_epochs: int = 120
