@@ -89,6 +89,9 @@ train:
       accuracy: {min: 0.6, better: higher, max_worse: 0.02}
       loss: {max: 0.7, better: lower}
     evaluate: "train:evaluate"
+    predict: "train:predictor"
+    labels: [label]
+    complete: "train:complete"
     promote: approve
 retention: {keep_generations: 3, keep_days: 400}
 resources:

@@ -15,6 +15,7 @@ from trainfeed.models._aliases import (
     promote,
     rollback,
 )
+from trainfeed.models._chosen import ChosenModel
 from trainfeed.models._gate import Compared, GateReport, MetricResult, judge
 from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._model_manifest import ModelData, ModelFile, ModelJob, ModelManifest
@@ -27,6 +28,7 @@ __all__ = [
     "PROD",
     "AliasChange",
     "Candidate",
+    "ChosenModel",
     "Compared",
     "GateReport",
     "MetricResult",

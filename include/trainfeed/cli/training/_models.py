@@ -1,4 +1,4 @@
-"""``trainfeed models``: lists, judges, promotes and rolls back the models of trainings."""
+"""``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import require_root
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import ConfigError
 from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.models import (
     CANDIDATE,
     DAMAGED,
     PROD,
+    ChosenModel,
     Model,
     ModelFolder,
     ModelsFolder,
-    current,
     current_version,
     history,
     model_version,
@@ -29,13 +29,16 @@ from trainfeed.models import (
     rollback,
 )
 from trainfeed.specification import check_name, load_spec
+from trainfeed.storage import Location
+from trainfeed.storage.folders import download
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
+from trainfeed.training.transfers import upload_version
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List the models of trainings, judge a training, promote a model, and roll back.",
+    help="List the models of trainings, judge, promote, roll back, and copy to and from stores.",
     epilog="Example: trainfeed models show flights@prod",
     no_args_is_help=True,
 )
@@ -147,6 +150,33 @@ def rollback_model(
     _print_change(folder, change.version, "rolled back", as_json=as_json)
 
 
+@app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+def upload_model(
+    target: Target,
+    to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
+    folder, number = _target(target, Path(readable_environment().root))
+    report = upload_version(folder, number, Location.parse(to))
+    print_json(report) if as_json else print_mapping(report)
+
+
+@app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+def download_model(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
+    ],
+    folder: Annotated[Path, typer.Argument(help="The new folder; the one above it exists.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a folder from a store to this machine: complete, or not at all."""
+    report = download(Location.parse(source), folder).to_json()
+    print_json(report) if as_json else print_mapping(report)
+
+
 def _print_change(folder: ModelFolder, version: str, verdict: str, *, as_json: bool) -> None:
     path = folder.version(parse_version(version))
     report = {"model": folder.name, "prod": version, "verdict": verdict, "path": str(path)}
@@ -167,21 +197,8 @@ def _reason(why: str) -> str:
 
 def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
-    name, slash, version = text.partition("/")
-    name, at, alias = name.partition("@")
-    if slash and at:
-        raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
-    folder = ModelsFolder(root).known(name)
-    if slash:
-        return folder, parse_version(version)
-    model = current(folder, alias or PROD)
-    if model is None:
-        known = ", ".join(model_version(number) for number in folder.versions()[-5:])
-        raise NotFoundError(
-            f"expected a version of model {name} that {alias or PROD} points to, there is none;"
-            f" name one: {known}"
-        )
-    return folder, model.manifest.version
+    chosen = ChosenModel.parse(ModelsFolder(root), text)
+    return chosen.folder, chosen.now()
 
 
 def _row(folder: ModelFolder) -> dict[str, Any]:
