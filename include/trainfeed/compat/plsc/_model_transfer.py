@@ -35,7 +35,8 @@ def check_targets(settings: EntrySettings) -> None:
     """
     if settings.hdfs is None:
         return
-    name_hadoop_user(settings.hdfs.user)
+    if settings.hdfs.is_named_by_environment:
+        name_hadoop_user(settings.hdfs.user)
     logger.info("the password of fs_ugi is not used: HDFS takes a user's name or a Kerberos ticket")
     if settings.hdfs.save is not None:
         _check_free(Location.parse(settings.hdfs.save))
