@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from trainfeed.compat.paddle.fluid.optimizer import Optimizer
 from trainfeed.compat.plsc._checked_values import (
     flag,
     folder,
@@ -176,9 +177,19 @@ class EntrySetters:
         self._set(model=model)
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Set an optimizer of PaddlePaddle, in place of momentum with the rate of the settings."""
-        if not callable(getattr(optimizer, "minimize", None)):
-            raise refused("an optimizer of PaddlePaddle, which has minimize()", optimizer)
+        """Set the optimizer, in place of momentum with the rate of the settings.
+
+        Args:
+            optimizer: Of ``trainfeed.compat.paddle.fluid.optimizer``, or a function from a list of
+                parameters to an optimizer of ``paddle.optimizer``: the parameters do not exist yet.
+        """
+        is_made = hasattr(optimizer, "minimize") or isinstance(optimizer, type)
+        if not isinstance(optimizer, Optimizer) and (is_made or not callable(optimizer)):
+            raise refused(
+                "an optimizer of trainfeed.compat.paddle.fluid.optimizer, or a function that makes"
+                " one of paddle.optimizer from a list of parameters",
+                optimizer,
+            )
         self._set(optimizer=optimizer)
 
     def set_distfc_attr(self, param_attr: Any = None, bias_attr: Any = None) -> None:

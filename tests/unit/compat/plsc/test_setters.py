@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from trainfeed.compat.paddle.fluid.optimizer import SGD
 from trainfeed.compat.plsc import Entry, EntrySettings, LossType, MixedPrecision
 from trainfeed.compat.plsc.models import BaseModel
 from trainfeed.errors import ConfigError
@@ -43,7 +44,9 @@ DEFAULTS = {
 IMAGE = {"name": "image", "shape": [-1, 3, 8, 8], "dtype": "float32"}
 LABEL = {"name": "label", "shape": [-1, 1], "dtype": "int64"}
 ATTRIBUTE = SimpleNamespace(initializer=None)
-OPTIMIZER = SimpleNamespace(minimize=print)
+OPTIMIZER = SGD(0.1)
+# Paddle's own optimizers have this method, and need their parameters when they are made.
+MADE = SimpleNamespace(minimize=print)
 NETWORK = Network()
 
 # Setter, argument → attribute of the settings and its value.
@@ -110,7 +113,7 @@ REFUSED = [
     ("set_checkpoint_dir", 7),
     *[("set_loss_type", value) for value in ("Softmax", "triplet", None, 1)],
     *[("set_model", value) for value in (None, Network, BaseModel(), object())],
-    *[("set_optimizer", value) for value in (None, 0.1, "Momentum")],
+    *[("set_optimizer", value) for value in (None, 0.1, "Momentum", SGD, MADE)],
     *[("set_distfc_attr", value) for value in (0.1, "x")],
 ]
 
