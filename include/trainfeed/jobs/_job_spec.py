@@ -21,7 +21,9 @@ __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
 
 JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
-_LATER: Final = ("skipped", "image", "command", "environment", "placement", "attempt")
+_LATER: Final = (
+    "skipped", "image", "command", "environment", "placement", "attempt", "tensorboard",
+)  # fmt: skip
 
 
 class JobVersion(JobModel):
@@ -63,6 +65,7 @@ class JobSpec(JobModel):
         environment: Variables of the ranks, beside those that the launcher sets.
         placement: Resources and place of the ranks on a cluster; None for a local job.
         attempt: Number of the attempt to run the job, from 1.
+        tensorboard: Whether rank 0 writes event files beside the metrics log.
     """
 
     name: str
@@ -80,6 +83,7 @@ class JobSpec(JobModel):
     environment: dict[str, str] = Field(default_factory=dict)
     placement: JobPlacement | None = None
     attempt: Annotated[int, Field(ge=1)] = 1
+    tensorboard: bool = False
 
     @classmethod
     def named(cls, **fields: Any) -> JobSpec:

@@ -57,6 +57,7 @@ def window_job(
         command=None if training.command is None else list(training.command),
         environment=dict(training.environment),
         placement=_placement(training),
+        tensorboard=training.tracking.tensorboard,
     )
 
 
