@@ -7,7 +7,7 @@ import math
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -30,8 +30,10 @@ _BACKLOG: Final = 2048
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def serve(app: FastAPI, settings: ServerSettings) -> None:
-    """Answer requests until SIGTERM or SIGINT.
+def serve(
+    app: FastAPI, settings: ServerSettings, *, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Answer requests until SIGTERM or SIGINT, or until ``is_over`` says that all is done.
 
     New connections are refused then, requests in work have ``grace_seconds``, and the function
     returns. A second signal ends it at once.
@@ -45,7 +47,7 @@ def serve(app: FastAPI, settings: ServerSettings) -> None:
         config = _configured(app, settings)
         config.load()
         config.ssl = context
-        server = _Server(config, settings, listener.getsockname()[1])
+        server = _Server(config, settings, listener.getsockname()[1], is_over)
         server.run([listener])
     if not server.started:
         raise ConfigError("the server could not start; its log names the reason")
@@ -54,10 +56,20 @@ def serve(app: FastAPI, settings: ServerSettings) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, which writes the port file once it answers, and returns after a signal."""
 
-    def __init__(self, config: uvicorn.Config, settings: ServerSettings, port: int) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        settings: ServerSettings,
+        port: int,
+        is_over: Callable[[], bool],
+    ) -> None:
         super().__init__(config)
         self._settings = settings
         self._port = port
+        self._is_over = is_over
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._is_over()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
