@@ -1,7 +1,7 @@
 """The queue of a master: leases, time-outs, failures, passes, and a state that survives."""
 
-import os
 import sqlite3
+from contextlib import suppress
 
 import pytest
 
@@ -151,9 +151,7 @@ def test_a_late_report_of_an_earlier_pass_changes_nothing_in_the_next(master):
     (new,) = [e for e in trainer.lease(4, pass_number=1) if e.task == kept.task]
     answer = late.ask(finished=[kept])
     assert (answer.state, answer.ignored) == ("ended", 1)
-    assert (
-        new in Trainer(master).ask(held=[new], pass_number=1).lost or master.status().pending == 4
-    )
+    assert Trainer(master).ask(held=[new], pass_number=1).lost == ()
 
 
 def test_after_the_last_pass_nothing_is_lent(path):
@@ -195,9 +193,9 @@ def test_what_was_not_committed_did_not_happen(master):
     trainer = Trainer(master)
     trainer.lease(1)
     before = master.status()
-    with pytest.raises(RuntimeError), master.queue.transaction():
-        trainer.master = type("Open", (), {"ask": staticmethod(master.queue.answer)})
-        trainer.lease(3)
+    master.ask = master.queue.answer
+    with suppress(RuntimeError), master.queue.transaction():
+        assert len(trainer.lease(3)) == 3
         raise RuntimeError
     assert master.status() == before
 
@@ -232,7 +230,7 @@ def test_a_database_of_another_program_is_refused_and_left(path):
 
 
 def test_the_state_is_closed_to_other_accounts_and_synced(path, master):
-    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert path.stat().st_mode & 0o777 == 0o600
     assert master.queue._db.execute("PRAGMA synchronous").fetchone() == (2,)
     assert master.queue._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 

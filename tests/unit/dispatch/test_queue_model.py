@@ -164,5 +164,5 @@ class Queue(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-Queue.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Queue.TestCase.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
 test_the_queue_does_what_its_rules_say = Queue.TestCase
