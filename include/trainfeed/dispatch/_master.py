@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,9 +48,15 @@ class MasterOptions:
 
 
 def serve_master(
-    tasks: TaskList, options: MasterOptions, settings: ServerSettings
+    tasks: TaskList,
+    options: MasterOptions,
+    settings: ServerSettings,
+    *,
+    on_ready: Callable[[str], None] = lambda _: None,
 ) -> tuple[PassReport, ...]:
     """Serve tasks until SIGTERM, or until the last pass has ended; return the ended passes.
+
+    ``on_ready`` is called with the address once the master answers.
 
     Raises:
         ConflictError: Another master has the state file, or the file is of other data.
@@ -59,7 +65,8 @@ def serve_master(
     queue = TaskQueue(options.state, tasks, options.queue, time.monotonic)
     try:
         watch = _Watch(queue, options.linger_seconds)
-        serve(make_master(queue, settings, watch), settings, is_over=watch.is_over)
+        app = make_master(queue, settings, watch)
+        serve(app, settings, is_over=watch.is_over, on_ready=on_ready)
         with queue.transaction():
             return queue.status().ended
     finally:

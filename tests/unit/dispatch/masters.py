@@ -21,6 +21,7 @@ class Place:
     asked: str = "2024-03-01"
     chunks_per_task: int = 1
     rules: dict = field(default_factory=dict)
+    linger: float = 1.0
     port: int = 0
 
     def __post_init__(self):
@@ -50,7 +51,9 @@ class Place:
         return dispatched(self.url, root=self.root, access=self.access, **more)
 
     def serve(self, port):
-        options = MasterOptions(self.path / "state", QueueOptions(**self.rules), linger_seconds=1.0)
+        options = MasterOptions(
+            self.path / "state", QueueOptions(**self.rules), linger_seconds=self.linger
+        )
         settings = ServerSettings(
             self.path / "tokens.txt",
             port=port,

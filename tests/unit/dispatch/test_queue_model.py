@@ -158,6 +158,11 @@ class Queue(RuleBasedStateMachine):
         assert status.current.failed == states.count("failed")
         for name, count in self.oracle.counts.items():
             assert getattr(status.current, name) == count, name
+        # Every lease ends in one way.
+        current = status.current
+        assert current.leases == (
+            status.pending + current.done + current.timeouts + current.failures + current.returns
+        )
 
     def teardown(self):
         self.master.queue.close()
