@@ -1,4 +1,4 @@
-"""Options of the commands that serve: address, files and limits of a server."""
+"""Options that the commands of all servers, and of their clients, have."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ import typer
 
 __all__ = [
     "AuditLog",
+    "CaFile",
     "Certificate",
-    "ClientAuthorities",
+    "ClientCa",
     "Host",
     "Key",
     "Port",
     "PortFile",
-    "TokenFilePath",
+    "TokenFileOption",
+    "Tokens",
 ]
 
-TokenFilePath = Annotated[
-    Path, typer.Option("--tokens", help="File with the tokens of clients: trainfeed token new.")
+Tokens = Annotated[
+    Path, typer.Option(help="Token file of the server: a line with a digest per token.")
 ]
-Host = Annotated[
-    str, typer.Option(help="Address to listen on; one that other machines reach needs TLS.")
-]
+Host = Annotated[str, typer.Option(help="Address to listen on; other machines need a certificate.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
-Certificate = Annotated[Path | None, typer.Option(help="PEM file of the server's certificate.")]
-Key = Annotated[Path | None, typer.Option(help="PEM file of the certificate's key.")]
-ClientAuthorities = Annotated[
-    Path | None,
-    typer.Option("--client-ca", help="PEM file of the authorities of clients' certificates."),
+Certificate = Annotated[Path | None, typer.Option(help="Certificate of the server, PEM.")]
+Key = Annotated[Path | None, typer.Option(help="Key of the certificate, PEM, mode 0600.")]
+ClientCa = Annotated[
+    Path | None, typer.Option(help="Authorities of certificates that clients may show, PEM.")
 ]
+AuditLog = Annotated[Path | None, typer.Option(help="File that gets one JSON line per request.")]
 PortFile = Annotated[
     Path | None, typer.Option(help="File that gets the port once the server answers.")
 ]
-AuditLog = Annotated[
-    Path | None, typer.Option(help="File that gets a line of JSON for each request.")
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="File with the token; by default TRAINFEED_TOKEN_FILE."),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(help="Authorities of the server, PEM; by default TRAINFEED_CA_FILE."),
 ]
