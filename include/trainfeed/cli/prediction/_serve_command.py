@@ -10,12 +10,12 @@ from trainfeed.cli._printing import print_message
 from trainfeed.cli._server_options import (
     AuditLog,
     Certificate,
-    ClientAuthorities,
+    ClientCa,
     Host,
     Key,
     Port,
     PortFile,
-    TokenFilePath,
+    Tokens,
 )
 from trainfeed.cli.prediction._chosen_place import (
     AcceptOtherCode,
@@ -32,12 +32,12 @@ __all__ = ["serve"]
 def serve(  # noqa: PLR0913 - options of a command
     target: Target,
     *,
-    tokens: TokenFilePath,
+    tokens: Tokens,
     host: Host = "127.0.0.1",
     port: Port = 0,
     certificate: Certificate = None,
     key: Key = None,
-    client_ca: ClientAuthorities = None,
+    client_ca: ClientCa = None,
     port_file: PortFile = None,
     audit_log: AuditLog = None,
     max_batch: Annotated[
