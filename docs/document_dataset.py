@@ -93,6 +93,7 @@ train:
     labels: [label]
     complete: "train:complete"
     promote: approve
+  tracking: {tensorboard: true}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads

@@ -30,7 +30,7 @@ _MAX_LOGIT: Final = 30.0  # beyond it the loss of a sure mistake stays finite
 _EVAL_BATCH_SIZE: Final = 4096
 # The set is small, and one rank reads it: windows of about a day's flights, loaded ahead by a
 # thread. With the default of 64 MiB an epoch would begin with a wait for all samples.
-_READ: Final = {"num_threads": 1, "lanes": 1, "window_bytes": 1 << 20}
+_READ: Final = {"num_threads": 1, "lanes": 1, "window_bytes": 1 << 20, "epochs": _NUM_EPOCHS}
 # A killed training computes at most so many steps again.
 _STEPS_PER_CHECKPOINT: Final = 200
 _MODEL_FILE: Final = "model.npz"

@@ -17,6 +17,7 @@ from trainfeed import __version__
 from trainfeed.cli import (
     _bench,
     _boundaries_command,
+    _dispatch,
     _gc,
     _init,
     _look,
@@ -74,6 +75,7 @@ app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
 app.add_typer(training.jobs, name="jobs")
 app.add_typer(training.models, name="models")
+app.add_typer(_dispatch.app, name="dispatch")
 app.add_typer(_token.app, name="token")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from trainfeed.cli._printing import print_message
+from trainfeed.cli._server_options import Tokens
 from trainfeed.errors import ConfigError
 from trainfeed.server import ALL_SCOPES, new_token, parse_expiry
 
@@ -29,9 +29,7 @@ def _commands() -> None:
 def new(
     name: Annotated[str, typer.Argument(help="Name of the caller, for audit and limits.")],
     *,
-    tokens: Annotated[
-        Path, typer.Option(help="Token file of the server; it gets a line with the digest.")
-    ],
+    tokens: Tokens,
     scopes: Annotated[
         str, typer.Option(help="Scopes such as train,read; by default all routes.")
     ] = ALL_SCOPES,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,6 +149,16 @@ class JobRecord:
                 f"attempt {number} in {self.home / 'attempts'} is damaged: {error}; nothing was"
                 " started; remove the job's folder, and train again"
             ) from error
+
+    def claimed_at(self, number: int) -> datetime:
+        """Return the time, in UTC, at which an attempt was written down.
+
+        Raises:
+            NotFoundError: There is no such attempt.
+        """
+        path = self._path(number, "")
+        with posix.map_errors(path):
+            return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
     def has_reason(self, why: str) -> bool:
         """Whether an attempt has the reason ``why`` already."""

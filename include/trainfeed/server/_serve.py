@@ -7,7 +7,7 @@ import math
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -19,7 +19,6 @@ from trainfeed.server._settings import ServerSettings
 from trainfeed.server._tls import server_context
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import FrameType
 
     from fastapi import FastAPI
@@ -30,8 +29,16 @@ _BACKLOG: Final = 2048
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def serve(app: FastAPI, settings: ServerSettings) -> None:
-    """Answer requests until SIGTERM or SIGINT.
+def serve(
+    app: FastAPI,
+    settings: ServerSettings,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Answer requests until SIGTERM or SIGINT, or until ``is_over`` says that all is done.
+
+    ``on_ready`` is called with the address once the server answers.
 
     New connections are refused then, requests in work have ``grace_seconds``, and the function
     returns. A second signal ends it at once.
@@ -45,24 +52,32 @@ def serve(app: FastAPI, settings: ServerSettings) -> None:
         config = _configured(app, settings)
         config.load()
         config.ssl = context
-        server = _Server(config, settings, listener.getsockname()[1])
+        server = _Server(config, is_over, lambda: _announce(listener, settings, on_ready))
         server.run([listener])
     if not server.started:
         raise ConfigError("the server could not start; its log names the reason")
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which writes the port file once it answers, and returns after a signal."""
+    """uvicorn, which announces that it answers, and returns after a signal."""
 
-    def __init__(self, config: uvicorn.Config, settings: ServerSettings, port: int) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        is_over: Callable[[], bool],
+        announce: Callable[[], None],
+    ) -> None:
         super().__init__(config)
-        self._settings = settings
-        self._port = port
+        self._is_over = is_over
+        self._announce = announce
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._is_over()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started and self._settings.port_file is not None:
-            _write_port(self._settings.port_file, self._port)
+        if self.started:
+            self._announce()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -120,7 +135,13 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
         yield listener
 
 
-def _write_port(path: Path, port: int) -> None:
-    with UnfinishedFile(path) as unfinished:
-        unfinished.file.write(f"{port}\n".encode())
-        unfinished.replace()
+def _announce(
+    listener: socket.socket, settings: ServerSettings, on_ready: Callable[[str], None]
+) -> None:
+    port = listener.getsockname()[1]
+    if settings.port_file is not None:
+        with UnfinishedFile(settings.port_file) as unfinished:
+            unfinished.file.write(f"{port}\n".encode())
+            unfinished.replace()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    on_ready(f"{settings.scheme}://{host}:{port}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +17,6 @@ import pytest
 import requests
 
 from services.hdfs import Hdfs
-from tests.unit.forks import in_a_fork
 from tests.unit.processes import until
 from tests.unit.storage.folders.conftest import FILES, contents, put
 from trainfeed import faults
@@ -30,7 +28,6 @@ from trainfeed.errors import (
     NotFoundError,
     QuotaExceededError,
     StorageError,
-    TrainFeedError,
 )
 from trainfeed.storage import Location, _hdfs
 from trainfeed.storage.folders import (
@@ -91,6 +88,10 @@ def tree(folder: Location) -> dict[str, int | None]:
     return found
 
 
+def left_over(store: Location) -> list[str]:
+    return [name for name in names(store) if name.endswith(".transfer")]
+
+
 def names(folder: Location) -> list[str]:
     return [info.name for info in folder.list()]
 
@@ -120,6 +121,29 @@ def is_whole(folder: Location) -> bool:
     assert manifest is not None
     verify(folder, manifest)
     return True
+
+
+UPLOAD = """
+import sys
+from pathlib import Path
+from trainfeed.storage import Location
+from trainfeed.storage.folders import download, upload
+way, folder, uri = sys.argv[1:]
+if way == "upload":
+    upload(Path(folder), Location.parse(uri))
+else:
+    download(Location.parse(uri), Path(folder))
+"""
+
+
+def elsewhere(way: str, folder: Path, store: Location, **variables: str) -> int:
+    """Run a transfer in another process, and return how it ended.
+
+    Not in a fork: threads of the client of ``hdfs://`` do not survive one.
+    """
+    command = [sys.executable, "-c", UPLOAD, way, str(folder), store.uri]
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), **variables}
+    return subprocess.run(command, env=environment, timeout=240, check=False).returncode
 
 
 @pytest.fixture
@@ -174,15 +198,12 @@ def test_a_file_that_is_still_open_is_refused(store: Location, tmp_path: Path) -
 
 @pytest.mark.parametrize("point", POINTS)
 def test_an_upload_that_is_killed_is_absent_or_complete(
-    store: Location, model: Path, point: str, monkeypatch: pytest.MonkeyPatch
+    store: Location, model: Path, point: str
 ) -> None:
     """HD-12."""
     before = tree(store)
-    with monkeypatch.context() as patched:
-        patched.setenv(faults.VARIABLE, f"{point}:kill")
-        faults._plan.cache_clear()
-        assert in_a_fork(lambda: upload(model, store / "v1")) == -signal.SIGKILL
-    faults._plan.cache_clear()
+    fault = {faults.VARIABLE: f"{point}:kill"}
+    assert elsewhere("upload", model, store / "v1", **fault) == -signal.SIGKILL
     is_named = (store / "v1").exists()
     assert is_named == (point == "transfer.after_rename")
     assert not is_named or is_whole(store / "v1")
@@ -197,16 +218,13 @@ def test_an_upload_that_is_killed_is_absent_or_complete(
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_download_that_is_killed_is_absent_or_complete(
-    store: Location, model: Path, tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
+    store: Location, model: Path, tmp_path: Path, point: str
 ) -> None:
     upload(model, store / "v1")
     before, back = tree(store), tmp_path / "kept" / "back"
     back.parent.mkdir()
-    with monkeypatch.context() as patched:
-        patched.setenv(faults.VARIABLE, f"{point}:kill")
-        faults._plan.cache_clear()
-        assert in_a_fork(lambda: download(store / "v1", back)) == -signal.SIGKILL
-    faults._plan.cache_clear()
+    fault = {faults.VARIABLE: f"{point}:kill"}
+    assert elsewhere("download", back, store / "v1", **fault) == -signal.SIGKILL
     assert back.exists() == (point == "transfer.after_rename")
     download(store / "v1", back)
     assert [path.name for path in back.parent.iterdir()] == ["back"]
@@ -287,33 +305,53 @@ def test_a_full_quota_is_told_and_the_temporary_folder_goes(
     assert upload(model, store / "v1").verdict == "copied"
 
 
+LIMITED = """
+import faulthandler
+import resource
+import sys
+from pathlib import Path
+from trainfeed import faults
+from trainfeed.errors import StorageError
+from trainfeed.storage import Location
+from trainfeed.storage.folders import Patience, upload
+
+faulthandler.dump_traceback_later(200, exit=True)
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def tighten(name):
+    if name == "transfer.after_file":
+        in_use = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (in_use, hard))
+
+
+faults.point = tighten
+try:
+    upload(Path(sys.argv[1]), Location.parse(sys.argv[2]), patience=Patience(2, 0.05))
+except StorageError as error:
+    print("failed:", error)
+else:
+    print("succeeded")
+"""
+
+
 def test_too_many_open_files_delete_nothing_but_the_temporary_folder(
-    store: Location, model: Path, monkeypatch: pytest.MonkeyPatch
+    store: Location, model: Path
 ) -> None:
     """HD-15."""
     before = tree(store)
-
-    def limited() -> None:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-        def tighten(name: str) -> None:
-            if name == "transfer.after_file":
-                in_use = len(list(Path("/proc/self/fd").iterdir()))
-                resource.setrlimit(resource.RLIMIT_NOFILE, (in_use, hard))
-
-        faults.point = tighten
-        try:
-            upload(model, store / "v1", patience=HASTY)
-        except TrainFeedError:
-            return
-        # Connections that are open already may last for the whole upload.
-        assert (store / "v1").exists()
-
-    monkeypatch.setattr(faults, "point", faults.point)
-    assert in_a_fork(limited) == 0
-    after = tree(store)
-    own = {name for name in after if name.startswith((".v1.", "v1/")) or name == "v1"}
-    assert {name: size for name, size in after.items() if name not in own} == before
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(model), (store / "v1").uri],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (store / "v1").exists() == (done.stdout == "succeeded\n"), done.stdout
+    own = {name for name in tree(store) if name.startswith((".v1.", "v1/")) or name == "v1"}
+    assert {name: size for name, size in tree(store).items() if name not in own} == before
     upload(model, store / "v1")
     assert names(store) == ["v1", "v1-neighbour"]
     assert is_whole(store / "v1")
@@ -415,14 +453,15 @@ def test_a_hundred_uploads_that_are_killed_at_any_time_are_absent_or_complete(
     """HD-12: kills by the clock and not at points."""
     draw, before = random.Random(12), tree(store)
     outcomes = {"absent": 0, "complete": 0}
+    command = [sys.executable, "-c", UPLOAD, "upload", str(model), (store / "v1").uri]
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     for _ in range(100):
-        pid = os.fork()
-        if not pid:
-            upload(model, store / "v1")
-            os._exit(0)
+        killed = subprocess.Popen(command, env=environment)
+        # The temporary folder shows that the interpreter has started.
+        until(lambda: killed.poll() is not None or left_over(store))  # noqa: B023
         threading.Event().wait(draw.uniform(0, 0.6))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        killed.kill()
+        killed.wait()
         if (store / "v1").exists():
             outcomes["complete"] += 1
             assert is_whole(store / "v1")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 from trainfeed.server import Metrics
 from trainfeed.server._audit import Audit
@@ -19,10 +20,10 @@ def test_a_full_audit_file_is_kept_under_a_number_and_the_oldest_goes(tmp_path):
         "audit.jsonl.1",
         "audit.jsonl.2",
     ]
-    names = (f"{path}.2", f"{path}.1", path)
-    lines = [line for name in names for line in open(name).read().splitlines()]
+    files = Path(f"{path}.2"), Path(f"{path}.1"), path
+    lines = [line for file in files for line in file.read_text().splitlines()]
     assert [json.loads(line)["number"] for line in lines] == list(range(10))[-len(lines) :]
-    assert all(os.stat(name).st_size <= 30 for name in names)
+    assert all(file.stat().st_size <= 30 for file in files)
 
 
 def test_an_audit_goes_on_in_the_file_of_the_server_before(tmp_path):

@@ -275,6 +275,16 @@ def test_a_job_that_is_cancelled_is_deleted_and_said_to_be(ground):
     assert launched(ground, job, "again after all")
 
 
+def test_a_cancellation_deletes_no_object_of_another_job(ground, caplog):
+    job = ground.job()
+    ground.start(job)
+    for found in ground.cluster.objects.values():
+        found["metadata"]["annotations"]["trainfeed/identity"] = "other"
+    ground.launcher().cancel(ground.record(job))
+    assert len(ground.cluster.objects) == 3
+    assert caplog.text.count("it was left as it is") == 3
+
+
 def test_a_cancellation_that_is_killed_is_finished_by_the_next(ground, monkeypatch):
     job = ground.job()
     ground.start(job)
