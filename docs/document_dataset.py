@@ -90,6 +90,8 @@ train:
       loss: {max: 0.7, better: lower}
     evaluate: "train:evaluate"
     promote: approve
+    download: {path: /models/start/clicks, connection: hdfs_default}
+    upload: {path: /models, connection: hdfs_default}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads
