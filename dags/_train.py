@@ -114,7 +114,7 @@ def _approval(model: ModelSpec) -> BaseOperator:
         subject=f"Promote {model.name}/{{{{ {found}['version'] }}}}?",
         body=f"Job {{{{ {found}['job'] }}}} passed its gate ({{{{ {found}['gate']['note'] }}}}):"
         f" {{{{ {found}['metrics'] }}}}. The tab Data set of the run shows the gate. Approved, prod"
-        f" of {model.name} leads to it; rejected, it stays the candidate.",
+        f" of {model.name} points to it; rejected, it stays the candidate.",
         # A person may take days; the task holds no slot while it waits.
         execution_timeout=None,
     )

@@ -24,6 +24,7 @@ JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
 _LATER: Final = (
     "skipped", "image", "command", "environment", "placement", "attempt", "start_model",
+    "tensorboard",
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ class JobSpec(JobModel):
         placement: Resources and place of the ranks on a cluster; None for a local job.
         attempt: Number of the attempt to run the job, from 1.
         start_model: SHA-256 of the manifest of the downloaded model that the training starts from.
+        tensorboard: Whether rank 0 writes event files beside the metrics log.
     """
 
     name: str
@@ -85,6 +87,7 @@ class JobSpec(JobModel):
     placement: JobPlacement | None = None
     attempt: Annotated[int, Field(ge=1)] = 1
     start_model: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    tensorboard: bool = False
 
     @classmethod
     def named(cls, **fields: Any) -> JobSpec:

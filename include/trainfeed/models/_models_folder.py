@@ -23,7 +23,7 @@ from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import listed
 from trainfeed.specification import check_name, did_you_mean
 
-__all__ = ["ModelFolder", "ModelsFolder", "model_version", "parse_version"]
+__all__ = ["ModelFolder", "ModelsFolder", "is_version", "model_version", "parse_version"]
 
 _VERSION: Final = re.compile(r"v([0-9]{4,})")
 _ALIASES: Final = "aliases"
@@ -32,6 +32,11 @@ _ALIASES: Final = "aliases"
 def model_version(number: int) -> str:
     """Return the folder name of a version of a model, ``v0001`` for 1."""
     return f"v{number:04d}"
+
+
+def is_version(name: str) -> bool:
+    """Return whether a text has the form of a version, ``v0001``."""
+    return _VERSION.fullmatch(name) is not None
 
 
 def parse_version(name: str) -> int:

@@ -44,6 +44,7 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
+from trainfeed.specification._tracking_part import TrackingSpec
 from trainfeed.specification._train_part import (
     GpuSpec,
     LauncherName,
@@ -84,6 +85,7 @@ __all__ = [
     "StoreFolderSpec",
     "TolerationSpec",
     "TopicPart",
+    "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
     "check_dataset_name",

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from trainfeed.specification._spec_values import (
     Connection,
     EntryPoint,
+    FieldName,
     Name,
     Number,
     Part,
@@ -79,6 +80,12 @@ class ModelSpec(Part):
         metrics: Limits of each metric, by its name.
         evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
             of the model in ``job.model``; without it the metrics are those of the training.
+        predict: ``module:name`` of a function in the data set's folder that opens a model's folder
+            and returns the function that predicts; see ``trainfeed.prediction``.
+        labels: Fields of the schema that are unknown when a prediction is made: the function that
+            predicts never gets them.
+        complete: ``module:name`` of a function that makes a record without labels one that the
+            preprocessing function takes.
         promote: Promotion of a model that passes its gate to ``prod``: ``automatic`` at once,
             ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
         download: Folder of the model from which the training starts. It is downloaded before the
@@ -90,9 +97,19 @@ class ModelSpec(Part):
     name: Name
     metrics: Annotated[Mapping[Name, MetricGate], Field(min_length=1)]
     evaluate: EntryPoint | None = None
+    predict: EntryPoint | None = None
+    labels: tuple[FieldName, ...] = ()
+    complete: EntryPoint | None = None
     promote: Literal["automatic", "approve", "by_hand"] = "automatic"
     download: StoreFolderSpec | None = None
     upload: StoreFolderSpec | None = None
+
+    @model_validator(mode="after")
+    def _has_a_predictor(self) -> ModelSpec:
+        for name, value in (("labels", self.labels), ("complete", self.complete)):
+            if value and self.predict is None:
+                raise WrongValueError(f"predict beside {name}, got only {name}", shows_got=False)
+        return self
 
     @field_validator("name")
     @classmethod

@@ -24,6 +24,7 @@ from trainfeed.specification._spec_values import (
     matching,
     pattern_schema,
 )
+from trainfeed.specification._tracking_part import TrackingSpec
 
 __all__ = [
     "GpuSpec",
@@ -65,6 +66,9 @@ _MOST_CHARS: Final = 32 << 10
 _TAG_REMEDY: Final = (
     "a tag may become another image: give the digest, or allow_tag: true, which records the job as"
     " unproven"
+)
+_NO_EVENTS: Final = (
+    "its program does not call job.log_metrics: leave it out, and let the program write event files"
 )
 
 
@@ -178,6 +182,7 @@ class TrainSpec(Part):
         min: Smallest value of ``metric`` with which the training counts as successful.
         wait: Longest time that a training waits for the intervals of the window to be published.
         model: The model that the training makes, with its gate, if any.
+        tracking: The tools that get the metrics of the training, if any.
     """
 
     entry: EntryPoint | None = None
@@ -205,6 +210,7 @@ class TrainSpec(Part):
     min: Number | None = None
     wait: Duration = timedelta(days=1)
     model: ModelSpec | None = None
+    tracking: TrackingSpec = Field(default_factory=TrackingSpec)
 
     @property
     def is_local(self) -> bool:
@@ -248,6 +254,8 @@ def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
     if (train.entry is None) == (train.command is None):
         got = "neither" if train.entry is None else "both"
         yield "", f"expected one of entry and command, got {got}"
+    if train.command is not None and train.tracking.tensorboard:
+        yield "tracking", f"expected no tensorboard beside command; {_NO_EVENTS}"
     if train.command is not None and train.image is None:
         yield "command", "expected an image beside command, got none; add image"
     if train.command is not None and train.model is not None and train.model.download is not None:

@@ -19,6 +19,7 @@ from trainfeed.errors import ChecksumError, ConfigError
 from trainfeed.jobs import JobRoots, JobSpec, JobVersion
 from trainfeed.loader import DataLoader
 from trainfeed.readers import DatasetReader
+from trainfeed.tracking import TENSORBOARD, EventFiles
 from trainfeed.training._checkpoint_file import Checkpoint, CheckpointNote
 from trainfeed.training._checkpoints import CHECKPOINTS, Checkpoints
 from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog, Recomputed
@@ -76,7 +77,8 @@ class TrainingJob:
 
     def __post_init__(self) -> None:
         home = self.output.parent
-        run = _Run(MetricsLog(home / METRICS_LOG), Progress(home / PROGRESS_FILE))
+        events = EventFiles(home / TENSORBOARD, self.spec.name) if self.spec.tensorboard else None
+        run = _Run(MetricsLog(home / METRICS_LOG, events), Progress(home / PROGRESS_FILE))
         object.__setattr__(self, "_run", run)
 
     @property
@@ -247,6 +249,8 @@ class TrainingJob:
 
     def log_metrics(self, step: int, **values: float) -> None:
         """Add a line to ``metrics.jsonl`` of the job's folder: ``step``, ``samples``, ``values``.
+
+        With ``train.tracking.tensorboard`` the values are also written to event files.
 
         ``samples`` is the number of samples, over all epochs, that all ranks have read from the
         loader of the split ``train``, or else of the split whose loader was created first; ``skip``

@@ -81,6 +81,7 @@ def _job(spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: I
         command=None if training.command is None else list(training.command),
         environment=dict(training.environment),
         placement=_placement(training),
+        tensorboard=training.tracking.tensorboard,
     )
 
 

@@ -18,7 +18,7 @@ from trainfeed.training.launch import Launched
 KEY = {"partition_key": "2026-01-05"}
 LOCAL = 'entry: "train:main", window: 3'
 ON_CLUSTER = f'{LOCAL}, launcher: indexed-job, image: "{IMAGE}"'
-FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy"}]}
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_job_that_failed_fails_the_task_and_is_not_tried_again(launch, context
     trigger = deferred(context())
     ground.cluster.set_status(**FAILED)
     (event,) = events(trigger)
-    with pytest.raises(AirflowFailException, match="BackoffLimitExceeded"):
+    with pytest.raises(AirflowFailException, match="PodFailurePolicy"):
         operator().execute(context(), event)
 
 
