@@ -34,6 +34,11 @@ class HdfsFolders:
     save: str | None = None
     checkpoint: str | None = None
 
+    @property
+    def is_named_by_environment(self) -> bool:
+        """Whether the client takes the user from the environment, not from the URI."""
+        return (self.save or self.checkpoint or "").startswith("hdfs://")
+
 
 def hdfs_folders(
     fs_name: object, fs_ugi: object, fs_dir_for_save: object, fs_checkpoint_dir: object

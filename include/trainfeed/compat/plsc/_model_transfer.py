@@ -14,7 +14,7 @@ from typing import Final
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import make_folders
+from trainfeed.paths import make_folders, os_errors
 from trainfeed.storage import Location
 from trainfeed.storage.folders import download, read_manifest, upload, wait_for
 
@@ -35,7 +35,8 @@ def check_targets(settings: EntrySettings) -> None:
     """
     if settings.hdfs is None:
         return
-    name_hadoop_user(settings.hdfs.user)
+    if settings.hdfs.is_named_by_environment:
+        name_hadoop_user(settings.hdfs.user)
     logger.info("the password of fs_ugi is not used: HDFS takes a user's name or a Kerberos ticket")
     if settings.hdfs.save is not None:
         _check_free(Location.parse(settings.hdfs.save))
@@ -72,7 +73,8 @@ def download_model(settings: EntrySettings, *, timeout_s: float = _LONGEST_DOWNL
         expected = None if manifest is None else manifest.sha256
         wait_for(folder, timeout_s=timeout_s, manifest_sha256=expected)
         return
-    make_folders(folder.parent)
+    with os_errors(folder):
+        make_folders(folder.parent)
     report = download(source, folder)
     known = "" if report.is_proven else "; the folder has no manifest, only sizes were compared"
     logger.info("%s %s: %d files%s", report.verdict, report.target, report.files, known)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from pathlib import Path
 
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.errors import ConfigError
-from trainfeed.paths import listed, make_folders
+from trainfeed.paths import listed, make_folders, os_errors
 
 __all__ = ["check_checkpoint", "check_training"]
 
@@ -84,12 +84,16 @@ def _check_transfers(settings: EntrySettings) -> None:
                 f"expected set_{local_name}() beside {remote_name} {remote}, got none; nothing was"
                 " trained"
             )
+    if settings.hdfs.checkpoint is not None and settings.checkpoint_dir == settings.model_save_dir:
+        raise ConfigError(
+            f"expected two folders for the downloaded and the trained model, got"
+            f" {settings.checkpoint_dir} as both; nothing was trained; call set_model_save_dir()"
+        )
 
 
 def _check_writable(folder: Path) -> None:
-    make_folders(folder)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"expected to write checkpoints to {folder}, this account may not; call"
-            " set_model_save_dir()"
-        )
+    with os_errors(folder):
+        make_folders(folder)
+        # A file without a name shows more than permissions: a full or read-only file system too.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0")

@@ -192,9 +192,7 @@ def test_an_image_in_a_list_is_ambiguous_in_a_prediction():
         assert numbers(resolved(read, BARE, kind=kind).batches(0)) == [[3]]
 
 
-@pytest.mark.parametrize(
-    "item", [image(3), (image(3),), (image(3), 99), [image(3), 1]], ids=lambda item: type(item)
-)
+@pytest.mark.parametrize("item", [image(3), (image(3),), (image(3), 99), [image(3), 1]], ids=type)
 def test_a_prediction_takes_images_with_and_without_labels(item):
     (found,) = resolved(lambda: iter([item]), BARE).batches(0)
     assert found.images.tolist() == [image(3).tolist()]
