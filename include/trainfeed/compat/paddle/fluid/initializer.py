@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from trainfeed.compat._framework import paddle
 
 __all__ = ["Constant", "ConstantInitializer", "Normal", "Uniform", "Xavier"]
+
+_LEAST: Final = sys.float_info.min
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class Xavier:
 
     Attributes:
         uniform: Whether the distribution is uniform; normal otherwise.
-        fan_in: Number of inputs; None takes it from the shape of the parameter.
-        fan_out: Number of outputs; None takes it from the shape of the parameter.
+        fan_in: Number of inputs; None takes it from the shape of the parameter, 0 leaves it out.
+        fan_out: Number of outputs; None takes it from the shape of the parameter, 0 leaves it out.
         seed: Without effect: the seed of the training decides.
     """
 
@@ -83,7 +86,9 @@ class Xavier:
         """Return the initializer of Paddle."""
         kinds = paddle().nn.initializer
         kind = kinds.XavierUniform if self.uniform else kinds.XavierNormal
-        return kind(self.fan_in, self.fan_out)
+        # Paddle 3 makes all values zero where a number is 0; the originals left it out of the sum.
+        fans = (_LEAST if fan == 0 else fan for fan in (self.fan_in, self.fan_out))
+        return kind(*fans)
 
 
 ConstantInitializer: TypeAlias = Constant

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from trainfeed.compat._framework import paddle
+from trainfeed.compat.paddle.fluid.initializer import Uniform, Xavier
 from trainfeed.compat.paddle.fluid.param_attr import framework_attributes
 from trainfeed.errors import ConfigError
 
@@ -181,14 +182,14 @@ def class_range(num_classes: int, ranks: Ranks) -> tuple[int, int]:
 def _weights(settings: EntrySettings, emb_dim: int, first: int, end: int, *, arcface: bool) -> Any:
     kinds = paddle().nn.initializer
     bound = emb_dim**-0.5
-    default = kinds.XavierNormal(0.0) if arcface else kinds.Uniform(-bound, bound)
+    default = Xavier(uniform=False, fan_in=0.0) if arcface else Uniform(-bound, bound)
     attributes = framework_attributes(settings.distfc_param_attr) or paddle().ParamAttr()
     # All classes are drawn, and the others dropped, so that the values do not depend on ranks.
     drawn = paddle().create_parameter(
         [emb_dim, settings.num_classes],
         "float32",
         attr=paddle().ParamAttr(initializer=attributes.initializer),
-        default_initializer=default,
+        default_initializer=default.made(),
     )
     attributes.name, attributes.initializer = "final_fc.w_0", kinds.Assign(drawn[:, first:end])
     return paddle().create_parameter([emb_dim, end - first], "float32", attr=attributes)
