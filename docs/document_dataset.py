@@ -90,7 +90,7 @@ train:
       loss: {max: 0.7, better: lower}
     evaluate: "train:evaluate"
     promote: approve
-  tracking: {tensorboard: true}
+  tracking: {tensorboard: true, mlflow: mlflow_default, experiment: clicks}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads

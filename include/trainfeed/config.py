@@ -11,6 +11,7 @@ connections; all other programs use these variables::
     TRAINFEED_LOGS         folder or URI at which the paths of log files start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
+    TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
     TRAINFEED_DATASETS     folder of the data sets' folders
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
@@ -119,6 +120,7 @@ class Environment:
         datasets: Folder with one folder per data set.
         logs: Connection id → absolute path or URI at which the paths of log files start.
         clusters: Connection id → settings of a cluster that runs trainings.
+        trackers: Connection id → settings of a tracking server; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
     """
 
@@ -129,6 +131,7 @@ class Environment:
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -168,7 +171,8 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
-        clusters=_clusters(),
+        clusters=_settings_file("TRAINFEED_CLUSTERS"),
+        trackers=_settings_file("TRAINFEED_TRACKERS"),
         root_setting=_root_setting(root),
     )
 
@@ -251,10 +255,10 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
     return clients, places
 
 
-def _clusters() -> Mapping[str, Mapping[str, Any]]:
-    if "TRAINFEED_CLUSTERS" not in os.environ:
+def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
+    if variable not in os.environ:
         return {}
-    return read_clusters(Path(_setting("TRAINFEED_CLUSTERS", None, "")))
+    return read_clusters(Path(_setting(variable, None, "")))
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:
