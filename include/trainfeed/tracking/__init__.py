@@ -13,9 +13,10 @@ from trainfeed.lazy_faces import on_demand
 if TYPE_CHECKING:
     from trainfeed.tracking._event_files import TENSORBOARD, EventFiles
     from trainfeed.tracking._mlflow_settings import MlflowSettings
+    from trainfeed.tracking._model_changes import deliver_change
     from trainfeed.tracking._tracker import Tracker
 
-__all__ = ["TENSORBOARD", "EventFiles", "MlflowSettings", "Tracker"]
+__all__ = ["TENSORBOARD", "EventFiles", "MlflowSettings", "Tracker", "deliver_change"]
 
 # Ranks import this package and need the event files only.
 _HOMES: Final = {
@@ -23,6 +24,7 @@ _HOMES: Final = {
     "EventFiles": "._event_files",
     "MlflowSettings": "._mlflow_settings",
     "Tracker": "._tracker",
+    "deliver_change": "._model_changes",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

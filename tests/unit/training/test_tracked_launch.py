@@ -1,12 +1,16 @@
 """Trainings with a tracking server: delivered by the launching side, and never held up by it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from trainfeed.errors import ConfigError, GateError, JobFailedError
 from trainfeed.jobs import JobRecord
+from trainfeed.models import PROD, ModelsFolder, parse_version
+from trainfeed.models import promote as lead
+from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate, promote
 
@@ -136,3 +140,16 @@ def test_a_closed_gate_still_is_a_finished_run(tracked, server):
     with pytest.raises(GateError):
         run(project, env)
     assert [each["status"] for each in server.runs.values()] == ["FINISHED"]
+
+
+def test_a_change_by_hand_is_delivered_and_never_refused_for_the_server(tracked, server):
+    project, env = tracked
+    version = evaluate(project.spec, env, "2024-03-01", run(project, env)["job"])["version"]
+    folder = ModelsFolder(Path(env.root)).model("click_model")
+    lead(folder, PROD, parse_version(version), "by hand")
+    told = deliver_change(folder, env.datasets, lambda _: replace(env, trackers={}))
+    assert "expected settings of the tracking server 'tracker'" in told["mlflow"]
+    assert server.models["click_model"]["aliases"] == {"candidate": "1"}
+    assert deliver_change(folder, env.datasets, lambda _: env) == {"mlflow": "delivered"}
+    assert server.models["click_model"]["aliases"] == {"candidate": "1", "prod": "1"}
+    assert deliver_change(folder, env.datasets / "elsewhere", lambda _: env) == {}
