@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--state", default="data")
     given = parser.parse_args()
     print("trainers per_lease  chunks/s requests/s  p50 ms   p99 ms")
-    for trainers, per_lease in ((1, 1), (1, 16), (4, 1), (4, 4), (4, 16), (8, 16)):
+    for trainers, per_lease in ((1, 1), (1, 16), (4, 1), (4, 4), (4, 16), (4, 64), (8, 64)):
         with tempfile.TemporaryDirectory(dir=given.state) as folder:
             num_tasks = given.tasks * per_lease // 16
             measure(Path(folder), num_tasks, trainers, per_lease)
