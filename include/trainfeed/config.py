@@ -9,6 +9,7 @@ connections; all other programs use these variables::
     TRAINFEED_WORK         folder or URI of the files between two stages
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI at which the paths of log files start
+    TRAINFEED_MODELS       folder or URI at which the paths of transferred models start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_DATASETS     folder of the data sets' folders
@@ -20,6 +21,7 @@ A launcher tells the ranks of a job by environment where they find what the job 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
     TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
+    TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ __all__ = [
     "CA_FILE",
     "JOB_CODE",
     "JOB_MODEL",
+    "JOB_RETRIES",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
@@ -50,6 +53,7 @@ __all__ = [
     "environment_from_environ",
     "job_model",
     "job_places",
+    "name_hadoop_user",
     "name_rank",
     "rank_variables",
     "rendezvous",
@@ -61,6 +65,7 @@ __all__ = [
 CA_FILE = "TRAINFEED_CA_FILE"
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
+JOB_RETRIES = "TRAINFEED_RETRIES"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
 TOKEN_FILE = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)
@@ -126,6 +131,7 @@ class Environment:
         datasets: Folder with one folder per data set.
         logs: Connection id → absolute path or URI at which the paths of log files start.
         clusters: Connection id → settings of a cluster that runs trainings.
+        stores: Connection id → absolute path or URI at which the paths of transferred models start.
         root_setting: Name of the setting with ``root``, for messages.
     """
 
@@ -136,6 +142,7 @@ class Environment:
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    stores: Mapping[str, str] = field(default_factory=dict)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -152,8 +159,8 @@ def environment_from_environ(
 
     The defaults are folders below ``TRAINFEED_DATA`` (``data`` in the working directory):
     ``root``, ``landing``, ``work``, and ``recorded`` for recorded topics; the paths of log files
-    start at ``TRAINFEED_DATA`` itself. The default folder of data sets is ``include/datasets`` in
-    the working directory.
+    and of transferred models start at ``TRAINFEED_DATA`` itself. The default folder of data sets is
+    ``include/datasets`` in the working directory.
 
     Raises:
         ConfigError: A setting is not valid; the message names the variable.
@@ -176,6 +183,10 @@ def environment_from_environ(
             **places,
         },
         clusters=_clusters(),
+        stores={
+            LOGS_CONNECTION: _place("TRAINFEED_MODELS", _setting("TRAINFEED_MODELS", None, data)),
+            **places,
+        },
         root_setting=_root_setting(root),
     )
 
@@ -199,6 +210,20 @@ def rank_variables(names: Iterable[str]) -> dict[str, str]:
 def name_rank(values: Mapping[str, str]) -> None:
     """Set variables of this process, by which frameworks find their rank."""
     os.environ.update(values)
+
+
+def name_hadoop_user(user: str) -> None:
+    """Set ``HADOOP_USER_NAME``, from which the client of HDFS takes the user once per process.
+
+    Raises:
+        ConfigError: The variable names another user.
+    """
+    found = os.environ.setdefault("HADOOP_USER_NAME", user)
+    if found != user:
+        raise ConfigError(
+            f"expected HADOOP_USER_NAME to be {user!r}, or not set, got {found!r}; nothing was"
+            " transferred; unset it, or name the same user in both places"
+        )
 
 
 def rendezvous() -> str | None:
@@ -253,7 +278,7 @@ def _kept(names: Iterable[str]) -> dict[str, str]:
 
 
 def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
-    """Return Kafka clusters and places of log files by connection id."""
+    """Return Kafka clusters and places of files by connection id."""
     if "TRAINFEED_CONNECTIONS" not in os.environ:
         return {}, {}
     found = read_connections(Path(_setting("TRAINFEED_CONNECTIONS", None, "")))

@@ -24,7 +24,7 @@ Tokens = Annotated[
     Path, typer.Option(help="Token file of the server: a line with a digest per token.")
 ]
 Host = Annotated[str, typer.Option(help="Address to listen on; other machines need a certificate.")]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 Certificate = Annotated[Path | None, typer.Option(help="Certificate of the server, PEM.")]
 Key = Annotated[Path | None, typer.Option(help="Key of the certificate, PEM, mode 0600.")]
 ClientCa = Annotated[

@@ -35,6 +35,9 @@
     │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
+    ├── PredictionError             FAIL   a prediction that was asked for could not be made
+    │   ├── PredictionTimeError     RETRY  a prediction took longer than its time limit
+    │   └── SkewError               FAIL   preprocessing differs from that of the model's data
     ├── LoaderError                 FAIL
     │   ├── PassEndedError          FAIL   a pass that is read by hand has no more batches
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
@@ -71,6 +74,11 @@ from trainfeed.errors._files_errors import (
     TruncatedError,
     UnsuitableStoreError,
     UnsupportedCodecError,
+)
+from trainfeed.errors._prediction_errors import (
+    PredictionError,
+    PredictionTimeError,
+    SkewError,
 )
 from trainfeed.errors._root import Outcome, TrainFeedError
 from trainfeed.errors._running_errors import (
@@ -144,6 +152,8 @@ __all__ = [
     "OffsetOutOfRangeError",
     "Outcome",
     "PassEndedError",
+    "PredictionError",
+    "PredictionTimeError",
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
@@ -153,6 +163,7 @@ __all__ = [
     "ServiceError",
     "ServiceRefusedError",
     "ServiceUnreachableError",
+    "SkewError",
     "SourceReplacedError",
     "SourceUnreachableError",
     "SpecError",
