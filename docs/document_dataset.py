@@ -89,7 +89,11 @@ train:
       accuracy: {min: 0.6, better: higher, max_worse: 0.02}
       loss: {max: 0.7, better: lower}
     evaluate: "train:evaluate"
+    predict: "train:predictor"
+    labels: [label]
+    complete: "train:complete"
     promote: approve
+  tracking: {tensorboard: true}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads

@@ -27,12 +27,15 @@ __all__ = ["StageOperator", "UnitOperator", "open_dataset"]
 ResultT = TypeVar("ResultT")
 
 
-def open_dataset(name: str, *, trains: bool = False) -> tuple[DatasetSpec, Environment]:
+def open_dataset(
+    name: str, *, trains: bool = False, transfers: bool = False
+) -> tuple[DatasetSpec, Environment]:
     """Return the specification of a data set, and the environment of its tasks.
 
     Args:
         name: Name of the data set.
         trains: Whether the task launches a training, so that it needs the training's cluster.
+        transfers: Whether the task transfers models, so that it needs the stores of the training.
 
     Raises:
         SpecError: The specification is wrong.
@@ -42,7 +45,10 @@ def open_dataset(name: str, *, trains: bool = False) -> tuple[DatasetSpec, Envir
     kind = spec.source.kind
     train = spec.train
     clusters = [train.connection] if trains and train is not None and not train.is_local else []
-    return spec, environment_from_connections(set(kind.clusters), kind.file_systems, clusters)
+    stores = train.stores if transfers and train is not None else ()
+    return spec, environment_from_connections(
+        set(kind.clusters), kind.file_systems, clusters, stores
+    )
 
 
 class StageOperator(BaseOperator):

@@ -56,6 +56,11 @@ class IterableSet:
             )
         if options.max_skipped_chunks:
             raise ConfigError("an iterable has no chunks to skip, got max_skipped_chunks")
+        if options.epochs is not None:
+            raise ConfigError(
+                "expected no epochs beside an iterable, which is opened again for every pass; leave"
+                " it out, or give an object with __len__ and __getitem__"
+            )
         if options.num_workers > 1 or options.num_threads > 1:
             raise ConfigError(
                 "an iterable is read by one thread or process, got"

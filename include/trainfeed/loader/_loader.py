@@ -81,6 +81,10 @@ class DataLoader:
             each with a warning in the log. Their samples are missing from the batches; the
             positions of all other samples, and states, do not change. With 0 the first damaged
             chunk is an error.
+        epochs: Number of epochs that will be read, counted from epoch 0. While the last batches of
+            an epoch are consumed, threads or workers then load the first windows of the next one,
+            within ``prefetch``; after the last epoch they load nothing. None: a pass loads its own
+            windows only, so every epoch begins with a wait. More epochs than that can be read.
         skip: ``{"from": a, "to": b}``, or a list of such stretches: samples a to b - 1 are left
             out, counted over all ranks from the start of epoch 0 on (``epoch * num_samples +
             position`` of a state). ``tail`` decides about the samples before a stretch as at the
@@ -114,6 +118,7 @@ class DataLoader:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         read_deadline_s: float = DEFAULT_READ_DEADLINE_S,
         max_skipped_chunks: int = 0,
+        epochs: int | None = None,
         skip: Skip | None = None,
         on_report: Callable[[LoaderReport], None] | None = None,
         **foreign: object,
@@ -137,6 +142,7 @@ class DataLoader:
             timeout_s=timeout_s,
             read_deadline_s=read_deadline_s,
             max_skipped_chunks=max_skipped_chunks,
+            epochs=epochs,
             skips=stretches_of(skip),
             on_report=on_report,
         )

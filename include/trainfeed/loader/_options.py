@@ -73,6 +73,7 @@ class LoaderOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     read_deadline_s: float = DEFAULT_READ_DEADLINE_S
     max_skipped_chunks: int = 0
+    epochs: int | None = None
     skips: Stretches = ()
     on_report: Callable[[LoaderReport], None] | None = None
 
@@ -90,8 +91,9 @@ class LoaderOptions:
             self._check_least("max_bytes", 1)
         self._check_least("max_skipped_chunks", 0)
         self._check_lanes()
-        if self.prefetch is not None:
-            self._check_least("prefetch", 1)
+        for name in ("prefetch", "epochs"):
+            if getattr(self, name) is not None:
+                self._check_least(name, 1)
         if self.on_report is not None and not callable(self.on_report):
             raise ConfigError(f"expected on_report as a function, got {self.on_report!r}")
         if self.num_workers and self.num_threads:

@@ -23,7 +23,7 @@ from trainfeed.specification._load import (
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
-from trainfeed.specification._model_part import MetricGate, ModelSpec
+from trainfeed.specification._model_part import MetricGate, ModelSpec, StoreFolderSpec
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
@@ -44,6 +44,7 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
+from trainfeed.specification._tracking_part import TrackingSpec
 from trainfeed.specification._train_part import (
     GpuSpec,
     LauncherName,
@@ -81,8 +82,10 @@ __all__ = [
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "StoreFolderSpec",
     "TolerationSpec",
     "TopicPart",
+    "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
     "check_dataset_name",

@@ -24,6 +24,7 @@ from trainfeed.specification._spec_values import (
     matching,
     pattern_schema,
 )
+from trainfeed.specification._tracking_part import TrackingSpec
 
 __all__ = [
     "GpuSpec",
@@ -65,6 +66,9 @@ _MOST_CHARS: Final = 32 << 10
 _TAG_REMEDY: Final = (
     "a tag may become another image: give the digest, or allow_tag: true, which records the job as"
     " unproven"
+)
+_NO_EVENTS: Final = (
+    "its program does not call job.log_metrics: leave it out, and let the program write event files"
 )
 
 
@@ -178,6 +182,7 @@ class TrainSpec(Part):
         min: Smallest value of ``metric`` with which the training counts as successful.
         wait: Longest time that a training waits for the intervals of the window to be published.
         model: The model that the training makes, with its gate, if any.
+        tracking: The tools that get the metrics of the training, if any.
     """
 
     entry: EntryPoint | None = None
@@ -205,11 +210,19 @@ class TrainSpec(Part):
     min: Number | None = None
     wait: Duration = timedelta(days=1)
     model: ModelSpec | None = None
+    tracking: TrackingSpec = Field(default_factory=TrackingSpec)
 
     @property
     def is_local(self) -> bool:
         """Whether ranks are processes of this machine."""
         return self.launcher == "local"
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the connections from and to which models are transferred, sorted."""
+        model = self.model
+        folders = () if model is None else (model.download, model.upload)
+        return tuple(sorted({folder.connection for folder in folders if folder is not None}))
 
     @property
     def module(self) -> str | None:
@@ -241,8 +254,18 @@ def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
     if (train.entry is None) == (train.command is None):
         got = "neither" if train.entry is None else "both"
         yield "", f"expected one of entry and command, got {got}"
+    if train.command is not None and train.tracking.tensorboard:
+        yield "tracking", f"expected no tensorboard beside command; {_NO_EVENTS}"
     if train.command is not None and train.image is None:
         yield "command", "expected an image beside command, got none; add image"
+    if train.command is not None and train.model is not None and train.model.download is not None:
+        yield (
+            "model",
+            (
+                "expected no download beside command, whose program does not learn the folder of"
+                " the model; use entry, or let the program copy its model"
+            ),
+        )
     if train.image is not None and "@sha256:" not in train.image and not train.allow_tag:
         text = f"expected an image by its digest, name@sha256:…, got {train.image!r}; {_TAG_REMEDY}"
         yield "image", text

@@ -3,7 +3,7 @@
 from trainfeed.tfrecord._record_index import TFRecordAccess, TFRecordIndex, TFRecordRange
 from trainfeed.tfrecord._tfrecord_format import MAX_RECORD_BYTES, Compression
 from trainfeed.tfrecord._tfrecord_reader import TFRecordReader, iter_records
-from trainfeed.tfrecord._tfrecord_writer import TFRecordWriter
+from trainfeed.tfrecord._tfrecord_writer import TFRecordWriter, framed_record
 from trainfeed.tfrecord.examples import (
     ExampleCodec,
     FeatureValue,
@@ -32,6 +32,7 @@ __all__ = [
     "decode_sequence_example",
     "encode_example",
     "encode_sequence_example",
+    "framed_record",
     "iter_records",
     "parse_examples",
 ]

@@ -18,7 +18,7 @@ from trainfeed.tfrecord._tfrecord_format import (
     pack_header,
 )
 
-__all__ = ["TFRecordWriter"]
+__all__ = ["TFRecordWriter", "framed_record"]
 
 # Bytes of records that are collected before they are written to the file.
 _BUFFER_BYTES: Final = 1 << 20
@@ -106,6 +106,11 @@ class TFRecordWriter(TargetWriter):
                 f"expected a record of at most {self._max_record_bytes} bytes, got {num_bytes};"
                 " raise max_record_bytes of the writer and of every reader"
             )
+
+
+def framed_record(record: bytes) -> bytes:
+    """Return a record as a file holds it, for files to which single records are appended."""
+    return pack_header(len(record)) + record + CHECKSUM.pack(masked(crc32c(record)))
 
 
 def _deflater(compression: Compression | str, level: int | None) -> zlib._Compress | None:

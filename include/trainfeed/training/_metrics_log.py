@@ -22,6 +22,7 @@ from trainfeed.dataset import canonical
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import os_errors, read_plain
 from trainfeed.storage import posix
+from trainfeed.tracking import EventFiles
 from trainfeed.whole_numbers import whole
 
 __all__ = ["METRICS_LOG", "MetricsLog", "Recomputed"]
@@ -54,13 +55,15 @@ class MetricsLog:
 
     Args:
         path: The file.
+        events: Event files that get the same metrics; None for none.
 
     Attributes:
         recomputed: Work that was computed a second time; known after ``begin``.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, events: EventFiles | None = None) -> None:
         self._path = path
+        self._events = events
         self._descriptor: int | None = None
         self._size = 0
         self._num_dropped = 0
@@ -98,6 +101,8 @@ class MetricsLog:
         if data or self._path.exists():
             posix.replace_file(self._path, kept + line)
         self._open()
+        if self._events is not None:
+            self._events.begin(_steps(kept), _steps(behind))
 
     def append(self, step: int, samples: int, values: Mapping[str, Any]) -> None:
         """Write a line. Lines that would make the file larger than 64 MiB are dropped.
@@ -116,7 +121,8 @@ class MetricsLog:
         descriptor = self._descriptor
         if descriptor is None:
             raise AssertionError("begin comes first")
-        line = _line({"step": step, "samples": samples, **_checked(values)})
+        metrics = _checked(values)
+        line = _line({"step": step, "samples": samples, **metrics})
         if self._size + len(line) > MAX_BYTES:
             self._drop(step)
             return
@@ -125,15 +131,21 @@ class MetricsLog:
             if written < len(line):  # a full disk: writing the rest raises its error
                 os.write(descriptor, line[written:])
         self._size += len(line)
+        if self._events is not None:
+            self._events.add(step, metrics)
 
     def sync(self) -> None:
         """Make the lines durable."""
         if self._descriptor is not None:
             with os_errors(self._path):
                 os.fsync(self._descriptor)
+        if self._events is not None:
+            self._events.sync()
 
     def close(self) -> None:
-        """Close the file, and warn about dropped lines; safe to call twice."""
+        """Close the files, and warn about dropped lines; safe to call twice."""
+        if self._events is not None:
+            self._events.close()
         if self._num_dropped:
             logger.warning("%s: %d lines were dropped", self._path, self._num_dropped)
         if self._descriptor is not None:
@@ -186,7 +198,7 @@ def _mark(kept: bytes, behind: bytes, samples: int) -> dict[str, int]:
     marks = [_parsed(line) for line in kept.splitlines() if b'"recomputed"' in line] + lines
     counts = [each["recomputed"] for each in marks if "recomputed" in each]
     before: dict[str, int] = counts[-1] if counts else {}
-    steps = [each for each in lines if "step" in each]
+    steps = _steps(behind)
     if not before and not steps:
         return {}
     reached = max((each.get("samples", 0) for each in steps), default=samples)
@@ -194,6 +206,10 @@ def _mark(kept: bytes, behind: bytes, samples: int) -> dict[str, int]:
         "steps": before.get("steps", 0) + len(steps),
         "samples": before.get("samples", 0) + max(0, reached - samples),
     }
+
+
+def _steps(lines: bytes) -> list[dict[str, Any]]:
+    return [found for line in lines.splitlines() if "step" in (found := _parsed(line))]
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

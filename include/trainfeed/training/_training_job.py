@@ -19,10 +19,12 @@ from trainfeed.errors import ChecksumError, ConfigError
 from trainfeed.jobs import JobRoots, JobSpec, JobVersion
 from trainfeed.loader import DataLoader
 from trainfeed.readers import DatasetReader
+from trainfeed.tracking import TENSORBOARD, EventFiles
 from trainfeed.training._checkpoint_file import Checkpoint, CheckpointNote
 from trainfeed.training._checkpoints import CHECKPOINTS, Checkpoints
 from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog, Recomputed
 from trainfeed.training._progress import PROGRESS_FILE, Progress
+from trainfeed.training.transfers import open_start_model
 from trainfeed.whole_numbers import whole
 
 __all__ = ["TrainingJob"]
@@ -75,7 +77,8 @@ class TrainingJob:
 
     def __post_init__(self) -> None:
         home = self.output.parent
-        run = _Run(MetricsLog(home / METRICS_LOG), Progress(home / PROGRESS_FILE))
+        events = EventFiles(home / TENSORBOARD, self.spec.name) if self.spec.tensorboard else None
+        run = _Run(MetricsLog(home / METRICS_LOG, events), Progress(home / PROGRESS_FILE))
         object.__setattr__(self, "_run", run)
 
     @property
@@ -98,6 +101,20 @@ class TrainingJob:
         """Folder of the model to evaluate, in ``train.model.evaluate``; None in a training."""
         model = job_model()
         return None if model is None or self.roots.root is None else self.roots.root / model
+
+    @property
+    def start_model(self) -> Path | None:
+        """Folder of the downloaded model to start from; None without ``train.model.download``.
+
+        Its manifest and listing are compared; its bytes were, after the download.
+
+        Raises:
+            JobRejectedError: The folder is gone, differs from its manifest, or the publication root
+                is not known.
+        """
+        if self.spec.start_model is None:
+            return None
+        return open_start_model(self.roots.root, self.spec.start_model)
 
     @property
     def rendezvous(self) -> str:
@@ -232,6 +249,8 @@ class TrainingJob:
 
     def log_metrics(self, step: int, **values: float) -> None:
         """Add a line to ``metrics.jsonl`` of the job's folder: ``step``, ``samples``, ``values``.
+
+        With ``train.tracking.tensorboard`` the values are also written to event files.
 
         ``samples`` is the number of samples, over all epochs, that all ranks have read from the
         loader of the split ``train``, or else of the split whose loader was created first; ``skip``

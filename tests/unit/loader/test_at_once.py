@@ -7,7 +7,7 @@ import pytest
 from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
 from tests.unit.loader.datasets import Squares
 from trainfeed.loader import DataLoader
-from trainfeed.loader._runner import SetsRunner
+from trainfeed.loader._feeding import Feeding
 from trainfeed.loader.columns._lent_memory import LentPool
 from trainfeed.loader.files import _shard_files as _files
 from trainfeed.loader.files._shard_files import ShardFiles
@@ -157,8 +157,8 @@ def test_a_pass_that_ends_in_its_own_thread_does_not_wait_for_the_others():
     assert len(found) == 2
 
 
-class Swapped(SetsRunner):
-    """A runner in which another thread gets its turn when one looks for idle workers."""
+class Swapped(Feeding):
+    """A feeding in which another thread gets its turn when one looks for idle workers."""
 
     act = None
 
@@ -182,7 +182,7 @@ class IdlePool:
 
 def test_two_iterators_that_start_at_once_get_workers_of_their_own():
     with DataLoader(Squares(20), 8, num_workers=1) as loader:
-        runner = loader._runner
+        runner = loader._runner._feeding
         runner.__class__ = Swapped
         runner._pool, found = IdlePool(), []
         thread = threading.Thread(target=lambda: found.append(runner._take_pool()))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trainfeed.loader.windows._feeds import InlineFeed, ThreadFeed, ThreadPlan
     from trainfeed.loader.windows._load_window import Feed, ReadAhead, Window, load_window
     from trainfeed.loader.windows._mixture_engine import MixtureEngine
-    from trainfeed.loader.windows._pass import Pass
+    from trainfeed.loader.windows._pass import Pass, RunReader, WindowReader
     from trainfeed.loader.windows._set_engine import Engine, SetEngine
 
 __all__ = [
@@ -20,10 +20,12 @@ __all__ = [
     "MixtureEngine",
     "Pass",
     "ReadAhead",
+    "RunReader",
     "SetEngine",
     "ThreadFeed",
     "ThreadPlan",
     "Window",
+    "WindowReader",
     "load_window",
 ]
 
@@ -35,10 +37,12 @@ _HOMES: Final = {
     "MixtureEngine": "._mixture_engine",
     "Pass": "._pass",
     "ReadAhead": "._load_window",
+    "RunReader": "._pass",
     "SetEngine": "._set_engine",
     "ThreadFeed": "._feeds",
     "ThreadPlan": "._feeds",
     "Window": "._load_window",
+    "WindowReader": "._pass",
     "load_window": "._load_window",
 }
 

@@ -135,6 +135,11 @@ class Cursor:
         # The first position that cannot be read, and its error.
         self._failed: tuple[int, BaseException] | None = None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows of the pass were taken."""
+        return self._next is None
+
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at ``positions``, shape ``(n,)``, in owned memory."""
         self.begin(positions)

@@ -55,6 +55,11 @@ class InlineFeed:
         self._stats.count_wait(seconds, 0)
         return Window(*loaded)
 
+    @property
+    def is_usable(self) -> bool:
+        """True: windows are loaded here."""
+        return True
+
     def close(self) -> None:
         """Do nothing; there is nothing to stop."""
 
@@ -133,6 +138,11 @@ class ThreadFeed:
             raise self._failure from None
         self._stats.count_wait(time.perf_counter() - start_s, len(self._running))
         return Window(*loaded)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process began the pass, and every window has come in time."""
+        return self._failure is None and os.getpid() == self._owner
 
     def close(self) -> None:
         """End the threads, after a limited wait for windows that are being loaded; safe to repeat.

@@ -37,6 +37,11 @@ class LaneReader:
             return Fetched(self._window.columns, start, stop, None)
         return self._take_pieces(num_samples)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows of the pass were taken."""
+        return self._next is None
+
     def _take_pieces(self, num_samples: int) -> Fetched:
         pieces: list[tuple[Columns, slice, int]] = []
         missing = num_samples

@@ -59,6 +59,10 @@ class Feed(Protocol):
             LoaderError: The window cannot come, because a worker has ended or does not answer.
         """
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process can go on to take windows."""
+
     def close(self) -> None:
         """Stop loading; safe to call twice."""
 

@@ -175,6 +175,11 @@ class _MixtureReader:
         self._start = history.counts(self._base + state.position)
         self._sizes = np.array([order.total for _, order in engine.children], np.int64)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows of the pass were taken."""
+        return self._next is None
+
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at positions, in memory of their own."""
         stream = positions + self._base

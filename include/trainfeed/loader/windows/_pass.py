@@ -35,6 +35,10 @@ class WindowReader(Protocol):
     def fetch(self, positions: NDArray[np.int64]) -> Fetched:
         """Return the samples at positions, in memory of their own."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows of the pass were taken."""
+
 
 @runtime_checkable
 class RunReader(Protocol):
@@ -42,6 +46,10 @@ class RunReader(Protocol):
 
     def take(self, num_samples: int) -> Fetched:
         """Return the next samples, as views where that is possible."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows of the pass were taken."""
 
 
 @dataclass(frozen=True)

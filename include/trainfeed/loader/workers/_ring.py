@@ -93,6 +93,11 @@ class RingFeed:
         self._ask()
         return Window(columns, answer.num_samples, answer.error)
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process started the workers, and all of them are alive."""
+        return self._pool.is_usable
+
     def close(self) -> None:
         """End the workers; safe to call twice."""
         self._pool.close()

@@ -11,6 +11,7 @@ from trainfeed.tfrecord.examples._example import (
 from trainfeed.tfrecord.examples._example_samples import ExampleCodec
 from trainfeed.tfrecord.examples._feature_columns import SampleField
 from trainfeed.tfrecord.examples._parse import parse_examples
+from trainfeed.tfrecord.examples._protobuf_wire import encode_varint
 
 __all__ = [
     "ExampleCodec",
@@ -21,5 +22,6 @@ __all__ = [
     "decode_sequence_example",
     "encode_example",
     "encode_sequence_example",
+    "encode_varint",
     "parse_examples",
 ]

@@ -124,10 +124,10 @@ def test_a_program_whose_class_needs_a_guard_is_told_so(tmp_path):
 def test_workers_that_died_while_they_were_idle_are_started_again(images):
     with DataLoader(images, 4, num_workers=2) as loader:
         expected = labels(loader)
-        pool = loader._runner._pool
+        pool = loader._runner._feeding._pool
         died, *_ = [worker.process for worker in pool._workers]
         died.kill()
         died.wait()
         loader.set_epoch(0)
         assert labels(loader) == expected
-        assert loader._runner._pool is not pool
+        assert loader._runner._feeding._pool is not pool
