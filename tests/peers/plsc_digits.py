@@ -12,15 +12,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from trainfeed.compat.paddle import fluid
 from trainfeed.compat.plsc import Entry
 from trainfeed.compat.plsc.models import BaseModel
 
-DIGITS = load_digits()
-IMAGES = (DIGITS.images[:, None] / 8 - 1).astype(np.float32)
-LABELS = DIGITS.target
+ROOT = Path(__file__).parents[2]
+# 64 points from 0 to 16, and the digit, in each row.
+ROWS = np.loadtxt(ROOT / "data/scikit-learn/sklearn/datasets/data/digits.csv.gz", delimiter=",")
+POINTS = ROWS[:, :64].reshape(-1, 8, 8)
+IMAGES = (POINTS[:, None] / 8 - 1).astype(np.float32)
+LABELS = ROWS[:, 64].astype(int)
 NUM_TRAIN = 1400
 BATCH = 50
 EMB_DIM = 32

@@ -269,7 +269,7 @@ def test_two_ranks_learn_digits_and_go_on_after_one_was_killed(tmp_path):
 
 
 def base64_row(n):
-    points = np.repeat((plsc_digits.DIGITS.images[n] * 15.9).astype(np.uint8)[..., None], 3, 2)
+    points = np.repeat((plsc_digits.POINTS[n] * 15.9).astype(np.uint8)[..., None], 3, 2)
     Image.fromarray(points).save(file := io.BytesIO(), "PNG")
     return base64.b64encode(file.getvalue()) + b"\t%d\n" % plsc_digits.LABELS[n]
 
