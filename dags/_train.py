@@ -10,6 +10,11 @@ metrics with the gate and publishes the model as its candidate, `approve` asks a
 `train.model.promote` is `approve`, and `promote` points `prod` to the model, unless
 `train.model.promote` is `by_hand`. Every task can be cleared: a job becomes one version of the
 model, and is promoted once.
+
+With `train.model.download`, the task `download_model` copies the model that the training starts
+from into the publication root; its content belongs to the identity of the job. With
+`train.model.upload`, `require_upload` proves before the training that the folder on the store can
+be written, and `upload_model` copies the promoted version there (with `by_hand`, the candidate).
 """
 
 from __future__ import annotations
@@ -21,9 +26,12 @@ from airflow.sdk import DAG, BaseOperator, PartitionedAssetTimetable, chain
 from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
 from dags._params import window_param
+from operators.download_model import DownloadModelOperator
 from operators.evaluate_model import EvaluateModelOperator
 from operators.promote_model import PromoteModelOperator
+from operators.require_upload import RequireUploadOperator
 from operators.training_job import TrainingJobOperator
+from operators.upload_model import UploadModelOperator
 from trainfeed.specification import DatasetSpec, ModelSpec
 
 # Runs that wait for their window hold no slot, but count as active: with a low limit, the runs of
@@ -43,19 +51,32 @@ def train_dag(spec: DatasetSpec) -> DAG:
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:
+        model = spec.train.model if spec.train is not None else None
+        start = _start_model(spec, model)
         job = TrainingJobOperator(
             task_id="train",
             dataset=spec.name,
+            start_model=start.output if start is not None else None,
             execution_timeout=TRAINING_LIMIT,
             max_active_tis_per_dag=spec.resources.max_active_runs,
         )
-        if spec.train is not None and spec.train.model is not None:
-            _promotion(spec, spec.train.model, job)
+        if model is not None and model.upload is not None:
+            chain(RequireUploadOperator(task_id="require_upload", dataset=spec.name), job)
+        if model is not None:
+            _promotion(spec, model, job)
     return dag
 
 
+def _start_model(spec: DatasetSpec, model: ModelSpec | None) -> BaseOperator | None:
+    if model is None or model.download is None:
+        return None
+    return DownloadModelOperator(
+        task_id="download_model", dataset=spec.name, execution_timeout=TRAINING_LIMIT
+    )
+
+
 def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) -> None:
-    """Add the tasks that evaluate and promote the model of a training."""
+    """Add the tasks that evaluate, promote and upload the model of a training."""
     evaluate = EvaluateModelOperator(
         task_id="evaluate",
         dataset=spec.name,
@@ -65,10 +86,22 @@ def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) ->
     )
     chain(job, evaluate)
     if model.promote == "by_hand":
+        _upload(spec, model, evaluate)
         return
     promote = PromoteModelOperator(task_id="promote", dataset=spec.name, model=evaluate.output)
     between = [_approval(model)] if model.promote == "approve" else []
     chain(evaluate, *between, promote)
+    _upload(spec, model, promote)
+
+
+def _upload(spec: DatasetSpec, model: ModelSpec, made: BaseOperator) -> None:
+    if model.upload is not None:
+        UploadModelOperator(
+            task_id="upload_model",
+            dataset=spec.name,
+            model=made.output,
+            execution_timeout=TRAINING_LIMIT,
+        )
 
 
 def _approval(model: ModelSpec) -> BaseOperator:
@@ -81,7 +114,7 @@ def _approval(model: ModelSpec) -> BaseOperator:
         subject=f"Promote {model.name}/{{{{ {found}['version'] }}}}?",
         body=f"Job {{{{ {found}['job'] }}}} passed its gate ({{{{ {found}['gate']['note'] }}}}):"
         f" {{{{ {found}['metrics'] }}}}. The tab Data set of the run shows the gate. Approved, prod"
-        f" of {model.name} leads to it; rejected, it stays the candidate.",
+        f" of {model.name} points to it; rejected, it stays the candidate.",
         # A person may take days; the task holds no slot while it waits.
         execution_timeout=None,
     )

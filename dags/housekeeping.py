@@ -1,10 +1,13 @@
 """
-The DAG `housekeeping`: removes files that killed and abandoned builds of all data sets left behind.
+The DAG `housekeeping`: removes what killed and abandoned builds and launches left behind.
 
 These are unfinished files, and staging folders and work files of builds that were never published,
 if they were not modified for three days. Versions, plans and landed records stay. A run that is
 cleared later does not find its files, and has to be triggered again. The command `trainfeed gc`
 does the same.
+
+Code and services that launches of trainings left on a cluster are removed three days after the
+launch began, if its job was never made, or has ended.
 """
 
 from __future__ import annotations

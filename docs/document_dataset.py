@@ -89,7 +89,12 @@ train:
       accuracy: {min: 0.6, better: higher, max_worse: 0.02}
       loss: {max: 0.7, better: lower}
     evaluate: "train:evaluate"
+    predict: "train:predictor"
+    labels: [label]
+    complete: "train:complete"
     promote: approve
+    download: {path: /models/start/clicks, connection: hdfs_default}
+    upload: {path: /models, connection: hdfs_default}
   tracking: {tensorboard: true, mlflow: mlflow_default, experiment: clicks}
 retention: {keep_generations: 3, keep_days: 400}
 resources:

@@ -4,8 +4,8 @@
 connection      type                    what it has
 =============== ======================= =====================================================
 hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
-                                        ``work``; for log files also ``logs``: the path at
-                                        which their paths start
+                                        ``work``; ``logs`` and ``models``: the paths at which
+                                        those of log files and of transferred models start
 cephfs_default  any                     extra ``path``: the publication root, mounted here
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
                                         conversion may use; ``work``: one for its work files
@@ -70,6 +70,7 @@ def environment_from_connections(
     kafka: Iterable[str],
     logs: Iterable[str] = (),
     clusters: Iterable[str] = (),
+    stores: Iterable[str] = (),
     trackers: Iterable[str] = (),
 ) -> Environment:
     """Return the folders and connections of a task.
@@ -78,6 +79,7 @@ def environment_from_connections(
         kafka: Ids of the Kafka connections that the data set names.
         logs: Ids of the connections of log files that the data set names.
         clusters: Ids of the connections of clusters that its training names.
+        stores: Ids of the connections from and to which its models are transferred.
         trackers: Ids of the connections of tracking servers that its training names.
 
     Raises:
@@ -91,7 +93,8 @@ def environment_from_connections(
         work=_uri(hdfs, _extra(hdfs, "work", _HDFS_EXAMPLE)),
         kafka={name: _kafka(name) for name in kafka},
         datasets=datasets_folder(),
-        logs={name: _logs(_connection(name, _HDFS_EXAMPLE)) for name in logs},
+        logs={name: _start(_connection(name, _HDFS_EXAMPLE), "logs") for name in logs},
+        stores={name: _start(_connection(name, _HDFS_EXAMPLE), "models") for name in stores},
         clusters={
             name: _connection(name, _CLUSTER_EXAMPLE.format(name=name)).extra_dejson
             for name in clusters
@@ -150,9 +153,10 @@ def _extra(connection: Connection, key: str, example: str) -> str:
     return value
 
 
-def _logs(connection: Connection) -> str:
-    has_place = "logs" in connection.extra_dejson
-    return _uri(connection, _extra(connection, "logs", _HDFS_EXAMPLE) if has_place else "/")
+def _start(connection: Connection, key: str) -> str:
+    """Return the URI at which paths start: of the path in an extra, or of the root without it."""
+    has_place = key in connection.extra_dejson
+    return _uri(connection, _extra(connection, key, _HDFS_EXAMPLE) if has_place else "/")
 
 
 def _uri(hdfs: Connection, path: str) -> str:

@@ -28,13 +28,14 @@ ResultT = TypeVar("ResultT")
 
 
 def open_dataset(
-    name: str, *, trains: bool = False, tracks: bool = False
+    name: str, *, trains: bool = False, transfers: bool = False, tracks: bool = False
 ) -> tuple[DatasetSpec, Environment]:
     """Return the specification of a data set, and the environment of its tasks.
 
     Args:
         name: Name of the data set.
         trains: Whether the task launches a training, so that it needs the training's cluster.
+        transfers: Whether the task transfers models, so that it needs the stores of the training.
         tracks: Whether the task needs the training's tracking server.
 
     Raises:
@@ -45,10 +46,11 @@ def open_dataset(
     kind = spec.source.kind
     train = spec.train
     clusters = [train.connection] if trains and train is not None and not train.is_local else []
+    stores = train.stores if transfers and train is not None else ()
     server = train.tracking.mlflow if tracks and train is not None else None
     trackers = [] if server is None else [server]
     return spec, environment_from_connections(
-        set(kind.clusters), kind.file_systems, clusters, trackers
+        set(kind.clusters), kind.file_systems, clusters, stores, trackers
     )
 
 

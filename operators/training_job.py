@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -46,16 +46,21 @@ class TrainingJobOperator(BaseOperator):
 
     Args:
         dataset: Name of the data set.
+        start_model: Report of the task ``download_model`` (its XCom); None if the training starts
+            from no model.
 
     Returns:
         The job's report: ``job``, ``verdict``, ``metrics``, ``intervals``, ``seconds``.
     """
 
+    template_fields: Sequence[str] = ("start_model",)
+
     operator_extra_links = (TrainingJobLink(),)
 
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+    def __init__(self, *, dataset: str, start_model: object = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
+        self.start_model = start_model
         self._launched: Launched | None = None
 
     def execute(self, context: Context, event: Mapping[str, Any] | None = None) -> JsonObject:
@@ -90,8 +95,10 @@ class TrainingJobOperator(BaseOperator):
         since = time.time()
         try:
             if spec.train is None or spec.train.is_local:
-                return train(spec, env, interval)
-            self._launched = launch(spec, env, interval, again=self._again(context))
+                return train(spec, env, interval, start_model=self._digest())
+            self._launched = launch(
+                spec, env, interval, again=self._again(context), start_model=self._digest()
+            )
         except WindowIncompleteError as error:
             limit = spec.train.wait if spec.train else timedelta()
             raise _later(error, context, limit) from error
@@ -113,6 +120,10 @@ class TrainingJobOperator(BaseOperator):
             )
             self.defer(trigger=trigger, method_name="execute")
         return collect(spec, launched, seconds=time.time() - since)
+
+    def _digest(self) -> str | None:
+        found = cast("Mapping[str, Any] | None", self.start_model)
+        return None if found is None else str(found["start_model"])
 
     def _again(self, context: Context) -> str | None:
         """Return the reason for another attempt at a failed job: a person has cleared the task.

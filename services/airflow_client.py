@@ -112,6 +112,10 @@ class AirflowClient:
         """Return pool → slots."""
         return {pool["name"]: pool["slots"] for pool in self._pages("/pools", "pools")}
 
+    def occupied(self, pool: str = "default_pool") -> int:
+        """Return the number of slots of a pool that tasks hold."""
+        return int(self._call("GET", f"/pools/{_quoted(pool)}")["occupied_slots"])
+
     def unpause(self, dag_id: str) -> None:
         """Unpause a DAG."""
         self._call("PATCH", f"/dags/{_quoted(dag_id)}", {"is_paused": False})
@@ -253,6 +257,20 @@ class AirflowClient:
         cleared = self._call("POST", f"/dags/{_quoted(dag_id)}/clearTaskInstances", body)
         return int(cleared["total_entries"])
 
+    def question(self, run: DagRun, task_id: str) -> dict[str, Any]:
+        """Return the question of a task to a person, with ``subject``, ``body`` and ``options``."""
+        return dict(self._call("GET", _question_path(run, task_id)))
+
+    def answer(self, run: DagRun, task_id: str, option: str) -> None:
+        """Answer the question of a task, as a person does on its page.
+
+        Args:
+            run: The run.
+            task_id: The task, which waits for the answer.
+            option: One of the options of the question, such as ``Approve``.
+        """
+        self._call("PATCH", _question_path(run, task_id), {"chosen_options": [option]})
+
     def asset_events(self, dag_id: str | None = None) -> list[dict[str, Any]]:
         """Return events of assets as JSON, oldest first.
 
@@ -352,6 +370,10 @@ def _log_lines(line: Mapping[str, Any] | str) -> Iterator[str]:
 
 def _run_path(dag_id: str, run_id: str) -> str:
     return f"/dags/{_quoted(dag_id)}/dagRuns/{_quoted(run_id)}"
+
+
+def _question_path(run: DagRun, task_id: str) -> str:
+    return f"{_run_path(run.dag_id, run.run_id)}/taskInstances/{_quoted(task_id)}/-1/hitlDetails"
 
 
 def _quoted(part: str) -> str:

@@ -9,16 +9,20 @@ connections; all other programs use these variables::
     TRAINFEED_WORK         folder or URI of the files between two stages
     TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
     TRAINFEED_LOGS         folder or URI at which the paths of log files start
+    TRAINFEED_MODELS       folder or URI at which the paths of transferred models start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
     TRAINFEED_DATASETS     folder of the data sets' folders
+    TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
+    TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
 
 A launcher tells the ranks of a job by environment where they find what the job file names::
 
     TRAINFEED_JOB_ROOT     publication root, as the rank sees it
     TRAINFEED_JOB_CODE     folder of the data set's code
     TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
+    TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
 from __future__ import annotations
@@ -35,29 +39,37 @@ from trainfeed._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 __all__ = [
+    "CA_FILE",
     "JOB_CODE",
     "JOB_MODEL",
+    "JOB_RETRIES",
     "JOB_ROOT",
     "KAFKA_CONNECTION",
     "LOGS_CONNECTION",
     "RENDEZVOUS",
+    "TOKEN_FILE",
     "Environment",
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
     "job_model",
     "job_places",
+    "name_hadoop_user",
     "name_rank",
     "rank_variables",
     "rendezvous",
+    "service_files",
     "training_environ",
     "worker_environ",
 ]
 
+CA_FILE = "TRAINFEED_CA_FILE"
 JOB_CODE = "TRAINFEED_JOB_CODE"
 JOB_MODEL = "TRAINFEED_JOB_MODEL"
+JOB_RETRIES = "TRAINFEED_RETRIES"
 JOB_ROOT = "TRAINFEED_JOB_ROOT"
 RENDEZVOUS = "TRAINFEED_RENDEZVOUS"
+TOKEN_FILE = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)
 KAFKA_CONNECTION = "kafka_default"
 LOGS_CONNECTION = "hdfs_default"
 
@@ -120,6 +132,7 @@ class Environment:
         datasets: Folder with one folder per data set.
         logs: Connection id → absolute path or URI at which the paths of log files start.
         clusters: Connection id → settings of a cluster that runs trainings.
+        stores: Connection id → absolute path or URI at which the paths of transferred models start.
         trackers: Connection id → settings of a tracking server; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
     """
@@ -131,6 +144,7 @@ class Environment:
     datasets: Path
     logs: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    stores: Mapping[str, str] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
@@ -148,8 +162,8 @@ def environment_from_environ(
 
     The defaults are folders below ``TRAINFEED_DATA`` (``data`` in the working directory):
     ``root``, ``landing``, ``work``, and ``recorded`` for recorded topics; the paths of log files
-    start at ``TRAINFEED_DATA`` itself. The default folder of data sets is ``include/datasets`` in
-    the working directory.
+    and of transferred models start at ``TRAINFEED_DATA`` itself. The default folder of data sets is
+    ``include/datasets`` in the working directory.
 
     Raises:
         ConfigError: A setting is not valid; the message names the variable.
@@ -169,6 +183,10 @@ def environment_from_environ(
         datasets=Path(_setting("TRAINFEED_DATASETS", datasets, "include/datasets")).absolute(),
         logs={
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
+            **places,
+        },
+        stores={
+            LOGS_CONNECTION: _place("TRAINFEED_MODELS", _setting("TRAINFEED_MODELS", None, data)),
             **places,
         },
         clusters=_settings_file("TRAINFEED_CLUSTERS"),
@@ -198,11 +216,31 @@ def name_rank(values: Mapping[str, str]) -> None:
     os.environ.update(values)
 
 
+def name_hadoop_user(user: str) -> None:
+    """Set ``HADOOP_USER_NAME``, from which the client of HDFS takes the user once per process.
+
+    Raises:
+        ConfigError: The variable names another user.
+    """
+    found = os.environ.setdefault("HADOOP_USER_NAME", user)
+    if found != user:
+        raise ConfigError(
+            f"expected HADOOP_USER_NAME to be {user!r}, or not set, got {found!r}; nothing was"
+            " transferred; unset it, or name the same user in both places"
+        )
+
+
 def rendezvous() -> str | None:
     """Where the ranks of this job meet, as a URL for frameworks; None where nothing says it."""
     if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
         return "env://"
     return os.environ.get(RENDEZVOUS) or None
+
+
+def service_files() -> tuple[Path | None, Path | None]:
+    """Return the files with token and authorities for servers; None for one that is not set."""
+    token, authorities = (os.environ.get(name) for name in (TOKEN_FILE, CA_FILE))
+    return Path(token) if token else None, Path(authorities) if authorities else None
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
@@ -244,7 +282,7 @@ def _kept(names: Iterable[str]) -> dict[str, str]:
 
 
 def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
-    """Return Kafka clusters and places of log files by connection id."""
+    """Return Kafka clusters and places of files by connection id."""
     if "TRAINFEED_CONNECTIONS" not in os.environ:
         return {}, {}
     found = read_connections(Path(_setting("TRAINFEED_CONNECTIONS", None, "")))

@@ -9,7 +9,11 @@ import time
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
+from tests.unit.training.points import spec
 from trainfeed.dataset import init_root
+from trainfeed.jobs import JobPlacement, JobRecord
+from trainfeed.training import abandoned
+from trainfeed.training.kept_jobs import KeptJob
 
 DAY_S = 86_400
 LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
@@ -75,6 +79,32 @@ def test_a_missing_connection_is_named(dag, leftover, monkeypatch):
     monkeypatch.delenv("AIRFLOW_CONN_CEPHFS_DEFAULT")
     with pytest.raises(Exception, match="connection 'cephfs_default' is not defined"):
         sweep(dag)
+
+
+def test_launches_on_a_cluster_are_swept_with_the_settings_of_their_connection(
+    dag, leftover, monkeypatch
+):
+    kept = KeptJob(leftover.parents[2], JobRecord(leftover.parent), of_cluster())
+    monkeypatch.setattr(abandoned, "abandoned_launches", lambda *_, **__: [kept])
+    with pytest.raises(Exception, match="connection 'kubernetes_default' is not defined"):
+        sweep(dag)
+    settings = {"namespace": "trainings"}
+    value = json.dumps({"conn_type": "generic", "extra": settings})
+    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", value)
+    asked = []
+
+    def removed(jobs, clusters, *, dry_run):
+        asked.append((jobs, dict(clusters), dry_run))
+        return [abandoned.LeftObject("kubernetes_default: configmaps/x", "2026-01-01T00:00:00")]
+
+    monkeypatch.setattr(abandoned, "sweep_launches", removed)
+    assert sweep(dag) == {"leftovers": 1, "bytes": 0}
+    assert asked == [([kept], {"kubernetes_default": settings}, False)]
+
+
+def of_cluster():
+    placement = JobPlacement(launcher="indexed-job", connection="kubernetes_default")
+    return spec(ranks=2).model_copy(update={"placement": placement})
 
 
 @pytest.mark.parametrize("hours", [23, -1, "72", None])

@@ -18,11 +18,13 @@ from examples.digits.images import read_digits
 from examples.digits.writer import write_days
 from services._home import REPOSITORY
 from services.airflow import AirflowStack
+from tests.e2e.predicting import predicted, service
 from tests.e2e.ways import until
 from tests.unit.models.conftest import finished
 from trainfeed.conversion import ShardManifest
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.models import PROD, ModelsFolder, current, register
+from trainfeed.readers import DatasetReader
 from trainfeed.scaffold import new_dataset
 from trainfeed.storage import Location
 
@@ -124,6 +126,31 @@ def test_a_backfill_builds_the_interval_and_its_training_runs(client, place, nam
     wanted = [run for run in client.dag_runs(train) if run.partition_key == day]
     succeed(client, wanted)
     assert client.xcom(wanted[0], "train")["intervals"][-1] == day
+
+
+def test_the_digits_that_a_dag_promoted_are_predicted_as_it_has_evaluated_them(place, tmp_path):
+    model = current(ModelsFolder(place.root).known("digits"), PROD)
+    right = total = 0
+    for data in model.manifest.data:
+        day = f"digits/{data.interval}/{data.generation}"
+        rows = predicted(place, "digits@prod", "--version", day, "--split", "eval")
+        blocks = DatasetReader([version(place, "digits", data.interval)], "eval").iter_arrays()
+        labels = [int(label) for block in blocks for label in block["label"]]
+        digits = [row["predictions"][0]["digit"] for row in rows]
+        right += sum(a == b for a, b in zip(digits, labels, strict=True))
+        total += len(labels)
+    assert right / total == model.manifest.metrics["accuracy"]
+    log = place.root.parent / "logs/digits/dt=2024-01-01/part-00000.txt"
+    # Without the label, which is unknown when a prediction is made.
+    lines = [line.partition(b"\t")[0] for line in log.read_bytes().splitlines()[:40]]
+    (tmp_path / "lines.txt").write_bytes(b"\n".join(lines))
+    rows = predicted(place, "digits@prod", str(tmp_path / "lines.txt"), "--skip-bad")
+    assert sum("predictions" in row for row in rows) > 30
+    with service(place, "digits@prod", tmp_path) as ask:
+        records = [line.decode("ascii", "replace") for line in lines]
+        answer = ask({"records": records, "skip_bad": True})
+    assert answer["model"] == model.name
+    assert [{**row, "model": model.name} for row in answer["results"]] == rows
 
 
 @pytest.mark.parametrize("when", ["now", "null"])

@@ -39,6 +39,7 @@ class Ground:
         kafka: Extra of the connection: a broker, or a recorded topic.
         faults: Points at which ``action`` happens to a task, once each.
         environ: Further variables of its Airflow.
+        dataset: Name of the data set.
     """
 
     path: Path
@@ -48,24 +49,30 @@ class Ground:
     faults: tuple[str, ...] = ()
     action: str = "kill"
     environ: dict[str, str] = field(default_factory=dict)
+    dataset: str = "flights"
     hdfs: str = field(default_factory=lambda: f"/e2e/{uuid.uuid4().hex}")
 
     @classmethod
-    def make(cls, path, kafka, *, root=None, edits=(), faults=()):
+    def make(cls, path, kafka, *, root=None, edits=(), faults=(), dataset="flights"):
         datasets = path / "datasets"
-        shutil.copytree(REPOSITORY / "include/datasets/flights", datasets / "flights")
-        spec = datasets / "flights" / "dataset.yaml"
+        shutil.copytree(REPOSITORY / "include/datasets" / dataset, datasets / dataset)
+        spec = datasets / dataset / "dataset.yaml"
         for old, new in edits:
             assert old in spec.read_text()
             spec.write_text(spec.read_text().replace(old, new))
         root = root or path / "root"
         init_root(root)
         (path / "fired").mkdir()
-        return cls(path, root, datasets, kafka, tuple(faults))
+        return cls(path, root, datasets, kafka, tuple(faults), dataset=dataset)
 
     @property
     def folder(self):
-        return DatasetFolder(self.root, "flights")
+        return DatasetFolder(self.root, self.dataset)
+
+    @property
+    def dag_ids(self):
+        """The DAG that builds, and the DAG that trains."""
+        return f"build.{self.dataset}", f"train.{self.dataset}"
 
     def versions(self, names=NAMES):
         return {name: Version.resolve(self.folder, name) for name in names}
@@ -98,7 +105,7 @@ class Ground:
         chosen = AirflowOptions(**options)
         # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
         home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
-        return Stack(AirflowStack(home, environ=environ, options=chosen), home)
+        return Stack(AirflowStack(home, environ=environ, options=chosen), home, self.dag_ids)
 
     def command(self, *arguments):
         """Run the command line without Airflow; return what it printed as JSON."""
@@ -133,17 +140,18 @@ class LocalGround(Ground):
 class Stack:
     """An Airflow that runs within a ``with`` block, and what the tests ask of it."""
 
-    def __init__(self, stack, home):
+    def __init__(self, stack, home, dag_ids):
         self.stack = stack
         self._home = home
+        self._build, self._train = dag_ids
 
     def __enter__(self):
         try:
             self.stack.start()
             self.stack.wait(START_S)
-            self.stack.wait_for_dags([BUILD, TRAIN], START_S)
+            self.stack.wait_for_dags([self._build, self._train], START_S)
             self.client = self.stack.client
-            self.client.unpause(TRAIN)
+            self.client.unpause(self._train)
         except BaseException:
             self.stack.stop()
             raise
@@ -156,8 +164,8 @@ class Stack:
     def finish(self, runs, trainings):
         """Wait for build runs and for that many training runs; return what the tasks reported."""
         builds = self.succeed(runs)
-        until(lambda: len(self.client.dag_runs(TRAIN)) >= trainings, "the training runs")
-        self.succeed(self.client.dag_runs(TRAIN))
+        until(lambda: len(self.client.dag_runs(self._train)) >= trainings, "the training runs")
+        self.succeed(self.client.dag_runs(self._train))
         return [self.report(run) for run in builds]
 
     def succeed(self, runs):

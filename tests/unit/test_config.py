@@ -14,7 +14,17 @@ from trainfeed.config import (
 )
 from trainfeed.errors import ConfigError
 
-VARIABLES = ("DATA", "ROOT", "LANDING", "WORK", "KAFKA", "DATASETS", "LOGS", "CONNECTIONS")
+VARIABLES = (
+    "DATA",
+    "ROOT",
+    "LANDING",
+    "WORK",
+    "KAFKA",
+    "DATASETS",
+    "LOGS",
+    "MODELS",
+    "CONNECTIONS",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +42,7 @@ def test_without_settings_everything_lies_below_the_working_directory(tmp_path: 
         kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "data/recorded"))},
         datasets=tmp_path / "include/datasets",
         logs={"hdfs_default": str(tmp_path / "data")},
+        stores={"hdfs_default": str(tmp_path / "data")},
     )
 
 
@@ -51,6 +62,7 @@ def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         "KAFKA": "one:9092,two:9092",
         "DATASETS": "/srv/datasets",
         "LOGS": "webhdfs://hdfs@namenode:9870",
+        "MODELS": "hdfs://namenode:8020/models",
     }.items():
         monkeypatch.setenv(f"TRAINFEED_{variable}", value)
     assert environment_from_environ() == Environment(
@@ -60,6 +72,7 @@ def test_every_place_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         kafka={"kafka_default": KafkaSettings(client={"bootstrap.servers": "one:9092,two:9092"})},
         datasets=Path("/srv/datasets"),
         logs={"hdfs_default": "webhdfs://hdfs@namenode:9870"},
+        stores={"hdfs_default": "hdfs://namenode:8020/models"},
     )
 
 

@@ -1,9 +1,9 @@
-"""Softmax regression: which digit does an image show?"""
+"""Softmax regression: which digit does an image show? Trains, judges and predicts."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +65,27 @@ def evaluate(job: TrainingJob) -> dict[str, float]:
     return {"accuracy": float((guesses == labels).mean())}
 
 
+def predictor(folder: Path) -> Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
+    """Open a model.
+
+    Returns:
+        Function of ``pixels``, shape (n, 64), that gives ``digit``, int64 of shape (n,), and its
+        ``chance``, float64 of shape (n,).
+    """
+    weights = _read(folder)
+
+    def predict(samples: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        logits = _images(samples) @ weights
+        return {"digit": logits.argmax(axis=1), "chance": _softmax(logits).max(axis=1)}
+
+    return predict
+
+
+def complete(line: bytes) -> bytes:
+    """Add a placeholder for the label to a line without one; the model never gets labels."""
+    return line if b"\t" in line else line + b"\t0"
+
+
 def _num_samples(job: TrainingJob, split: str) -> int:
     data = job.open(split)
     if data.num_samples == 0:
@@ -119,9 +140,13 @@ def _guess(job: TrainingJob, weights: Floats) -> tuple[NDArray[np.int64], NDArra
 
 
 def _columns(batch: Mapping[str, NDArray[Any]]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return images, scaled to 0 to 1 with a constant 1 as the last column, and labels."""
+    return _images(batch), batch["label"]
+
+
+def _images(batch: Mapping[str, NDArray[Any]]) -> Floats:
+    """Return images, scaled to 0 to 1 with a constant 1 as the last column."""
     pixels = batch["pixels"] / MAX_PIXEL
-    return np.hstack([pixels, np.ones((len(pixels), 1))]), batch["label"]
+    return np.hstack([pixels, np.ones((len(pixels), 1))])
 
 
 def _write(weights: Floats, folder: Path) -> None:

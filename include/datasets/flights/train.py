@@ -6,8 +6,9 @@ apart within days that the model has seen others of, not how well it foresees th
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -116,6 +117,32 @@ def main(job: TrainingJob) -> dict[str, float]:
         "train_samples": train.num_samples,
         "eval_samples": evaluation.num_samples,
     }
+
+
+def predictor(folder: Path) -> Callable[[Arrays], dict[str, Floats]]:
+    """Open a model.
+
+    Returns:
+        Function of ``indices`` and ``values`` that gives ``chance``, float64 of shape (n,): how
+        likely each flight arrives 15 minutes late or more.
+    """
+    model = Model.read(folder)
+    return lambda samples: {"chance": model.probabilities(samples)}
+
+
+def complete(line: bytes) -> bytes:
+    """Add placeholders for what is known of a flight only after its departure.
+
+    The placeholders decide the label alone, which is not among what the model gets. Lines that are
+    no JSON objects are left as they are: preprocessing turns them down.
+    """
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    if not isinstance(event, dict) or {"dep_time", "arr_delay"} <= event.keys():
+        return line
+    return json.dumps({"dep_time": 1, "arr_delay": 0, **event}).encode()
 
 
 def _base_rate(train: DatasetReader) -> float:

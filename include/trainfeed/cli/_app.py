@@ -17,15 +17,18 @@ from trainfeed import __version__
 from trainfeed.cli import (
     _bench,
     _boundaries_command,
+    _dispatch,
     _gc,
     _init,
     _look,
     _new,
     _prune,
     _quarantine,
+    _token,
     _version_look,
     build,
     file,
+    prediction,
     training,
 )
 from trainfeed.cli._printing import error_console, print_message, printable_lines, program
@@ -50,6 +53,8 @@ for _name, _command, _example in (
     ("schema", _new.schema, "trainfeed schema > dataset.schema.json"),
     ("build", build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
     ("train", training.train, "trainfeed train flights --interval 2013-01-04"),
+    ("predict", prediction.predict, "trainfeed predict flights@prod flights.jsonl"),
+    ("serve", prediction.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("ls", _look.ls, "trainfeed ls flights"),
     ("show", _look.show, "trainfeed show flights/2013-01-01"),
     ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
@@ -70,6 +75,8 @@ app.add_typer(_quarantine.app, name="quarantine")
 app.add_typer(_boundaries_command.app, name="boundaries")
 app.add_typer(training.jobs, name="jobs")
 app.add_typer(training.models, name="models")
+app.add_typer(_dispatch.app, name="dispatch")
+app.add_typer(_token.app, name="token")
 
 
 class _PlainFormatter(logging.Formatter):

@@ -1,16 +1,18 @@
-"""``trainfeed gc``: removes the files that killed and abandoned builds left behind."""
+"""``trainfeed gc``: removes what killed and abandoned builds and launches left behind."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from trainfeed.cli._printing import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
-from trainfeed.pipeline.upkeep import OLD, sweep
+from trainfeed.pipeline.upkeep import OLD, Swept, sweep
+from trainfeed.training.abandoned import LeftObject, abandoned_launches, sweep_launches
 
 __all__ = ["gc"]
 
@@ -20,15 +22,22 @@ _COLUMNS: Final = ("place", "bytes", "modified")
 def gc(
     *,
     older_than: Annotated[
-        int, typer.Option(min=0, help="Only files that were not modified for this many hours.")
+        int,
+        typer.Option(
+            min=0,
+            help="Least age in hours: since a file was modified, a launch began.",
+        ),
     ] = round(OLD / timedelta(hours=1)),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove files of killed and abandoned builds; versions and landed records stay."""
-    env = environment_from_environ()
+    """Remove leftovers of killed builds and of launches; versions and landed records stay."""
+    env, age = environment_from_environ(), timedelta(hours=older_than)
     with error_console().status("looking for leftovers"):
-        removed = sweep(env, older_than=timedelta(hours=older_than), dry_run=dry_run)
+        files = sweep(env, older_than=age, dry_run=dry_run)
+        jobs = abandoned_launches(Path(env.root), older_than=age)
+        objects = sweep_launches(jobs, env.clusters, dry_run=dry_run)
+    removed: list[Swept | LeftObject] = [*files, *objects]
     if as_json:
         print_json([asdict(each) for each in removed])
         return

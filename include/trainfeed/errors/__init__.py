@@ -35,18 +35,25 @@
     │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
+    ├── PredictionError             FAIL   a prediction that was asked for could not be made
+    │   ├── PredictionTimeError     RETRY  a prediction took longer than its time limit
+    │   └── SkewError               FAIL   preprocessing differs from that of the model's data
     ├── LoaderError                 FAIL
     │   ├── PassEndedError          FAIL   a pass that is read by hand has no more batches
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree; also a ValueError
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
     ├── TrackingError               RETRY  a tracking server refused, failed or did not answer
-    └── LaunchError                 RETRY  the launcher refused or failed an operation
-        ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
-        ├── JobConflictError        FAIL   another job has the name on the cluster
-        ├── JobRejectedError        FAIL   the job specification is invalid
-        ├── JobFailedError          FAIL   the job ran and failed by its own code
-        └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
+    ├── LaunchError                 RETRY  the launcher refused or failed an operation
+    │   ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
+    │   ├── JobConflictError        FAIL   another job has the name on the cluster
+    │   ├── JobRejectedError        FAIL   the job specification is invalid
+    │   ├── JobFailedError          FAIL   the job ran and failed by its own code
+    │   └── JobKilledError          RETRY  a rank was killed, or met an error that may pass
+    └── ServiceError                RETRY  a server of trainfeed failed a request
+        ├── ServiceUnreachableError RETRY  no answer within the time that the client waits
+        ├── ServiceDeniedError      FAIL   the token is missing, unknown, expired or too weak
+        └── ServiceRefusedError     FAIL   the request was understood and refused
 
 ``outcome`` is policy for a scheduler; trainfeed itself never acts on it.
 """
@@ -69,6 +76,11 @@ from trainfeed.errors._files_errors import (
     UnsuitableStoreError,
     UnsupportedCodecError,
 )
+from trainfeed.errors._prediction_errors import (
+    PredictionError,
+    PredictionTimeError,
+    SkewError,
+)
 from trainfeed.errors._root import Outcome, TrainFeedError
 from trainfeed.errors._running_errors import (
     CodeChangedError,
@@ -76,6 +88,12 @@ from trainfeed.errors._running_errors import (
     GateError,
     MemoryLimitError,
     PreprocessError,
+)
+from trainfeed.errors._service_errors import (
+    ServiceDeniedError,
+    ServiceError,
+    ServiceRefusedError,
+    ServiceUnreachableError,
 )
 from trainfeed.errors._settings_errors import (
     ConfigError,
@@ -136,11 +154,18 @@ __all__ = [
     "OffsetOutOfRangeError",
     "Outcome",
     "PassEndedError",
+    "PredictionError",
+    "PredictionTimeError",
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
     "RootError",
     "SampleShapeError",
+    "ServiceDeniedError",
+    "ServiceError",
+    "ServiceRefusedError",
+    "ServiceUnreachableError",
+    "SkewError",
     "SourceReplacedError",
     "SourceUnreachableError",
     "SpecError",

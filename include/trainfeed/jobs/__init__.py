@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from trainfeed.jobs._job_state import JobState
     from trainfeed.jobs._launcher import Launcher
     from trainfeed.jobs._rank_process import RankProcess, wait_for_end
-    from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
+    from trainfeed.jobs._rank_status import EXHAUSTED, REJECTED, RETRYABLE
     from trainfeed.jobs.kubernetes import ClusterSettings, KubernetesLauncher
     from trainfeed.jobs.local import LocalLauncher
 
 __all__ = [
+    "EXHAUSTED",
     "JOB_FILE",
     "REJECTED",
     "RESULT_FILE",
@@ -63,6 +64,7 @@ __all__ = [
 # A rank imports this package before it watches for the death of its launcher, so the import must be
 # fast: each name is loaded on first use.
 _HOMES: Final = {
+    "EXHAUSTED": "._rank_status",
     "JOB_FILE": "._job_spec",
     "REJECTED": "._rank_status",
     "RESULT_FILE": "._job_result",

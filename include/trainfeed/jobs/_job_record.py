@@ -8,6 +8,7 @@
       attempts/NNNN.created.json   the cluster has the attempt's objects
       attempts/NNNN.cancelled.json a person or a scheduler ends the attempt on purpose
       attempts/NNNN.ended.json     final state of the attempt
+      attempts/NNNN.rank-R.K.json  start K of rank R, where the cluster counts no restarts
       attempts/NNNN.result.json    result that rank 0 wrote although the attempt did not succeed
       output/                      models, and other files that the training keeps
       rank-N.log                   logs of ranks
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,6 +150,16 @@ class JobRecord:
                 " started; remove the job's folder, and train again"
             ) from error
 
+    def claimed_at(self, number: int) -> datetime:
+        """Return the time, in UTC, at which an attempt was written down.
+
+        Raises:
+            NotFoundError: There is no such attempt.
+        """
+        path = self._path(number, "")
+        with posix.map_errors(path):
+            return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
     def has_reason(self, why: str) -> bool:
         """Whether an attempt has the reason ``why`` already."""
         return any(self.attempt(number).why == why for number in self._numbers())
@@ -164,6 +176,13 @@ class JobRecord:
     def mark_cancelled(self, number: int) -> None:
         """Write down that the attempt is cancelled; call it before anything is deleted."""
         self._write(number, ".cancelled", {})
+
+    def claim_start(self, number: int, rank: int) -> int:
+        """Write down one more start of a rank in an attempt; return its number, from 1."""
+        start = 1
+        while not self._write(number, f".rank-{rank}.{start}", {}):
+            start += 1
+        return start
 
     def end(self, number: int, look: JobLook) -> None:
         """Write down the final state of an attempt, once.

@@ -1,8 +1,9 @@
 """The job file: everything that a rank needs to run a training job.
 
 Name and identity are functions of the job's inputs: contents, code, entry, seed, ranks, image,
-command, environment. Resources (memory, queue, limits) are no part of them. A field that was added
-to the format later enters the hash only where it is set, so existing jobs keep their names.
+command, environment, start model. Resources (memory, queue, limits) are no part of them. A field
+that was added to the format later enters the hash only where it is set, so existing jobs keep their
+names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
 JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
 _LATER: Final = (
-    "skipped", "image", "command", "environment", "placement", "attempt", "tensorboard",
+    "skipped", "image", "command", "environment", "placement", "attempt", "start_model",
+    "tensorboard",
 )  # fmt: skip
 
 
@@ -65,6 +67,7 @@ class JobSpec(JobModel):
         environment: Variables of the ranks, beside those that the launcher sets.
         placement: Resources and place of the ranks on a cluster; None for a local job.
         attempt: Number of the attempt to run the job, from 1.
+        start_model: SHA-256 of the manifest of the downloaded model that the training starts from.
         tensorboard: Whether rank 0 writes event files beside the metrics log.
     """
 
@@ -83,6 +86,7 @@ class JobSpec(JobModel):
     environment: dict[str, str] = Field(default_factory=dict)
     placement: JobPlacement | None = None
     attempt: Annotated[int, Field(ge=1)] = 1
+    start_model: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     tensorboard: bool = False
 
     @classmethod
@@ -102,7 +106,12 @@ class JobSpec(JobModel):
         """SHA-256 in hex of all fields that the result of the job depends on."""
         # Only the digest counts: the same image may have several names.
         image = (self.image or "").rpartition("@")[2]
-        later = {"image": image, "command": self.command, "environment": self.environment}
+        later = {
+            "image": image,
+            "command": self.command,
+            "environment": self.environment,
+            "start_model": self.start_model,
+        }
         return canonical.sha256_of(
             {
                 "dataset": self.dataset,
@@ -144,4 +153,5 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         "intervals": [version.interval for version in spec.versions],
         "versions": [f"{version.interval}/{version.generation}" for version in spec.versions],
         **({"skipped": spec.skipped} if spec.skipped else {}),
+        **({"start_model": spec.start_model} if spec.start_model else {}),
     }

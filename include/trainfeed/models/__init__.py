@@ -10,21 +10,25 @@ from trainfeed.models._aliases import (
     PROD,
     AliasChange,
     current,
+    current_version,
     history,
     promote,
     rollback,
 )
+from trainfeed.models._chosen import ChosenModel
 from trainfeed.models._gate import Compared, GateReport, MetricResult, judge
-from trainfeed.models._model import Model
+from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._model_manifest import ModelData, ModelFile, ModelJob, ModelManifest
 from trainfeed.models._models_folder import ModelFolder, ModelsFolder, model_version, parse_version
 from trainfeed.models._registration import Candidate, data_digest, find, register
 
 __all__ = [
     "CANDIDATE",
+    "DAMAGED",
     "PROD",
     "AliasChange",
     "Candidate",
+    "ChosenModel",
     "Compared",
     "GateReport",
     "MetricResult",
@@ -36,6 +40,7 @@ __all__ = [
     "ModelManifest",
     "ModelsFolder",
     "current",
+    "current_version",
     "data_digest",
     "find",
     "history",

@@ -7,6 +7,7 @@ simultaneous changes gets a number. ``rollback`` adds a change back to the previ
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,12 +19,23 @@ from trainfeed import faults
 from trainfeed.dataset import canonical
 from trainfeed.dataset.root import account_name
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
-from trainfeed.models._model import Model
+from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._models_folder import ModelFolder, model_version, parse_version
 from trainfeed.paths import listed, read_plain
 from trainfeed.storage import posix
 
-__all__ = ["CANDIDATE", "PROD", "AliasChange", "current", "history", "promote", "rollback"]
+__all__ = [
+    "CANDIDATE",
+    "PROD",
+    "AliasChange",
+    "current",
+    "current_version",
+    "history",
+    "promote",
+    "rollback",
+]
+
+logger = logging.getLogger(__name__)
 
 CANDIDATE: Final = "candidate"
 PROD: Final = "prod"
@@ -73,8 +85,19 @@ def current(folder: ModelFolder, alias: str) -> Model | None:
         NotFoundError: The model is gone.
         StorageError: The publication root refused or failed.
     """
+    version = current_version(folder, alias)
+    return None if version is None else Model.open(folder, parse_version(version))
+
+
+def current_version(folder: ModelFolder, alias: str) -> str | None:
+    """Return the name of the version that an alias points to, or None; the version is not read.
+
+    Raises:
+        FormatError: A file of the history is damaged.
+        StorageError: The publication root refused or failed.
+    """
     changes = history(folder, alias)
-    return Model.open(folder, parse_version(changes[-1].version)) if changes else None
+    return changes[-1].version if changes else None
 
 
 def promote(
@@ -96,7 +119,8 @@ def promote(
         request: Name of the request; a request that is in the history already changes nothing, even
             if the alias was rolled back afterwards.
         is_forward: Whether an alias that points to a model of a later interval is left unchanged:
-            trainings of past intervals may end in any order.
+            trainings of past intervals may end in any order. An alias that points to a damaged
+            version is changed, with a warning.
 
     Returns:
         The change that made or keeps the alias as it is, and whether this call made it. If the
@@ -159,7 +183,11 @@ def rollback(
 
 
 def _is_later(folder: ModelFolder, change: AliasChange, model: Model) -> bool:
-    there = Model.open(folder, parse_version(change.version)).manifest.job
+    try:
+        there = Model.open(folder, parse_version(change.version)).manifest.job
+    except DAMAGED as error:
+        logger.warning("%s/%s is replaced, it is damaged: %s", folder.name, change.version, error)
+        return False
     return there.interval > model.manifest.job.interval
 
 
@@ -174,13 +202,13 @@ def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int |
             del stack[-1:]
     if expected is not None and stack[-1:] != [model_version(expected)]:
         raise ConflictError(
-            f"expected prod of model {folder.name} to lead to {model_version(expected)}, it leads"
+            f"expected prod of model {folder.name} to point to {model_version(expected)}, it points"
             f" to {stack[-1] if stack else 'no version'}; nothing was changed; look with"
             f" trainfeed models show {folder.name}"
         )
     if len(stack) < 2:
         raise NotFoundError(
-            f"model {folder.name} has no version that prod led to before; nothing was changed;"
+            f"model {folder.name} has no version that prod pointed to before; nothing was changed;"
             f" promote another one: trainfeed models promote {folder.name}/vNNNN"
         )
     return stack[-2]

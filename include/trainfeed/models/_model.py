@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.publication import folder_problems, read_manifest_file
-from trainfeed.errors import FormatError, StorageError
+from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.models._model_manifest import ModelManifest
 from trainfeed.models._models_folder import ModelFolder, model_version
 
-__all__ = ["Model"]
+__all__ = ["DAMAGED", "Model"]
+
+# Errors of a version whose folder or manifest is not what was published. Other errors of the file
+# system say nothing about the version.
+DAMAGED: Final = (FormatError, NotFoundError)
 
 
 @dataclass(frozen=True)

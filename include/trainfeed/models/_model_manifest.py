@@ -6,7 +6,6 @@ publish the model writes the same bytes.
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -14,13 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from trainfeed.dataset import canonical
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import FormatError
+from trainfeed.storage.folders import TRANSFER_MANIFEST, check_inner_name
 
 __all__ = ["FORMAT", "ModelData", "ModelFile", "ModelJob", "ModelManifest", "check_file_name"]
 
 FORMAT: Final = 1
-
-_MOST_CHARS: Final = 200
-_MOST_FOLDERS: Final = 16
 
 
 def check_file_name(name: str) -> str:
@@ -28,16 +25,11 @@ def check_file_name(name: str) -> str:
 
     Raises:
         ValueError: The path leads out of the folder, is too long or too deep, is not printable, or
-            is that of a manifest file.
+            is that of a manifest file, also the one of transfers.
     """
-    parts = PurePosixPath(name).parts
-    is_plain = PurePosixPath(name).as_posix() == name and not name.startswith("/")
-    if not is_plain or ".." in parts or not name.isprintable() or len(parts) > _MOST_FOLDERS:
-        raise ValueError(f"expected a relative path of a file, got {name[:_MOST_CHARS]!r}")
-    if any(len(part.encode()) > _MOST_CHARS for part in parts):
-        raise ValueError(f"expected names of at most {_MOST_CHARS} bytes, got {name[:80]!r}")
-    if name in {MANIFEST, MANIFEST_DIGEST, ".", ""}:
-        raise ValueError(f"expected a name that is not the manifest's, got {name!r}")
+    check_inner_name(name)
+    if name in {MANIFEST, MANIFEST_DIGEST, TRANSFER_MANIFEST}:
+        raise ValueError(f"expected a name that is not a manifest's, got {name!r}")
     return name
 
 

@@ -6,6 +6,7 @@
       <name>/v0001/                  one immutable version: its files and their manifest
       <name>/aliases/<alias>/0001.json   one change of an alias; the last one is current
       <name>/.lock                   held while a version is published
+      _start/<digest>/               a downloaded model from which trainings start
       _staging/<identity>-v0001/     becomes a version by one rename
       _staging/tmp/                  unfinished files
 """
@@ -22,7 +23,7 @@ from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import listed
 from trainfeed.specification import check_name, did_you_mean
 
-__all__ = ["ModelFolder", "ModelsFolder", "model_version", "parse_version"]
+__all__ = ["ModelFolder", "ModelsFolder", "is_version", "model_version", "parse_version"]
 
 _VERSION: Final = re.compile(r"v([0-9]{4,})")
 _ALIASES: Final = "aliases"
@@ -31,6 +32,11 @@ _ALIASES: Final = "aliases"
 def model_version(number: int) -> str:
     """Return the folder name of a version of a model, ``v0001`` for 1."""
     return f"v{number:04d}"
+
+
+def is_version(name: str) -> bool:
+    """Return whether a text has the form of a version, ``v0001``."""
+    return _VERSION.fullmatch(name) is not None
 
 
 def parse_version(name: str) -> int:
@@ -107,6 +113,15 @@ class ModelsFolder:
     def path(self) -> Path:
         """The folder of all models."""
         return self.root / MODELS
+
+    @property
+    def start_models(self) -> Path:
+        """The folder of the downloaded models from which trainings start."""
+        return self.path / "_start"
+
+    def start_model(self, digest: str) -> Path:
+        """The folder of a downloaded model; ``digest`` is the SHA-256 of its manifest."""
+        return self.start_models / digest
 
     def model(self, name: str) -> ModelFolder:
         """The paths of one model, which need not exist."""

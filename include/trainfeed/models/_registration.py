@@ -24,7 +24,7 @@ from trainfeed.dataset.publication import (
     write_manifest_file,
 )
 from trainfeed.errors import ChecksumError, ConfigError, ConflictError
-from trainfeed.models._model import Model
+from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._model_manifest import (
     FORMAT,
     ModelData,
@@ -33,7 +33,7 @@ from trainfeed.models._model_manifest import (
     ModelManifest,
     check_file_name,
 )
-from trainfeed.models._models_folder import ModelFolder
+from trainfeed.models._models_folder import ModelFolder, model_version
 from trainfeed.paths import make_folders, open_plain, os_errors
 from trainfeed.storage import posix
 
@@ -73,16 +73,26 @@ def data_digest(data: Sequence[ModelData]) -> str:
 def find(folder: ModelFolder, identity: str) -> Model | None:
     """Return the version that a job has made, or None.
 
+    A version whose manifest is damaged is passed over with a warning: nothing says which job has
+    made it. Its job may become a second version, and no other job waits for its repair.
+
     Args:
         folder: The model.
         identity: Identity of the job.
 
     Raises:
-        FormatError: The manifest of a version is damaged.
         StorageError: The file system refused or failed.
     """
     for number in reversed(folder.versions()):
-        model = Model.open(folder, number)
+        try:
+            model = Model.open(folder, number)
+        except DAMAGED as error:
+            logger.warning(
+                "%s/%s is passed over, its manifest is damaged: %s; restore its folder from a"
+                " backup, or move it out of %s",
+                folder.name, model_version(number), error, folder.path,
+            )  # fmt: skip
+            continue
         if model.manifest.job.identity == identity:
             return model
     return None

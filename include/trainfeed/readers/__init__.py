@@ -3,6 +3,7 @@
 from trainfeed.readers._arrays import np_array, text_file
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._dataset import DatasetReader, open_dataset
+from trainfeed.readers._dispatched import DispatchedReader, dispatched
 from trainfeed.readers._idx_file import IdxFile, IdxHeader, open_idx
 from trainfeed.readers._idx_reader import idx
 from trainfeed.readers._kafka_reader import kafka_range
@@ -25,6 +26,7 @@ __all__ = [
     "BlockReader",
     "BlockSource",
     "DatasetReader",
+    "DispatchedReader",
     "IdxFile",
     "IdxHeader",
     "Reader",
@@ -33,6 +35,7 @@ __all__ = [
     "Sample",
     "SampleSource",
     "SeekableReader",
+    "dispatched",
     "ended",
     "idx",
     "kafka_range",

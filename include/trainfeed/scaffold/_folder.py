@@ -19,6 +19,8 @@ from trainfeed.storage import posix
 
 __all__ = ["new_dataset"]
 
+# With ``_model`` behind it, the name of a data set stays within the 63 characters of a name.
+_NAME_CHARS: Final = 57
 _SCHEMA_FILE: Final = "dataset.schema.json"
 # In a checkout, seen from the data sets in include/datasets.
 _COMMITTED: Final = Path("..", "..", "docs", _SCHEMA_FILE)
@@ -69,6 +71,7 @@ def _fill(folder: Path, name: str, schema: str, *, batch: bool) -> int:
     last = FIRST_DAY + timedelta(days=NUM_DAYS - 1)
     values = {
         "@NAME@": name,
+        "@MODEL@": f"{name[:_NAME_CHARS]}_model",
         "@SCHEMA@": schema,
         "@FIRST@": f"{FIRST_DAY:%Y-%m-%d}",
         "@LAST@": f"{last:%Y-%m-%d}",

@@ -45,7 +45,17 @@ quality:                          # gates that a version has to pass before it i
   - {check: range, field: label, min: 0, max: 1}
 
 # Training after every published version; remove this part and train.py if there is none.
-train: {entry: "train:main", window: 1, metric: accuracy, min: 0.6}
+train:
+  entry: "train:main"
+  window: 1
+  metric: accuracy
+  min: 0.6
+  model:                          # a training that passes becomes a version of the model
+    name: "@MODEL@"
+    metrics: {accuracy: {min: 0.6}}
+    predict: "train:predictor"    # for trainfeed predict and trainfeed serve
+    labels: [label]               # unknown when a prediction is made
+    complete: "train:complete"    # fills in what a record without labels lacks
 
 retention: {keep_generations: 3}
 
@@ -85,6 +95,8 @@ def make_sample(record, lookups):
 TRAIN: Final = '''\
 """Training on @NAME@: logistic regression, as an example of how samples are read."""
 
+import json
+
 import numpy as np
 
 EPOCHS, BATCH_SIZE, RATE = 60, 32, 0.5
@@ -122,6 +134,21 @@ def main(job):
         "accuracy": np.mean(right) if labels else 0.0,
         "base": max(np.mean(labels), 1 - np.mean(labels)) if labels else 0.0,
     }
+
+
+def predictor(folder):
+    """Open the model in a folder; return a function of fields → arrays that gives predictions."""
+    model = np.load(folder / "model.npy", allow_pickle=False)
+    return lambda batch: {"chance": 1 / (1 + np.exp(-logits(model, batch)))}
+
+
+def complete(value):
+    """Give a record that lacks its label a placeholder, so that make_sample takes it."""
+    try:
+        row = json.loads(value)
+    except ValueError:
+        return value
+    return json.dumps({"bought": False, **row}).encode() if isinstance(row, dict) else value
 
 
 def logits(model, batch):

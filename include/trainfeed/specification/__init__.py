@@ -23,7 +23,7 @@ from trainfeed.specification._load import (
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
-from trainfeed.specification._model_part import MetricGate, ModelSpec
+from trainfeed.specification._model_part import MetricGate, ModelSpec, StoreFolderSpec
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
@@ -82,6 +82,7 @@ __all__ = [
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
+    "StoreFolderSpec",
     "TolerationSpec",
     "TopicPart",
     "TrackingSpec",

@@ -36,6 +36,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _source(spec)
     yield from _modules(spec)
     yield from _training(spec)
+    yield from _labels(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
@@ -78,8 +79,9 @@ def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
     if spec.train is not None and spec.train.module is not None:
         entries["train", "entry"] = spec.train.module
     model = None if spec.train is None else spec.train.model
-    if model is not None and model.evaluate is not None:
-        entries["train", "model", "evaluate"] = model.evaluate.partition(":")[0]
+    for name in () if model is None else ("evaluate", "predict", "complete"):
+        if (entry := getattr(model, name)) is not None:
+            entries["train", "model", name] = entry.partition(":")[0]
     for place, module in entries.items():
         if not (spec.folder / f"{module}.py").is_file():
             there = sorted(path.stem for path in spec.folder.glob("*.py"))
@@ -92,6 +94,17 @@ def _training(spec: DatasetSpec) -> Iterator[Contradiction]:
     if spec.train is not None:
         for name, text in train_contradictions(spec.train):
             yield Contradiction(("train", name) if name else ("train",), text)
+
+
+def _labels(spec: DatasetSpec) -> Iterator[Contradiction]:
+    model = None if spec.train is None else spec.train.model
+    labels = () if model is None else model.labels
+    for number, name in enumerate(labels):
+        if name not in spec.fields:
+            yield _unknown_field(spec.fields, name, ("train", "model", "labels", number))
+    if labels and set(labels) >= set(spec.fields):
+        text = "expected a field of the schema that is no label, got none; shorten labels"
+        yield Contradiction(("train", "model", "labels"), text)
 
 
 def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:

@@ -1,25 +1,36 @@
-"""``train.model`` of a specification: the model's name, its gate, and the way it is promoted."""
+"""``train.model`` of a specification: the model's name, gate, promotion and transfers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from trainfeed.specification._spec_values import (
+    Connection,
     EntryPoint,
+    FieldName,
     Name,
     Number,
     Part,
     WrongValueError,
 )
 
-__all__ = ["MetricGate", "ModelSpec"]
+__all__ = ["MetricGate", "ModelSpec", "StoreFolderSpec"]
 
 # Folders of a data set. A data set of an earlier trainfeed may be called "models", so its folders
 # may lie beside those of models.
 _RESERVED: Final = frozenset({"boundaries", "code", "plans", "training", "versions"})
+
+
+def _store_path(text: str) -> str:
+    first, *parts = text.split("/")
+    if first or any(part in {"", ".", ".."} for part in parts):
+        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
+    if not text.isprintable() or "\\" in text:
+        raise WrongValueError("a path without control characters and backslashes")
+    return text
 
 
 class MetricGate(Part):
@@ -49,6 +60,18 @@ class MetricGate(Part):
         return self
 
 
+class StoreFolderSpec(Part):
+    """A folder of a store, for the transfer of models.
+
+    Attributes:
+        path: Absolute path; the path begins at the root of the connection.
+        connection: Name of the connection that has the store: HDFS, or a mounted file system.
+    """
+
+    path: Annotated[str, AfterValidator(_store_path)]
+    connection: Connection = "hdfs_default"
+
+
 class ModelSpec(Part):
     """The model that a training makes, and the gate that it must pass to be promoted.
 
@@ -57,14 +80,36 @@ class ModelSpec(Part):
         metrics: Limits of each metric, by its name.
         evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
             of the model in ``job.model``; without it the metrics are those of the training.
+        predict: ``module:name`` of a function in the data set's folder that opens a model's folder
+            and returns the function that predicts; see ``trainfeed.prediction``.
+        labels: Fields of the schema that are unknown when a prediction is made: the function that
+            predicts never gets them.
+        complete: ``module:name`` of a function that makes a record without labels one that the
+            preprocessing function takes.
         promote: Promotion of a model that passes its gate to ``prod``: ``automatic`` at once,
             ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
+        download: Folder of the model from which the training starts. It is downloaded before the
+            training, and its content belongs to the job's identity.
+        upload: Folder of models. Every promoted model, or with ``promote: by_hand`` every
+            candidate, is uploaded to ``<path>/<name>/<version>``.
     """
 
     name: Name
     metrics: Annotated[Mapping[Name, MetricGate], Field(min_length=1)]
     evaluate: EntryPoint | None = None
+    predict: EntryPoint | None = None
+    labels: tuple[FieldName, ...] = ()
+    complete: EntryPoint | None = None
     promote: Literal["automatic", "approve", "by_hand"] = "automatic"
+    download: StoreFolderSpec | None = None
+    upload: StoreFolderSpec | None = None
+
+    @model_validator(mode="after")
+    def _has_a_predictor(self) -> ModelSpec:
+        for name, value in (("labels", self.labels), ("complete", self.complete)):
+            if value and self.predict is None:
+                raise WrongValueError(f"predict beside {name}, got only {name}", shows_got=False)
+        return self
 
     @field_validator("name")
     @classmethod

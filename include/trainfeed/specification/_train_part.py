@@ -218,6 +218,13 @@ class TrainSpec(Part):
         return self.launcher == "local"
 
     @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the connections from and to which models are transferred, sorted."""
+        model = self.model
+        folders = () if model is None else (model.download, model.upload)
+        return tuple(sorted({folder.connection for folder in folders if folder is not None}))
+
+    @property
     def module(self) -> str | None:
         """Name of the module of ``entry``, without ``.py``."""
         return None if self.entry is None else self.entry.partition(":")[0]
@@ -251,6 +258,14 @@ def train_contradictions(train: TrainSpec) -> Iterator[tuple[str, str]]:
         yield "tracking", f"expected no tensorboard beside command; {_NO_EVENTS}"
     if train.command is not None and train.image is None:
         yield "command", "expected an image beside command, got none; add image"
+    if train.command is not None and train.model is not None and train.model.download is not None:
+        yield (
+            "model",
+            (
+                "expected no download beside command, whose program does not learn the folder of"
+                " the model; use entry, or let the program copy its model"
+            ),
+        )
     if train.image is not None and "@sha256:" not in train.image and not train.allow_tag:
         text = f"expected an image by its digest, name@sha256:…, got {train.image!r}; {_TAG_REMEDY}"
         yield "image", text

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed.config import command_environ, rank_variables
+from trainfeed.config import JOB_RETRIES, command_environ, rank_variables
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs import JobRecord, JobSpec, RankProcess, wait_for_end
+from trainfeed.jobs import EXHAUSTED, JobRecord, JobSpec, RankProcess, wait_for_end
 
 __all__ = ["ClusterRank", "cluster_rank", "run_kept"]
 
@@ -71,8 +71,12 @@ def run_kept(place: ClusterRank) -> int:
     """Run a rank as a child of this process, and return the exit status for this process.
 
     The output goes to the rank's log in the job's folder, and to stdout, for the pod's log. If a
-    signal ended the rank, the status is 128 plus its number.
+    signal ended the rank, the status is 128 plus its number. A rank that was restarted more often
+    than ``TRAINFEED_RETRIES`` says does not run; the status is ``EXHAUSTED``.
     """
+    if problem := _too_many_starts(place):
+        sys.stderr.write(f"{problem}\n")
+        return EXHAUSTED
     command = [sys.executable, "-m", "trainfeed.training.runtime", str(place.record.home)]
     rank = RankProcess(
         [*command, str(place.rank), str(os.getpid())],
@@ -87,6 +91,22 @@ def run_kept(place: ClusterRank) -> int:
     wait_for_end([rank])
     status = rank.end(0.0)
     return status if status >= 0 else _FIRST_SIGNAL_STATUS - status
+
+
+def _too_many_starts(place: ClusterRank) -> str | None:
+    """Count this start, if the cluster does not count restarts; return what is wrong, or None."""
+    retries = rank_variables((JOB_RETRIES,)).get(JOB_RETRIES)
+    if retries is None:
+        return None
+    job = place.record.job()
+    start = place.record.claim_start(job.attempt, place.rank)
+    if start <= int(retries) + 1:
+        return None
+    return (
+        f"this is start {start} of rank {place.rank} of job {job.name}, attempt {job.attempt}, and"
+        f" train.retries is {retries}; nothing was run; see why its pods were ended, then launch"
+        " the job again with a reason"
+    )
 
 
 def _require_ranks(job: JobSpec, ranks: int | None) -> None:

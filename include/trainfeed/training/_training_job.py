@@ -24,6 +24,7 @@ from trainfeed.training._checkpoint_file import Checkpoint, CheckpointNote
 from trainfeed.training._checkpoints import CHECKPOINTS, Checkpoints
 from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog, Recomputed
 from trainfeed.training._progress import PROGRESS_FILE, Progress
+from trainfeed.training.transfers import open_start_model
 from trainfeed.whole_numbers import whole
 
 __all__ = ["TrainingJob"]
@@ -100,6 +101,20 @@ class TrainingJob:
         """Folder of the model to evaluate, in ``train.model.evaluate``; None in a training."""
         model = job_model()
         return None if model is None or self.roots.root is None else self.roots.root / model
+
+    @property
+    def start_model(self) -> Path | None:
+        """Folder of the downloaded model to start from; None without ``train.model.download``.
+
+        Its manifest and listing are compared; its bytes were, after the download.
+
+        Raises:
+            JobRejectedError: The folder is gone, differs from its manifest, or the publication root
+                is not known.
+        """
+        if self.spec.start_model is None:
+            return None
+        return open_start_model(self.roots.root, self.spec.start_model)
 
     @property
     def rendezvous(self) -> str:

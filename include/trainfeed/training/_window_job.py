@@ -12,6 +12,7 @@ from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteErro
 from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
 from trainfeed.specification import DatasetSpec, TrainSpec
+from trainfeed.training.transfers import download_start_model, has_start_model
 from trainfeed.usercode import training_digest
 
 __all__ = ["require_training", "window_job"]
@@ -29,9 +30,23 @@ def require_training(spec: DatasetSpec) -> TrainSpec:
 
 
 def window_job(
-    spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    spec: DatasetSpec,
+    env: Environment,
+    folder: DatasetFolder,
+    interval: Interval,
+    start_model: str | None = None,
 ) -> JobSpec:
     """Return the job of the window of intervals that ends with ``interval``.
+
+    The window is looked at first, because a download takes longer.
+
+    Args:
+        spec: The data set.
+        env: The environment.
+        folder: The data set's folder.
+        interval: The interval.
+        start_model: Digest of the downloaded model that the training starts from. Without it, the
+            model of ``train.model.download`` is downloaded now, if there is one.
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
@@ -39,7 +54,16 @@ def window_job(
         ConfigError: The data set has no training, its module is missing, or its cluster has no
             settings.
         JobRejectedError: The installation does not allow the image, or it has no digest.
+        StorageError: The start model could not be downloaded.
     """
+    job = _job(spec, env, folder, interval)
+    if start_model is None and has_start_model(spec):
+        start_model = download_start_model(spec, env)["start_model"]
+    fields = {name: value for name, value in job if name not in {"name", "start_model"}}
+    return JobSpec.named(**fields, start_model=start_model)
+
+
+def _job(spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval) -> JobSpec:
     training = require_training(spec)
     window = _covered(spec, training, folder, interval)
     _require_module(spec, training)

@@ -81,6 +81,41 @@ class KeptJob:
             launcher.cancel(self.record)
         return settle(self.record, launcher)
 
+    def sweep(
+        self, clusters: Mapping[str, Mapping[str, Any]], *, dry_run: bool = False
+    ) -> list[str]:
+        """Remove the objects that an abandoned launch left on the cluster beside its job.
+
+        These are code and service of an attempt whose job was never made, or has ended while no
+        process asked for its state; the state of an ended job is written down. A job that waits
+        or runs keeps everything.
+
+        Args:
+            clusters: Settings of each cluster by connection id.
+            dry_run: Whether to remove nothing.
+
+        Returns:
+            The objects that were removed, or would be, as ``configmaps/NAME``.
+
+        Raises:
+            ConfigError: The job's cluster has no settings.
+            JobConflictError: The job's name belongs to another job on the cluster.
+            LaunchError: The cluster does not answer.
+        """
+        launcher, attempt = self._launcher(clusters), self.record.newest_attempt()
+        if launcher is None or attempt is None or attempt.ended is not None:
+            return []
+        is_made = attempt.is_created or launcher.is_made(attempt)
+        if is_made and launcher.look(self.record).state.is_live:
+            return []
+        found = launcher.leftovers(attempt)
+        if is_made and not dry_run:
+            settle(self.record, launcher)
+        elif not dry_run:
+            # The attempt stays open: a later launch makes its objects again.
+            launcher.clean(attempt)
+        return found
+
     def _launcher(self, clusters: Mapping[str, Mapping[str, Any]]) -> KubernetesLauncher | None:
         if self.job.placement is None:
             return None

@@ -83,7 +83,12 @@ class Launched:
 
 
 def train(
-    spec: DatasetSpec, env: Environment, interval: Interval, *, again: str | None = None
+    spec: DatasetSpec,
+    env: Environment,
+    interval: Interval,
+    *,
+    again: str | None = None,
+    start_model: str | None = None,
 ) -> dict[str, Any]:
     """Train on the window of intervals that ends with ``interval``, or adopt the finished job.
 
@@ -93,10 +98,13 @@ def train(
         interval: An interval of the data set's schedule.
         again: Reason to start a failed job on a cluster again; each reason starts one attempt. A
             failed local job runs again without a reason.
+        start_model: Digest in the report of ``download_start_model``. Without it, the model of
+            ``train.model.download`` is downloaded now, if there is one.
 
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
         ``seconds``; ``skipped``, when intervals of the window were left out by decision;
+        ``start_model``, when the training starts from a downloaded model;
         ``tracking``, how the delivery to a tracking server ended, when there is one.
 
     Raises:
@@ -113,13 +121,18 @@ def train(
         LaunchError: The cluster does not answer.
     """
     started = time.perf_counter()
-    launched = launch(spec, env, interval, again=again)
+    launched = launch(spec, env, interval, again=again, start_model=start_model)
     wait_for(launched)
     return collect(spec, launched, seconds=time.perf_counter() - started)
 
 
 def launch(
-    spec: DatasetSpec, env: Environment, interval: Interval, *, again: str | None = None
+    spec: DatasetSpec,
+    env: Environment,
+    interval: Interval,
+    *,
+    again: str | None = None,
+    start_model: str | None = None,
 ) -> Launched:
     """Start the job of an interval, or adopt it; a local job has ended when this returns.
 
@@ -128,7 +141,7 @@ def launch(
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
-    job = window_job(spec, env, folder, interval)
+    job = window_job(spec, env, folder, interval, start_model)
     tracker = Tracker.of(spec, env)
     TrainingMarks(folder).see(interval.name)
     record = JobRecord(folder.training(interval.name, job.name))
@@ -242,6 +255,8 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
 
 def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict[str, Any]]:
     """Return the objects that a launch would make on the cluster, and make none of them.
+
+    The start model is downloaded if there is one, because the job's name depends on it.
 
     Raises:
         TrainFeedError: The errors of ``launch``, except those of the cluster.

@@ -9,16 +9,14 @@ the launcher of the rank.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
@@ -28,7 +26,6 @@ from trainfeed.process_ties import start_ticks, tie_to_parent
 
 if TYPE_CHECKING:
     from trainfeed.jobs import JobSpec
-    from trainfeed.training._training_job import TrainingJob
 
 __all__ = ["run"]
 
@@ -46,6 +43,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     """
     from trainfeed.jobs import JobRecord, JobResult, JobRoots
     from trainfeed.training._training_job import TrainingJob
+    from trainfeed.usercode import load_training_function
 
     record = JobRecord(Path(home))
     spec, roots = record.job(), JobRoots.from_environ()
@@ -54,7 +52,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     make_folders(record.output)
     _name(spec, rank)
     job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
-    metrics = _load(spec, folder)(job)
+    metrics = load_training_function(folder, spec.dataset, spec.entry or "")(job)
     job.close()
     if rank == 0:
         checked, again = _checked(spec, metrics), job.recomputed
@@ -92,33 +90,6 @@ def _require_code(spec: JobSpec, folder: Path) -> None:
             f"expected code with SHA-256 {spec.code} in {folder}, got {actual}: it changed"
             " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
-
-
-def _load(spec: JobSpec, folder: Path) -> Callable[[TrainingJob], Any]:
-    from trainfeed.specification import did_you_mean
-
-    module_name, _, name = (spec.entry or "").partition(":")
-    # A package of its own, so that the entry may say 'from . import features'.
-    package = ModuleType(f"trainfeed_training_{spec.dataset}")
-    package.__path__ = [str(folder)]
-    sys.modules[package.__name__] = package
-    module = importlib.import_module(f"{package.__name__}.{module_name}")
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise JobRejectedError(
-            f"expected a function {name!r} in {module.__file__}, found none;"
-            f" {did_you_mean(name, _functions(module))}; nothing was run; change train.entry in"
-            " dataset.yaml"
-        )
-    return function  # type: ignore[no-any-return]
-
-
-def _functions(module: ModuleType) -> list[str]:
-    return [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and not name.startswith("_") and not isinstance(value, type)
-    ]
 
 
 def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:

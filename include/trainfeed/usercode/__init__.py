@@ -9,6 +9,7 @@ from trainfeed.usercode._folder_code import (
 )
 from trainfeed.usercode._lookups import load_lookups, lookup_digests
 from trainfeed.usercode._training_code import require_current_names, training_digest
+from trainfeed.usercode._training_function import load_training_function
 from trainfeed.usercode._user_source import require_function
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "digest_of_texts",
     "load_function",
     "load_lookups",
+    "load_training_function",
     "lookup_digests",
     "require_current_names",
     "require_function",

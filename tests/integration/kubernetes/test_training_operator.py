@@ -8,7 +8,7 @@ import pytest
 
 from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import until
-from trainfeed.errors import JobFailedError
+from trainfeed.errors import JobFailedError, JobKilledError
 
 # The first rank waits for the second, as it would in a reduction.
 SECOND_FAILS = """
@@ -18,6 +18,21 @@ import threading
 def main(job):
     if job.rank == 1:
         raise SystemExit(3)
+    threading.Event().wait()
+"""
+
+# The second rank is killed at every start, and leaves the number of its starts.
+SECOND_IS_KILLED = """
+import os
+import signal
+import threading
+
+
+def main(job):
+    if job.rank == 1:
+        with open(job.output.parent / "starts", "a") as starts:
+            starts.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
     threading.Event().wait()
 """
 
@@ -111,4 +126,16 @@ def test_a_failed_rank_of_an_operator_is_told_with_its_status(operator, training
     own = training(launcher=launcher, code=SECOND_FAILS)
     with pytest.raises(JobFailedError, match="rank 1: it ended with status 3"):
         own.train()
+    assert len(own.jobs()) == 1
+
+
+@pytest.mark.parametrize("launcher", ["pytorch-job", "paddle-job"])
+def test_a_rank_that_is_killed_at_every_start_is_started_again_as_often_as_allowed(
+    operator, training, launcher
+):
+    own = training(launcher=launcher, code=SECOND_IS_KILLED, retries=2)
+    with pytest.raises(JobKilledError, match=r"rank 1: .*more often than train\.retries allows"):
+        own.train()
+    home = own.launch().record.home
+    assert (home / "starts").read_text() == "xxx"
     assert len(own.jobs()) == 1

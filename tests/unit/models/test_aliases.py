@@ -34,7 +34,7 @@ def test_an_alias_leads_to_the_last_version_that_was_promoted_and_back(three):
     assert leads_to(three) == 2
     assert rollback(three, "worse")[0].version == "v0003"
     assert rollback(three, "worse")[0].version == "v0001"
-    with pytest.raises(NotFoundError, match="no version that prod led to before; nothing was"):
+    with pytest.raises(NotFoundError, match="no version that prod pointed to before; nothing was"):
         rollback(three, "worse")
     assert [(each.kind, each.version) for each in history(three, PROD)] == [
         ("promote", "v0001"),
@@ -59,10 +59,10 @@ def test_a_request_that_was_carried_out_changes_nothing_when_it_is_asked_again(t
 def test_a_rollback_from_another_version_than_expected_changes_nothing(three):
     promote(three, PROD, 1, "first")
     promote(three, PROD, 2, "second")
-    with pytest.raises(ConflictError, match="to lead to v0003, it leads to v0002; nothing was"):
+    with pytest.raises(ConflictError, match="to point to v0003, it points to v0002; nothing was"):
         rollback(three, "worse", expected=3)
     assert rollback(three, "worse", expected=2)[0].version == "v0001"
-    with pytest.raises(ConflictError, match="it leads to v0001"):
+    with pytest.raises(ConflictError, match="it points to v0001"):
         rollback(three, "worse", expected=2)
 
 

@@ -8,7 +8,14 @@ import pytest
 import trainfeed.models
 from tests.unit.forks import in_a_fork
 from trainfeed import faults
-from trainfeed.errors import ChecksumError, ConfigError, ConflictError, FormatError, NotFoundError
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+)
 from trainfeed.models import PROD, Model, ModelsFolder, current, find, history, promote, register
 
 POINTS = (
@@ -119,11 +126,49 @@ def test_a_link_in_the_output_is_not_followed(folder, finished, tmp_path):
 def test_a_folder_in_the_place_of_the_next_version_is_a_conflict(folder, finished, monkeypatch):
     (folder.path / "v0001").mkdir(parents=True)
     (folder.path / "v0001" / "x").touch()
-    with pytest.raises(NotFoundError, match="is not a model"):
-        register(folder, finished())
+    assert register(folder, finished())[0].name == "clicks/v0002"
     monkeypatch.setattr("trainfeed.models._models_folder.ModelFolder.versions", lambda _: [])
     with pytest.raises(ConflictError, match="nothing was changed"):
         register(folder, finished())
+
+
+def damage(model, name="MANIFEST.json"):
+    path = model.path / name
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+@pytest.mark.parametrize("name", ["MANIFEST.json", "MANIFEST.sha256", "both"])
+def test_a_damaged_manifest_of_one_version_is_named_and_stops_no_other_job(
+    folder, finished, caplog, name
+):
+    register(folder, finished(1))
+    model, _ = register(folder, finished(2))
+    if name == "both":
+        model.path.rename(model.path.with_name("away"))
+        model.path.mkdir()
+    else:
+        damage(model, name)
+    made, is_new = register(folder, finished(3))
+    assert (made.name, is_new) == ("clicks/v0003", True)
+    assert "clicks/v0002 is passed over, its manifest is damaged" in caplog.text
+    # Versions that can be read are still found, so their jobs make no second one.
+    for number in (1, 3):
+        assert register(folder, finished(number))[1] is False
+
+
+def test_a_version_that_the_file_system_does_not_show_is_not_passed_over(
+    folder, finished, monkeypatch
+):
+    register(folder, finished(1))
+
+    def fail(*_):
+        raise StorageError("the file system is away")
+
+    monkeypatch.setattr(Model, "read", fail)
+    with pytest.raises(StorageError, match="is away"):
+        register(folder, finished(2))
+    assert folder.versions() == [1]
 
 
 def test_a_model_in_the_place_of_another_is_not_read(folder, finished):

@@ -166,7 +166,7 @@ def test_a_note_of_the_plan_is_part_of_the_report(run):
 
 
 def test_a_training_run_answers_for_its_interval_before_it_waits(folder, make_context, monkeypatch):
-    def incomplete(*_):
+    def incomplete(*_, **__):
         assert TrainingMarks(folder).untrained() == []
         raise WindowIncompleteError("2026-01-04 is missing")
 

@@ -21,7 +21,7 @@ MODEL = {"job": JOB["job"], "version": "v0002", "gate": {"note": "not compared"}
 
 @pytest.fixture
 def models(folder, finished, connections, set_connection, root):
-    """Two versions; prod leads to the first."""
+    """Two versions; prod points to the first."""
     set_connection("cephfs_default", extra={"path": str(root)})
     for number in (1, 2):
         register(folder, finished(number))
@@ -68,14 +68,14 @@ def test_the_job_is_the_request_of_its_promotion(clicks, make_context, monkeypat
 
     def promote(spec, env, version, why, *, request):
         calls.append((version, why, request))
-        return {"version": version, "prod": "v0003", "note": "prod leads to v0003"}
+        return {"version": version, "prod": "v0003", "note": "prod points to v0003"}
 
     monkeypatch.setattr("trainfeed.training.promotion.promote", promote)
     task = PromoteModelOperator(task_id="promote", dataset="clicks", model=MODEL)
     assert task.execute(make_context())["prod"] == "v0003"
     why = f"job {JOB['job']} passed its gate: not compared"
     assert calls == [("v0002", why, f"job {JOB['job']}")]
-    assert "v0002 was not promoted: prod leads to v0003" in caplog.text
+    assert "v0002 was not promoted: prod points to v0003" in caplog.text
 
 
 def test_the_form_promotes_and_rolls_back_and_a_cleared_task_changes_nothing(models, make_context):
@@ -95,8 +95,8 @@ def test_the_form_promotes_and_rolls_back_and_a_cleared_task_changes_nothing(mod
     [
         ({}, "expected a version to promote"),
         ({"model": "klicks", "version": "v0001"}, "did you mean 'clicks'"),
-        ({"action": "rollback", "version": "v0002"}, "it leads to v0001; nothing was changed"),
-        ({"action": "rollback"}, "no version that prod led to before"),
+        ({"action": "rollback", "version": "v0002"}, "it points to v0001; nothing was changed"),
+        ({"action": "rollback"}, "no version that prod pointed to before"),
         ({"version": "v0009"}, "is not a model"),
         ({"version": "v0001", "dry_run": True}, "got 'dry_run'"),
     ],

@@ -37,8 +37,9 @@ def launch(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, env, interval):
+        def __call__(self, spec, env, interval, *, start_model):
             self.calls.append((spec.name, interval.name, env.root))
+            self.start_model = start_model
             if self.error:
                 raise self.error
             return REPORT

@@ -18,7 +18,7 @@ from trainfeed.training.launch import Launched
 KEY = {"partition_key": "2026-01-05"}
 LOCAL = 'entry: "train:main", window: 3'
 ON_CLUSTER = f'{LOCAL}, launcher: indexed-job, image: "{IMAGE}"'
-FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy"}]}
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def launch(monkeypatch, spec, ground, cluster):
     calls = []
     job = ground.job(dataset="clicks")
 
-    def launched(spec, env, interval, *, again=None):
+    def launched(spec, env, interval, *, again=None, start_model=None):
         calls.append((interval.name, again, sorted(env.clusters)))
         ground.start(job)
         return Launched(job, ground.record(job), ground.launcher(), "ran")
@@ -121,7 +121,7 @@ def test_a_job_that_failed_fails_the_task_and_is_not_tried_again(launch, context
     trigger = deferred(context())
     ground.cluster.set_status(**FAILED)
     (event,) = events(trigger)
-    with pytest.raises(AirflowFailException, match="BackoffLimitExceeded"):
+    with pytest.raises(AirflowFailException, match="PodFailurePolicy"):
         operator().execute(context(), event)
 
 
@@ -188,5 +188,5 @@ def test_a_connection_that_is_missing_is_shown_by_an_example(spec, make_context,
 
 
 def test_a_local_training_needs_no_connection_of_a_cluster(clicks, make_context, monkeypatch):
-    monkeypatch.setattr("trainfeed.training.launch.train", lambda *_: {"verdict": "ran"})
+    monkeypatch.setattr("trainfeed.training.launch.train", lambda *_, **__: {"verdict": "ran"})
     assert operator().execute(make_context("asset_triggered", **KEY)) == {"verdict": "ran"}

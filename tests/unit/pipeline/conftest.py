@@ -18,6 +18,11 @@ def no_worker():
 
 @pytest.fixture
 def project(tmp_path):
+    return make_project(tmp_path)
+
+
+def make_project(tmp_path):
+    """Make the data set, its topic and a root below a folder."""
     datasets = tmp_path / "datasets"
     (datasets / "clicks").mkdir(parents=True)
     (datasets / "clicks" / "dataset.yaml").write_text(SPEC)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.training.points import spec
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs import REJECTED, JobRecord
+from trainfeed.jobs import EXHAUSTED, REJECTED, JobRecord
 from trainfeed.training._cluster_rank import cluster_rank
 from trainfeed.usercode import training_digest
 
@@ -136,6 +136,25 @@ def test_code_that_nobody_has_launched_is_refused(pod):
 )
 def test_the_exit_status_says_how_the_rank_ended(pod, statement, expected):
     assert ended(pod(statement, RANK="0"))[0] == expected
+
+
+def test_a_rank_whose_cluster_counts_no_restarts_refuses_the_one_that_is_too_many(pod, tmp_path):
+    limit = {"RANK": "1", "TRAINFEED_RETRIES": "1"}
+    for _ in range(2):
+        assert ended(pod("os.kill(os.getpid(), 9)", **limit))[0] == 137
+    status, _, complained = ended(pod("(job.output / 'ran').touch()", **limit))
+    assert status == EXHAUSTED
+    assert "start 3 of rank 1 of job points-" in complained
+    assert "train.retries is 1; nothing was run" in complained
+    assert not (tmp_path / "home" / "output" / "ran").exists()
+    # Another rank has starts of its own.
+    assert ended(pod("os._exit(3)", RANK="0", TRAINFEED_RETRIES="1"))[0] == 3
+
+
+def test_a_rank_whose_cluster_counts_restarts_itself_counts_none(pod, tmp_path):
+    for _ in range(3):
+        assert ended(pod("os._exit(3)", RANK="0"))[0] == 3
+    assert not (tmp_path / "home" / "attempts").exists()
 
 
 def test_a_pod_that_is_asked_to_end_asks_its_rank(pod, tmp_path):

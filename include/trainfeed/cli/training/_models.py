@@ -1,4 +1,4 @@
-"""``trainfeed models``: lists, judges, promotes and rolls back the models of trainings."""
+"""``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import require_root
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import ConfigError
 from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.models import (
     CANDIDATE,
+    DAMAGED,
     PROD,
+    ChosenModel,
     Model,
     ModelFolder,
     ModelsFolder,
-    current,
+    current_version,
     history,
     model_version,
     parse_version,
@@ -27,14 +29,17 @@ from trainfeed.models import (
     rollback,
 )
 from trainfeed.specification import check_name, load_spec
+from trainfeed.storage import Location
+from trainfeed.storage.folders import download
 from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
+from trainfeed.training.transfers import upload_version
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List the models of trainings, judge a training, promote a model, and roll back.",
+    help="List the models of trainings, judge, promote, roll back, and copy to and from stores.",
     epilog="Example: trainfeed models show flights@prod",
     no_args_is_help=True,
 )
@@ -132,7 +137,7 @@ def promote_model(target: Target, *, why: Why, as_json: Json = False) -> None:
 @app.command("rollback", epilog="Example: trainfeed models rollback flights/v0003 --why 'slow'")
 def rollback_model(
     target: Annotated[
-        str, typer.Argument(help="NAME, or NAME/vNNNN: only if prod leads to that version.")
+        str, typer.Argument(help="NAME, or NAME/vNNNN: only if prod points to that version.")
     ],
     *,
     why: Why,
@@ -145,6 +150,33 @@ def rollback_model(
     expected = parse_version(version) if slash else None
     change, _ = rollback(folder, _reason(why), expected=expected)
     _print_change(folder, change.version, "rolled back", env, as_json=as_json)
+
+
+@app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+def upload_model(
+    target: Target,
+    to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
+    folder, number = _target(target, Path(readable_environment().root))
+    report = upload_version(folder, number, Location.parse(to))
+    print_json(report) if as_json else print_mapping(report)
+
+
+@app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+def download_model(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
+    ],
+    folder: Annotated[Path, typer.Argument(help="The new folder; the one above it exists.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a folder from a store to this machine: complete, or not at all."""
+    report = download(Location.parse(source), folder).to_json()
+    print_json(report) if as_json else print_mapping(report)
 
 
 def _print_change(
@@ -176,45 +208,33 @@ def _reason(why: str) -> str:
 
 def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
-    name, slash, version = text.partition("/")
-    name, at, alias = name.partition("@")
-    if slash and at:
-        raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
-    folder = ModelsFolder(root).known(name)
-    if slash:
-        return folder, parse_version(version)
-    model = current(folder, alias or PROD)
-    if model is None:
-        known = ", ".join(model_version(number) for number in folder.versions()[-5:])
-        raise NotFoundError(
-            f"expected a version of model {name} that {alias or PROD} leads to, there is none;"
-            f" name one: {known}"
-        )
-    return folder, model.manifest.version
+    chosen = ChosenModel.parse(ModelsFolder(root), text)
+    return chosen.folder, chosen.now()
 
 
 def _row(folder: ModelFolder) -> dict[str, Any]:
-    leads = {alias: current(folder, alias) for alias in (CANDIDATE, PROD)}
     return {
         "model": folder.name,
         "versions": len(folder.versions()),
-        **{
-            alias: None if model is None else model_version(model.manifest.version)
-            for alias, model in leads.items()
-        },
+        **{alias: current_version(folder, alias) for alias in (CANDIDATE, PROD)},
     }
 
 
 def _versions(folder: ModelFolder) -> list[dict[str, Any]]:
-    return [
-        {**Model.open(folder, number).to_json(), "alias": _aliases_of(folder, number)}
-        for number in reversed(folder.versions())
-    ]
+    numbers = reversed(folder.versions())
+    return [{**_told(folder, number), "alias": _aliases_of(folder, number)} for number in numbers]
+
+
+def _told(folder: ModelFolder, number: int) -> dict[str, Any]:
+    """Return the description of a version; of a damaged one, its name and ``damaged``."""
+    try:
+        return Model.open(folder, number).to_json()
+    except DAMAGED as error:
+        print_message(f"{folder.name}/{model_version(number)} is damaged: {error}")
+        unknown = dict.fromkeys(_VERSIONS)
+        return {**unknown, "version": model_version(number), "damaged": str(error)}
 
 
 def _aliases_of(folder: ModelFolder, number: int) -> list[str]:
-    return [
-        alias
-        for alias in folder.aliases()
-        if (model := current(folder, alias)) is not None and model.manifest.version == number
-    ]
+    version = model_version(number)
+    return [alias for alias in folder.aliases() if current_version(folder, alias) == version]

@@ -13,6 +13,10 @@ from trainfeed.jobs.kubernetes._rank_pods import PodLook
 __all__ = ["ended_well", "gone", "judged"]
 
 _DEADLINE: Final = "DeadlineExceeded"
+# Reasons of the cluster that no retry is left. Every kind counts as retries only ends from outside:
+# a failure of a rank's own code has another reason. Kubeflow's operator has these words instead.
+_NO_RETRY_LEFT: Final = frozenset({"BackoffLimitExceeded", "FailedIndexes", "ReachedMaxRestarts"})
+_NO_RETRY_WORDS: Final = "backoff limit"
 
 
 def gone(record: JobRecord, attempt: JobAttempt) -> JobLook:
@@ -74,4 +78,9 @@ def _failure(found: ObjectState, pods: list[PodLook]) -> tuple[JobState, str]:
         for pod in pods:
             if pod.rank.state is state:
                 return state, f"rank {pod.rank.rank}: {pod.rank.reason}"
-    return JobState.FAILED, f"{found.cause}: {found.message}".strip(": ")
+    said = f"{found.cause}: {found.message}".strip(": ")
+    if found.cause in _NO_RETRY_LEFT or _NO_RETRY_WORDS in found.message:
+        return JobState.KILLED, (
+            f"ranks were ended from outside more often than train.retries allows ({said})"
+        )
+    return JobState.FAILED, said

@@ -1,9 +1,15 @@
-"""PyTorchJobs and PaddleJobs, which Kubeflow's training operator runs."""
+"""PyTorchJobs and PaddleJobs, which Kubeflow's training operator runs.
+
+The operator (1.9) starts a rank again after every signal: it deletes the pod, and with the pod the
+count of restarts that it compares with ``backoffLimit``. The ranks therefore count their starts
+themselves.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from trainfeed.config import JOB_RETRIES
 from trainfeed.jobs.kubernetes._pod import FieldOfPod, RankPod
 from trainfeed.jobs.kubernetes._rendering import PORT, JobPlan, rank_pod
 
@@ -18,7 +24,7 @@ def pytorch_job(plan: JobPlan) -> dict[str, Any]:
 
     The operator sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
     """
-    pod = rank_pod(plan, container="pytorch", rank={})
+    pod = rank_pod(plan, container="pytorch", rank=_retries(plan))
     replicas = {"Master": _replica(plan, pod, 1)}
     if plan.job.ranks > 1:
         replicas["Worker"] = _replica(plan, pod, plan.job.ranks - 1)
@@ -33,11 +39,17 @@ def paddle_job(plan: JobPlan) -> dict[str, Any]:
         "MASTER_ADDR": f"{plan.name}-worker-0",
         "MASTER_PORT": str(PORT),
         "PADDLE_TRAINER_ID": _INDEX,
+        **_retries(plan),
     }
     pod = rank_pod(plan, container="paddle", rank=rank)
     return _job(
         plan, "PaddleJob", {"paddleReplicaSpecs": {"Worker": _replica(plan, pod, plan.job.ranks)}}
     )
+
+
+def _retries(plan: JobPlan) -> dict[str, str | FieldOfPod]:
+    retries = plan.placement.retries
+    return {JOB_RETRIES: str(retries)} if retries else {}
 
 
 def _replica(plan: JobPlan, pod: RankPod, number: int) -> dict[str, Any]:

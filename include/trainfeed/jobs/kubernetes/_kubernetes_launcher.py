@@ -8,6 +8,7 @@ no job runs twice at once.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from trainfeed.jobs.kubernetes._rank_pods import look_at_pods
 from trainfeed.jobs.kubernetes._rendering import JobPlan
 
 __all__ = ["KubernetesLauncher"]
+
+logger = logging.getLogger(__name__)
 
 _LOOKS: Final = 3
 
@@ -131,21 +134,43 @@ class KubernetesLauncher:
         return judged(attempt, state, look_at_pods(calls.pods(kind.pod_label, name)))
 
     def cancel(self, record: JobRecord) -> None:
-        """Cancel the newest attempt; fine if it has ended, or if there is none."""
+        """Cancel the newest attempt; fine if it has ended, or if there is none.
+
+        Objects of other jobs under the names of the attempt are left as they are.
+        """
         attempt = record.newest_attempt()
         if attempt is None or attempt.ended is not None:
             return
         record.mark_cancelled(attempt.number)
         faults.point("launch.before_delete")
-        self._calls().delete(kind_of(self.kind).collection, object_name(attempt.job))
+        _delete_own(self._calls(), kind_of(self.kind).collection, attempt.job)
         self.clean(attempt)
 
     def clean(self, attempt: JobAttempt) -> None:
         """Delete ConfigMap and service of an attempt that has ended; the job itself stays."""
+        calls = self._calls()
+        for collection in self._beside(attempt):
+            _delete_own(calls, collection, attempt.job)
+
+    def is_made(self, attempt: JobAttempt) -> bool:
+        """Whether the cluster has an object under the name of the attempt's job."""
+        return (
+            self._calls().get(kind_of(self.kind).collection, object_name(attempt.job)) is not None
+        )
+
+    def leftovers(self, attempt: JobAttempt) -> list[str]:
+        """Return the attempt's objects beside the job, as ``configmaps/NAME``; changes nothing."""
         calls, name = self._calls(), object_name(attempt.job)
-        calls.delete(CONFIG_MAPS, name)
-        if kind_of(self.kind).wants_service and attempt.job.ranks > 1:
-            calls.delete(SERVICES, name)
+        return [
+            f"{collection.rpartition('/')[2]}/{name}"
+            for collection in self._beside(attempt)
+            if _is_own(calls.get(collection, name), attempt.job)
+        ]
+
+    def _beside(self, attempt: JobAttempt) -> list[str]:
+        """Return the collections of the objects that an attempt has beside its job."""
+        has_service = kind_of(self.kind).wants_service and attempt.job.ranks > 1
+        return [CONFIG_MAPS, SERVICES] if has_service else [CONFIG_MAPS]
 
     def logs(self, record: JobRecord, *, rank: int, max_bytes: int) -> str:
         """Return the last ``max_bytes`` of the log of a rank's pod, or a note why there is none."""
@@ -207,6 +232,24 @@ def _created_or_adopted(
         f"{manifest['kind']} {name} was taken and gone again {_LOOKS} times; nothing further was"
         " made; run the training again when nothing deletes it any more"
     )
+
+
+def _delete_own(calls: ApiCalls, collection: str, job: JobSpec) -> None:
+    """Delete the object of a job, unless the name belongs to another job."""
+    name = object_name(job)
+    found = calls.get(collection, name)
+    if _is_own(found, job):
+        calls.delete(collection, name)
+    elif found is not None:
+        logger.warning(
+            "%s %s is not of the job with identity %s; it was left as it is",
+            found.get("kind") or collection, name, job.identity,
+        )  # fmt: skip
+
+
+def _is_own(found: Mapping[str, Any] | None, job: JobSpec) -> bool:
+    has = ((found or {}).get("metadata") or {}).get("annotations") or {}
+    return has.get(IDENTITY) == job.identity
 
 
 def _require_identity(job: JobSpec, found: Mapping[str, Any], name: str) -> None:

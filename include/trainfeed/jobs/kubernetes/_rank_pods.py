@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from trainfeed.jobs._job_look import RankLook
 from trainfeed.jobs._job_state import JobState
-from trainfeed.jobs._rank_status import REJECTED, RETRYABLE
+from trainfeed.jobs._rank_status import EXHAUSTED, REJECTED, RETRYABLE
 
 __all__ = ["PodLook", "look_at_pods"]
 
@@ -23,6 +23,7 @@ _FROM_OUTSIDE: Final = frozenset(
 _OUT_OF_MEMORY: Final = (
     "killed, because it took more memory than its limit; raise train.memory, or use more ranks"
 )
+_TOO_OFTEN: Final = "it was ended from outside more often than train.retries allows"
 _PHASES: Final[Mapping[object, JobState]] = {
     "Running": JobState.RUNNING,
     "Succeeded": JobState.SUCCEEDED,
@@ -118,6 +119,8 @@ def _ended(name: str, rank: int, ended: Mapping[str, Any]) -> PodLook:
         return PodLook(name, RankLook(rank, JobState.KILLED, f"ended by {number} from outside"))
     if code == RETRYABLE:
         return PodLook(name, RankLook(rank, JobState.KILLED, "it met an error that may pass"))
+    if code == EXHAUSTED:
+        return PodLook(name, RankLook(rank, JobState.KILLED, _TOO_OFTEN))
     how = f"it ended with status {code}"
     return PodLook(name, RankLook(rank, JobState.FAILED, how), is_rejected=code == REJECTED)
 

@@ -1,6 +1,7 @@
 """Calls of preprocessing functions, and an account of every record that they get."""
 
-from trainfeed.pipeline.functions._account import require_bounded
+from trainfeed.pipeline.functions._account import Turned, require_bounded
+from trainfeed.pipeline.functions._batch_mode import Mode
 from trainfeed.pipeline.functions._group import batch_bytes_of
 from trainfeed.pipeline.functions._jobs import (
     FunctionJob,
@@ -9,24 +10,32 @@ from trainfeed.pipeline.functions._jobs import (
     memory_ran_out,
     memory_remedy,
 )
+from trainfeed.pipeline.functions._modes import mode_of
 from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._sample_limits import (
+    SampleLimits,
     field_bytes,
     fitting_processes,
     require_room_for_fields,
 )
+from trainfeed.pipeline.functions._user_function import UserFunction
 
 __all__ = [
     "FunctionJob",
+    "Mode",
     "PreparedPart",
     "RecordAccount",
+    "SampleLimits",
     "StageJob",
+    "Turned",
+    "UserFunction",
     "batch_bytes_of",
     "explain",
     "field_bytes",
     "fitting_processes",
     "memory_ran_out",
     "memory_remedy",
+    "mode_of",
     "require_bounded",
     "require_room_for_fields",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from trainfeed.errors import MemoryLimitError
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
 
-__all__ = ["Tally", "require_bounded"]
+__all__ = ["Tally", "Turned", "require_bounded"]
 
 # Raw bytes kept of a quarantined record. Longer ones are cut: the position leads to the whole.
 _MAX_RAW_BYTES: Final = 64 << 10
@@ -25,6 +25,16 @@ _FIXED_BYTES: Final = 24
 _PENDING_OFFSETS: Final = 16_384
 _PENDING_ROWS: Final = 1024
 _PENDING_BYTES: Final = 1 << 20
+
+
+class Turned(Protocol):
+    """Gets the records that a function turns down."""
+
+    def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
+        """Take filtered records at ``offsets``, of ``num_bytes`` together."""
+
+    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
+        """Take a broken record."""
 
 
 class _Turned:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.pipeline.functions._account import Tally
+from trainfeed.pipeline.functions._account import Turned
 from trainfeed.pipeline.functions._batch_function import Judged, source_batch
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
@@ -53,7 +53,7 @@ class BatchMode:
         function: The function.
         schema: Schema of the samples.
         split_fields: The fields by which the data set is split; None to split single records.
-        tally: Counts the records that yield no sample.
+        tally: Gets the records that yield no sample.
         limits: Memory limits for samples.
     """
 
@@ -62,7 +62,7 @@ class BatchMode:
         function: UserFunction,
         schema: Schema,
         split_fields: SplitFields | None,
-        tally: Tally,
+        tally: Turned,
         *,
         limits: SampleLimits,
     ) -> None:

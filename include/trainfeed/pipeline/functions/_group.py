@@ -10,22 +10,19 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from trainfeed.dataset import Leaf
-from trainfeed.dataset.order import split_seed
 from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.intervals import parse_time
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._account import Tally
-from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
+from trainfeed.pipeline.functions._batch_mode import Mode
+from trainfeed.pipeline.functions._modes import mode_of
 from trainfeed.pipeline.functions._prepared_part import Lateness, PreparedPart, RecordAccount
-from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
-from trainfeed.pipeline.functions._split_fields import SplitFields
 from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.inputs import PieceReader, late_policies, late_skews
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.sorting import SampleSorter, TrailerWriter, edges_of, held_batch_bytes
 from trainfeed.pipeline.stage import Stage
-from trainfeed.samples import Schema
 from trainfeed.storage import Location
 
 __all__ = ["Group", "Progress", "batch_bytes_of"]
@@ -141,15 +138,11 @@ class Group:
 
     def _make_mode(self, function: UserFunction) -> Mode:
         spec = self._stage.spec
-        schema = Schema.from_json(self._stage.plan.fields)
-        by = spec.split.by
-        fields = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
         limits = SampleLimits(
             spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
         )
-        if spec.preprocess.input == "batch":
-            return BatchMode(function, schema, fields, self._tally, limits=limits)
-        return RecordMode(function, schema, fields, self._tally, told=self._progress, limits=limits)
+        fields, told = self._stage.plan.fields, self._progress
+        return mode_of(spec, fields, function, self._tally, told=told, limits=limits)
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
         """Cut batches to the size that the function should get, and drop empty ones."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.pipeline.functions._account import Tally
+from trainfeed.pipeline.functions._account import Turned
 from trainfeed.pipeline.functions._batch_mode import SCHEMA_REMEDY, value_lengths
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
@@ -37,7 +37,7 @@ class RecordMode:
         function: The function.
         schema: Schema of the samples.
         split_fields: The fields by which the data set is split; None to split single records.
-        tally: Counts the records that yield no sample.
+        tally: Gets the records that yield no sample.
         told: Gets the offset of every record before the function gets the record.
         limits: Memory limits for samples.
     """
@@ -47,7 +47,7 @@ class RecordMode:
         function: UserFunction,
         schema: Schema,
         split_fields: SplitFields | None,
-        tally: Tally,
+        tally: Turned,
         *,
         told: _Told,
         limits: SampleLimits,

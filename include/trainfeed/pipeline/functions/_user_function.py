@@ -14,7 +14,7 @@ import pyarrow as pa
 from trainfeed.errors import PreprocessError
 from trainfeed.pipeline.functions._batch_function import Judged, WrongBatchError, judge
 from trainfeed.pipeline.quarantine import excerpt, plain
-from trainfeed.pipeline.stage import kept
+from trainfeed.pipeline.stage import kept as kept_files
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.specification import DatasetSpec
 from trainfeed.usercode import load_function, load_lookups
@@ -32,20 +32,30 @@ class UserFunction:
     Args:
         spec: The data set.
         lookups: Digests of the lookup files, as planned.
+        kept: What messages say about the work before the mistake; by default the files of a build.
+        again: What messages say is to be done after the function was corrected.
 
     Raises:
         ConfigError: The function or a lookup cannot be loaded.
         CodeChangedError: A lookup file is not the one of the plan.
     """
 
-    def __init__(self, spec: DatasetSpec, lookups: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        lookups: Mapping[str, str],
+        *,
+        kept: str | None = None,
+        again: str = "build the interval again",
+    ) -> None:
         entry = spec.preprocess.function
         self._function = load_function(spec, entry)
         # Read-only: a function cannot pass values from one record to the next in it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
         self._names = list(spec.fields)
         self._name = f"{entry} of data set {spec.name!r}"
-        self._kept = kept(spec)
+        self._kept = kept or kept_files(spec)
+        self._again = again
         self._folder = spec.folder
         self._process = os.getpid()
 
@@ -121,9 +131,7 @@ class UserFunction:
         return f"raised {type(error).__name__}: {_text_of(error)}{line}"
 
     def _error(self, what: str, remedy: str) -> PreprocessError:
-        return PreprocessError(
-            f"{self._name} {what}; {self._kept}; {remedy}, then build the interval again"
-        )
+        return PreprocessError(f"{self._name} {what}; {self._kept}; {remedy}, then {self._again}")
 
 
 def _text_of(error: BaseException) -> str:

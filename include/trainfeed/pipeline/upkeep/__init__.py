@@ -1,11 +1,12 @@
 """Removes files of killed and abandoned builds, and superseded generations."""
 
-from trainfeed.pipeline.upkeep._leftovers import OLD, sweep
+from trainfeed.pipeline.upkeep._leftovers import OLD, Swept, sweep
 from trainfeed.pipeline.upkeep._retention import Removal, prune
 
 __all__ = [
     "OLD",
     "Removal",
+    "Swept",
     "prune",
     "sweep",
 ]

@@ -40,7 +40,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["OLD", "TRASH", "discard", "sweep"]
+__all__ = ["OLD", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 

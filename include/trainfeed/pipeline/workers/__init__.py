@@ -4,6 +4,7 @@ This room imports nothing heavy, because workers start before the rest of a stag
 worker imports the modules that jobs need after it is tied to its parent, which plans meanwhile.
 """
 
+from trainfeed.pipeline.workers._own_worker import OwnWorker
 from trainfeed.pipeline.workers._worker_death import Death, DeathCause, WorkerLimits
 from trainfeed.pipeline.workers._worker_job import Desk, Job
 from trainfeed.pipeline.workers._worker_pool import (
@@ -20,6 +21,7 @@ __all__ = [
     "Desk",
     "Job",
     "LastSeen",
+    "OwnWorker",
     "WorkerLimits",
     "WorkerPlace",
     "rest_workers",

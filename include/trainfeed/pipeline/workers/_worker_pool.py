@@ -35,7 +35,15 @@ from trainfeed.pipeline.workers._worker_protocol import (
 if TYPE_CHECKING:
     from trainfeed.pipeline.workers._worker_job import Job
 
-__all__ = ["rest_workers", "run_jobs", "start_workers", "stop_workers"]
+__all__ = [
+    "Watch",
+    "death",
+    "new_worker",
+    "rest_workers",
+    "run_jobs",
+    "start_workers",
+    "stop_workers",
+]
 
 _POLL_S: Final = 0.1
 _MAX_IDLE: Final = 8
@@ -66,8 +74,8 @@ def run_jobs(
             try:
                 worker.submit(job)
             except OSError:
-                raise _death(worker, kills) from None
-        return _Watch[_Result](workers, limits, on_piece, kills).results()
+                raise death(worker, kills) from None
+        return Watch[_Result](workers, limits, on_piece, kills).results()
 
 
 def start_workers(count: int) -> None:
@@ -99,7 +107,7 @@ def stop_workers(*, busy: bool = False) -> None:
         worker.kill()
 
 
-class _Watch(Generic[_Result]):
+class Watch(Generic[_Result]):
     """Waits for the reports of workers, and enforces their limits."""
 
     def __init__(
@@ -139,7 +147,7 @@ class _Watch(Generic[_Result]):
         worker.read_output()
         report = worker.receive()
         if report is None:
-            raise _death(worker, self._kills)
+            raise death(worker, self._kills)
         match report:
             case JobStarted():
                 self._deadlines[number] = time.monotonic() + self._limits.time_s
@@ -164,7 +172,8 @@ class _Watch(Generic[_Result]):
                 raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
 
 
-def _death(worker: WorkerProcess, kills: KillCount) -> Death:
+def death(worker: WorkerProcess, kills: KillCount) -> Death:
+    """Return how a worker has ended; waits for its end."""
     status = worker.wait()
     place, printed = worker.place.read(), worker.printed()
     if status < 0:
@@ -200,7 +209,7 @@ def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[Worker
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):
-            workers.append(_idle_worker(memory_bytes) or _new_worker())
+            workers.append(_idle_worker(memory_bytes) or new_worker())
             with _lock:
                 _busy.add(workers[-1])
         yield workers
@@ -216,7 +225,8 @@ def _leased(count: int, memory_bytes: int = sys.maxsize) -> Iterator[list[Worker
                 worker.kill()
 
 
-def _new_worker() -> WorkerProcess:
+def new_worker() -> WorkerProcess:
+    """Start a worker; the caller ends it with ``kill``."""
     return _nursery.submit(WorkerProcess).result()
 
 

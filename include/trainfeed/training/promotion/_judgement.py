@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +10,24 @@ from pathlib import Path
 from trainfeed.errors import GateError
 from trainfeed.jobs import JobRecord
 from trainfeed.models import (
+    DAMAGED,
     PROD,
     Candidate,
     Compared,
     GateReport,
+    Model,
     ModelFolder,
     current,
+    current_version,
     data_digest,
     judge,
-    model_version,
 )
 from trainfeed.specification import DatasetSpec, ModelSpec
 from trainfeed.training.promotion._evaluation import evaluate_model
 
 __all__ = ["Judgement", "closed"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,14 @@ class Judgement:
         return judge(self.model, metrics, self._compared())
 
     def _compared(self) -> Compared:
-        promoted = current(self.folder, PROD)
-        if promoted is None:
+        version = current_version(self.folder, PROD)
+        if version is None:
             return Compared(None, None, "not compared: there is no promoted model")
-        version = model_version(promoted.manifest.version)
+        try:
+            promoted = self._promoted()
+        except DAMAGED as error:
+            logger.warning("%s/%s is damaged: %s", self.folder.name, version, error)
+            return Compared(version, None, f"not compared: {version} is damaged: {error}")
         if self.model.evaluate is not None:
             metrics = self._evaluated(promoted.path)
             return Compared(version, metrics, f"{version} was evaluated on the same data")
@@ -64,6 +73,14 @@ class Judgement:
             return Compared(version, promoted.manifest.metrics, note)
         note = f"not compared: {version} was trained on other data, train.model has no evaluate"
         return Compared(version, None, note)
+
+    def _promoted(self) -> Model:
+        """Return the promoted model, verified as far as the comparison reads it."""
+        promoted = current(self.folder, PROD)
+        assert promoted is not None  # noqa: S101 - the alias has a version
+        if self.model.evaluate is not None:
+            promoted.verify()
+        return promoted
 
     def _evaluated(self, model: Path) -> dict[str, float]:
         entry = self.model.evaluate

@@ -22,9 +22,11 @@ from trainfeed.models import (
     CANDIDATE,
     PROD,
     Candidate,
+    ModelFolder,
     ModelsFolder,
     current,
     find,
+    history,
     model_version,
     parse_version,
     register,
@@ -78,8 +80,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
     else:
         gate, verdict = _kept(record.home / GATE_FILE), "adopted"
     faults.point("evaluate.after_register")
-    request = f"job {job}"
-    lead(folder, CANDIDATE, known.manifest.version, "passed its gate", request=request)
+    _make_candidate(folder, known.manifest.version, f"job {job}", is_new=verdict == "made")
     report = {**known.to_json(), "verdict": verdict, "gate": gate}
     if tracker is not None:
         # First the run, which an earlier step may not have delivered: the version names it.
@@ -136,8 +137,17 @@ def promote(
     }
     if now is None or prod == version:
         return report
-    note = f"prod leads to {prod}, of {now.manifest.job.interval}; see trainfeed models show"
+    note = f"prod points to {prod}, of {now.manifest.job.interval}; see trainfeed models show"
     return {**report, "note": f"{note} {folder.name}/{prod}"}
+
+
+def _make_candidate(folder: ModelFolder, number: int, request: str, *, is_new: bool) -> None:
+    """Point ``candidate`` to a version, once for each request.
+
+    The request of a new version may be known already, from an earlier version that is damaged.
+    """
+    is_known = is_new and any(each.request == request for each in history(folder, CANDIDATE))
+    lead(folder, CANDIDATE, number, "passed its gate", request=None if is_known else request)
 
 
 def _require_model(spec: DatasetSpec) -> ModelSpec:

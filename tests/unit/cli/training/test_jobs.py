@@ -11,12 +11,13 @@ from tests.kubernetes_schemas import problems
 from tests.unit.cli.conftest import cli
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
 from trainfeed.jobs import JobRecord, JobResult
+from trainfeed.jobs.kubernetes import ApiError
 
 __all__ = ["cli"]
 
 DAY = "clicks/2024-03-01"
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
-FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
+FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy"}]}
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_failed_job_stays_so_until_a_reason_is_given(cli, cluster, project):
     for _ in range(2):
         status, _, message = cli("train", DAY)
         assert status == 1
-        assert "failed: BackoffLimitExceeded" in message
+        assert "failed: PodFailurePolicy" in message
         assert "--again WHY" in message
     assert len(cluster.jobs()) == 1
     cluster.objects.clear()
@@ -137,6 +138,79 @@ def test_a_job_that_goes_on_is_listed_and_cancelled(cli, cluster, project, monke
     assert (status, report["state"]) == (0, "cancelled")
     assert cluster.jobs() == []
     assert of(cli("jobs", "cancel", name, "--json"))[1]["state"] == "cancelled"
+
+
+def abandon(cluster, project, cli, monkeypatch):
+    """A launch that the cluster refused after its code and service were made."""
+    done = cluster._done
+
+    def refuses(method, path, body):
+        if method == "POST" and body["kind"] == "Job":
+            raise ApiError("exceeded quota: gpus", status=403)
+        return done(method, path, body)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "_done", refuses)
+        status, _, message = cli("train", DAY)
+    assert (status, "exceeded quota" in message) == (1, True)
+
+
+def kinds(cluster):
+    return sorted(each["kind"] for each in cluster.objects.values())
+
+
+def swept(cli, *more):
+    status, rows = of(cli("gc", "--older-than", "0", "--json", *more))
+    assert status == 0
+    return sorted(each["place"].partition("/")[0] for each in rows)
+
+
+LEFT = ["kubernetes_default: configmaps", "kubernetes_default: services"]
+
+
+def test_code_and_service_of_an_abandoned_launch_are_removed_once_it_is_old(
+    cli, cluster, project, monkeypatch
+):
+    abandon(cluster, project, cli, monkeypatch)
+    assert kinds(cluster) == ["ConfigMap", "Service"]
+    assert of(cli("gc", "--json")) == (0, [])
+    assert swept(cli, "--dry-run") == LEFT
+    assert kinds(cluster) == ["ConfigMap", "Service"]
+    assert swept(cli) == LEFT
+    assert kinds(cluster) == []
+    assert swept(cli) == []
+    # The attempt is still open: a later launch makes everything again.
+    end(cluster, project)
+    assert of(cli("train", DAY, "--json"))[1]["metrics"] == {"a": 1.0}
+
+
+def test_a_launch_whose_job_waits_or_runs_keeps_everything(cli, cluster, project, monkeypatch):
+    launched(cluster, project, cli, monkeypatch)
+    before = kinds(cluster)
+    assert swept(cli) == []
+    # Nor does a launch that was killed before it wrote down that the job is made.
+    (mark,) = project.folder.path.glob("training/*/*/attempts/0001.created.json")
+    mark.unlink()
+    assert swept(cli) == []
+    assert kinds(cluster) == before == ["ConfigMap", "Job", "Service"]
+
+
+def test_a_job_that_ended_while_nothing_asked_for_it_is_settled(cli, cluster, project, monkeypatch):
+    launched(cluster, project, cli, monkeypatch)
+    cluster.set_status(**FAILED)
+    assert swept(cli) == LEFT
+    assert kinds(cluster) == ["Job"]
+    assert list(project.folder.path.glob("training/*/*/attempts/0001.ended.json"))
+    assert swept(cli) == []
+
+
+def test_a_cluster_that_cannot_be_asked_keeps_no_other_leftover(
+    cli, cluster, project, monkeypatch, caplog
+):
+    abandon(cluster, project, cli, monkeypatch)
+    monkeypatch.delenv("TRAINFEED_CLUSTERS")
+    assert swept(cli) == []
+    assert "was not swept: expected settings of the cluster 'kubernetes_default'" in caplog.text
 
 
 def test_the_log_of_a_rank_is_printed_without_secrets(cli, cluster, project, monkeypatch):

@@ -1,12 +1,15 @@
 """``trainfeed models``: judged, promoted, shown and rolled back from the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import cli
+from tests.unit.models.test_registration import damage
 from tests.unit.pipeline.conftest import project
 from tests.unit.training.promotion.test_promotion import clicks, make, trained
+from trainfeed.models import Model, ModelsFolder
 
 __all__ = ["cli", "clicks", "project", "trained"]
 
@@ -38,7 +41,7 @@ def test_models_are_listed_shown_promoted_and_rolled_back(models):
     (row,) = json.loads(models("models", "ls", "--json")[1])
     assert row == {"model": "click_model", "versions": 2, "candidate": "v0002", "prod": None}
     status, _, message = models("models", "show", "click_model")
-    assert (status, "prod leads to, there is none; name one: v0001, v0002" in message) == (1, True)
+    assert (status, "prod points to, there is none; name one: v0001, v0002" in message) == (1, True)
     for target in ("click_model/v0001", "click_model@candidate"):
         assert models("models", "promote", target, "--why", "good")[0] == 0
     shown = json.loads(models("models", "show", "click_model@prod", "--json")[1])
@@ -58,11 +61,25 @@ def test_models_are_listed_shown_promoted_and_rolled_back(models):
     ]
 
 
+def test_a_damaged_version_is_named_and_hides_no_other(models, clicks):
+    models("models", "promote", "click_model/v0001", "--why", "good")
+    damage(Model.open(ModelsFolder(Path(clicks.env.root)).known("click_model"), 1))
+    (row,) = json.loads(models("models", "ls", "--json")[1])
+    assert (row["versions"], row["prod"]) == (2, "v0001")
+    status, output, message = models("models", "ls", "click_model")
+    assert (status, "click_model/v0001 is damaged: expected a manifest" in message) == (0, True)
+    assert "v0002" in output
+    rows = json.loads(models("models", "ls", "click_model", "--json")[1])
+    assert [each["version"] for each in rows] == ["v0002", "v0001"]
+    assert "expected a manifest" in rows[1]["damaged"]
+    assert models("models", "show", "click_model/v0002")[0] == 0
+
+
 def test_what_cannot_be_done_changes_nothing_and_says_what_to_do(models):
     models("models", "promote", "click_model/v0001", "--why", "good")
     for arguments, status, message in (
-        (("rollback", "click_model/v0002", "--why", "x"), 1, "it leads to v0001; nothing was"),
-        (("rollback", "click_model", "--why", "x"), 1, "no version that prod led to before"),
+        (("rollback", "click_model/v0002", "--why", "x"), 1, "it points to v0001; nothing was"),
+        (("rollback", "click_model", "--why", "x"), 1, "no version that prod pointed to before"),
         (("promote", "click_model/v0009", "--why", "x"), 1, "is not a model"),
         (("promote", "click_model/v1", "--why", "x"), 2, "expected the version of a model like"),
         (("promote", "klick_model/v0001", "--why", "x"), 1, "did you mean 'click_model'?"),
@@ -80,3 +97,29 @@ def test_a_closed_gate_is_status_1_and_names_the_metric(cli, clicks):
     status, _, message = cli("models", "evaluate", TARGET)
     assert (status, "score is 0, below min 1" in message) == (1, True)
     assert json.loads(cli("models", "ls", "--json")[1]) == []
+
+
+def test_a_model_goes_to_a_store_and_back_by_command(models, tmp_path):
+    (tmp_path / "store").mkdir()
+    target = ("click_model/v0001", str(tmp_path / "store"))
+    reports = [json.loads(models("models", "upload", *target, "--json")[1]) for _ in range(2)]
+    assert [report["verdict"] for report in reports] == ["copied", "adopted"]
+    there = f"{tmp_path}/store/click_model/v0001"
+    status, output, _ = models("models", "download", there, str(tmp_path / "back"))
+    assert (status, "copied" in output) == (0, True)
+    assert (tmp_path / "back" / "model.txt").read_text() == "1"
+    (tmp_path / "back" / "model.txt").write_text("2")
+    status, _, message = models("models", "download", there, str(tmp_path / "back"))
+    assert (status, "SHA-256" in message) == (3, True)
+
+
+def test_a_store_with_a_password_in_its_uri_is_refused_and_not_shown(models, tmp_path):
+    uri = "webhdfs://hdfs:canary-1@namenode:9870/models"
+    for arguments in (
+        ("upload", "click_model/v0001", uri),
+        ("download", uri, str(tmp_path / "back")),
+    ):
+        status, output, message = models("models", *arguments)
+        assert status == 2
+        assert "expected file:///" in message
+        assert "canary-1" not in output + message

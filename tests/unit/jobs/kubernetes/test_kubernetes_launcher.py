@@ -275,6 +275,16 @@ def test_a_job_that_is_cancelled_is_deleted_and_said_to_be(ground):
     assert launched(ground, job, "again after all")
 
 
+def test_a_cancellation_deletes_no_object_of_another_job(ground, caplog):
+    job = ground.job()
+    ground.start(job)
+    for found in ground.cluster.objects.values():
+        found["metadata"]["annotations"]["trainfeed/identity"] = "other"
+    ground.launcher().cancel(ground.record(job))
+    assert len(ground.cluster.objects) == 3
+    assert caplog.text.count("it was left as it is") == 3
+
+
 def test_a_cancellation_that_is_killed_is_finished_by_the_next(ground, monkeypatch):
     job = ground.job()
     ground.start(job)
@@ -367,6 +377,7 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         ([ended(0, 75)], JobKilledError, "it met an error that may pass"),
         ([ended(1, 3)], JobFailedError, "rank 1: it ended with status 3.*fix train:main"),
         ([ended(0, 78)], JobRejectedError, "it ended with status 78"),
+        ([ended(1, 79)], JobKilledError, "rank 1: .*more often than train.retries allows"),
         ([pod(reason="Evicted", message="disk")], JobKilledError, "evicted by its machine: disk"),
         ([pod(conditions=DISRUPTED)], JobKilledError, "PreemptionByScheduler"),
         ([], JobFailedError, "PodFailurePolicy"),
@@ -383,6 +394,32 @@ def test_what_ended_a_rank_is_told_and_only_what_came_from_outside_may_pass(
         with pytest.raises(LaunchError, match=rf"(?s){says}.*--again WHY") as caught:
             require_success(ground.record(job), ground.launcher())
         assert type(caught.value) is kind
+
+
+OPERATOR = "Job t-flights has failed because it has reached the specified backoff limit"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "message"),
+    [
+        ("indexed-job", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+        ("indexed-job", "FailedIndexes", "Job has failed indexes"),
+        ("job-set", "ReachedMaxRestarts", "jobset failed due to reaching max restarts"),
+        ("pytorch-job", "PyTorchJobFailed", OPERATOR),
+        ("paddle-job", "JobFailed", OPERATOR),
+    ],
+)
+def test_ranks_that_were_ended_from_outside_until_no_retry_was_left_were_killed(
+    ground, kind, reason, message
+):
+    job = ground.job(kind, placement={"retries": 2})
+    ground.start(job)
+    # The operator has removed the pods, and with them what ended the ranks.
+    failed = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+    ground.cluster.set_status(conditions=[failed])
+    with pytest.raises(JobKilledError, match=r"more often than train\.retries allows") as caught:
+        require_success(ground.record(job), ground.launcher(kind))
+    assert message in str(caught.value)
 
 
 def test_a_time_limit_that_was_reached_is_named(ground):

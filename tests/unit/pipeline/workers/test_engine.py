@@ -169,7 +169,7 @@ def test_a_function_that_closes_its_output_keeps_nobody_busy(project, monkeypatc
 
 
 def test_workers_that_were_started_before_one_could_not_be_are_not_lost(monkeypatch):
-    new_worker, started = _engine._new_worker, []
+    new_worker, started = _engine.new_worker, []
 
     def scarce():
         if started:
@@ -177,7 +177,7 @@ def test_workers_that_were_started_before_one_could_not_be_are_not_lost(monkeypa
         started.append(new_worker())
         return started[0]
 
-    monkeypatch.setattr(_engine, "_new_worker", scarce)
+    monkeypatch.setattr(_engine, "new_worker", scarce)
     with pytest.raises(OSError, match="no more processes"), _engine._leased(2):
         pass
     assert _engine._busy == set()

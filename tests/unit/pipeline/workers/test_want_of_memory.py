@@ -101,7 +101,7 @@ def test_a_worker_that_we_have_ended_is_not_said_to_lack_memory(counter):
         kills = memory_group.KillCount()
         counter.write_text("oom_kill 8\n")
         worker.interrupt()
-        assert _engine._death(worker, kills).for_want_of_memory is False
+        assert _engine.death(worker, kills).for_want_of_memory is False
 
 
 @pytest.fixture

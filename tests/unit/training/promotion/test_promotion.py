@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.models.test_registration import killed_at
+from tests.unit.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
 from trainfeed.errors import ConfigError, GateError, JobFailedError, JobRejectedError
-from trainfeed.models import CANDIDATE, PROD, ModelsFolder, current, history
+from trainfeed.models import CANDIDATE, PROD, Model, ModelsFolder, current, history
 from trainfeed.training.promotion import evaluate, promote
 
 CODE = """
@@ -201,3 +201,35 @@ def test_only_a_person_puts_a_model_of_an_earlier_interval_in_the_place_of_a_lat
     report = lift(clicks, judge(clicks, make(clicks, 2, more=more))["version"])
     assert report["prod"] == prod
     assert ("note" in report) == (how == "automatic")
+
+
+def test_a_damaged_promoted_model_is_named_and_the_next_one_takes_its_place(clicks, caplog):
+    gate, more = "min: 1, max_worse: 0", ", promote: automatic"
+    judge(clicks, make(clicks, 5, gate, more=more))
+    lift(clicks, "v0001")
+    damage(current(folder(clicks), PROD))
+    report = judge(clicks, make(clicks, 2, gate, more=more))
+    assert report["version"] == "v0002"
+    assert "not compared: v0001 is damaged: expected a manifest" in report["gate"]["note"]
+    assert lift(clicks, "v0002")["verdict"] == "promoted"
+    assert current(folder(clicks), PROD).name == "click_model/v0002"
+    assert "click_model/v0001 is replaced, it is damaged" in caplog.text
+
+
+def test_a_promoted_model_with_a_damaged_file_is_not_evaluated(clicks):
+    gate, more = "min: 1, max_worse: 0", ', evaluate: "train:evaluate"'
+    judge(clicks, make(clicks, 5, gate, more=more))
+    lift(clicks, "v0001")
+    damage(current(folder(clicks), PROD), "model.txt")
+    report = judge(clicks, make(clicks, 2, gate, more=more))
+    assert "not compared: v0001 is damaged" in report["gate"]["note"]
+    assert "model.txt" in report["gate"]["note"]
+
+
+def test_the_job_of_a_damaged_version_becomes_a_version_again_and_the_candidate(clicks):
+    job = make(clicks)
+    judge(clicks, job)
+    damage(Model.open(folder(clicks), 1))
+    assert judge(clicks, job)["version"] == "v0002"
+    assert judge(clicks, job)["verdict"] == "adopted"
+    assert current(folder(clicks), CANDIDATE).name == "click_model/v0002"

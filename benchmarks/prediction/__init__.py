@@ -1,0 +1,1 @@
+"""Latency, throughput, exchange and overload of the service of predictions."""

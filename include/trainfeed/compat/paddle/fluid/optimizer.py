@@ -1,0 +1,110 @@
+"""``fluid.optimizer``: optimizers that are described before any parameter exists.
+
+Paddle's own optimizers need their parameters when they are made; a script sets its optimizer
+before its network is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias
+
+from trainfeed.compat._framework import paddle
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamOptimizer",
+    "Momentum",
+    "MomentumOptimizer",
+    "Optimizer",
+    "SGDOptimizer",
+]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Base class of the optimizers.
+
+    Attributes:
+        learning_rate: A number, or a scheduler of ``paddle.optimizer.lr``, which steps after each
+            step of the training.
+        regularization: Penalty of parameters without one of their own; None for none.
+        grad_clip: Clipping of gradients of ``paddle.nn``; None for none. Each rank clips its own
+            part of a divided head.
+    """
+
+    learning_rate: Any = 0.001
+    regularization: Any = field(default=None, kw_only=True)
+    grad_clip: Any = field(default=None, kw_only=True)
+
+    def made(self, parameters: Sequence[Any]) -> Any:
+        """Return the optimizer of Paddle over parameters."""
+        decay = self.regularization
+        return self._new(
+            paddle().optimizer,
+            learning_rate=self.learning_rate,
+            parameters=list(parameters),
+            weight_decay=decay.made() if hasattr(decay, "made") else decay,
+            grad_clip=self.grad_clip,
+        )
+
+    def _new(self, kinds: Any, **arguments: Any) -> Any:
+        raise NotImplementedError("expected an optimizer that derives from Optimizer")
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Plain gradient descent."""
+
+    def _new(self, kinds: Any, **arguments: Any) -> Any:
+        return kinds.SGD(**arguments)
+
+
+@dataclass(frozen=True)
+class Momentum(Optimizer):
+    """Gradient descent with momentum.
+
+    Attributes:
+        momentum: Factor of the velocity, from 0 to 1.
+        use_nesterov: Whether the momentum is Nesterov's.
+    """
+
+    momentum: float = 0.9
+    use_nesterov: bool = field(default=False, kw_only=True)
+
+    def _new(self, kinds: Any, **arguments: Any) -> Any:
+        own = {"momentum": self.momentum, "use_nesterov": self.use_nesterov}
+        return kinds.Momentum(**own, **arguments)
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Adam.
+
+    Attributes:
+        beta1: Decay of the first moment.
+        beta2: Decay of the second moment.
+        epsilon: Added to the denominator.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-08
+
+    def _new(self, kinds: Any, **arguments: Any) -> Any:
+        own = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        return kinds.Adam(**own, **arguments)
+
+
+SGDOptimizer: TypeAlias = SGD
+MomentumOptimizer: TypeAlias = Momentum
+AdamOptimizer: TypeAlias = Adam
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(
+        f"fluid.optimizer.{name} is not offered: trainfeed has SGD, Momentum and Adam; a function"
+        " from parameters to an optimizer of paddle.optimizer is taken too"
+    )

@@ -1,0 +1,20 @@
+"""PLSC's ``Entry``: large-scale classification by a script of setters and ``train()``.
+
+Existing scripts change their imports: ``from plsc import Entry`` becomes ``from
+trainfeed.compat.plsc import Entry``. Settings and readers need no framework; ``train()``,
+``test()`` and ``predict()`` import PaddlePaddle.
+"""
+
+from trainfeed.compat.plsc._entry import Entry
+from trainfeed.compat.plsc._loss_scale import LossScale
+from trainfeed.compat.plsc._report import Report
+from trainfeed.compat.plsc._settings import EntrySettings, LossType, MixedPrecision
+
+__all__ = [
+    "Entry",
+    "EntrySettings",
+    "LossScale",
+    "LossType",
+    "MixedPrecision",
+    "Report",
+]

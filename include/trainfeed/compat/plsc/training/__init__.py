@@ -1,0 +1,29 @@
+"""The training of an ``Entry`` with PaddlePaddle: ranks, heads, steps, passes, checkpoints."""
+
+from trainfeed.compat.plsc.training._classifier import Classifier
+from trainfeed.compat.plsc.training._heads import Head
+from trainfeed.compat.plsc.training._learning_rate import learning_rate, steps_per_pass
+from trainfeed.compat.plsc.training._passes_of_training import Training, accuracy
+from trainfeed.compat.plsc.training._ranks import Ranks
+from trainfeed.compat.plsc.training._save_pass import save_checkpoint
+from trainfeed.compat.plsc.training._saved_passes import (
+    CheckpointNote,
+    Saved,
+    newest_checkpoint,
+    read_checkpoint,
+)
+
+__all__ = [
+    "CheckpointNote",
+    "Classifier",
+    "Head",
+    "Ranks",
+    "Saved",
+    "Training",
+    "accuracy",
+    "learning_rate",
+    "newest_checkpoint",
+    "read_checkpoint",
+    "save_checkpoint",
+    "steps_per_pass",
+]

@@ -1,0 +1,55 @@
+"""Dispatch: one master hands out the chunks of published versions to trainers that come and go.
+
+Every chunk is read at least once in a pass, or is reported. ``readers.dispatched`` is the trainer's
+side, ``trainfeed dispatch serve`` the master. Trainers import neither SQLite nor a web framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.dispatch._master import MasterOptions, serve_master
+    from trainfeed.dispatch._master_client import MasterClient
+    from trainfeed.dispatch._queue import TaskQueue
+    from trainfeed.dispatch._state import QueueOptions
+    from trainfeed.dispatch._task_list import TaskList, TaskSpan
+    from trainfeed.dispatch._wire import Answer, Ask, Failure, Lease, PassReport, Served, Status
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "Failure",
+    "Lease",
+    "MasterClient",
+    "MasterOptions",
+    "PassReport",
+    "QueueOptions",
+    "Served",
+    "Status",
+    "TaskList",
+    "TaskQueue",
+    "TaskSpan",
+    "serve_master",
+]
+
+_HOMES: Final = {
+    "Answer": "._wire",
+    "Ask": "._wire",
+    "Failure": "._wire",
+    "Lease": "._wire",
+    "MasterClient": "._master_client",
+    "MasterOptions": "._master",
+    "PassReport": "._wire",
+    "QueueOptions": "._state",
+    "Served": "._wire",
+    "Status": "._wire",
+    "TaskList": "._task_list",
+    "TaskQueue": "._queue",
+    "TaskSpan": "._task_list",
+    "serve_master": "._master",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

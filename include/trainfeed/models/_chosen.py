@@ -1,0 +1,70 @@
+"""Versions of models as commands name them: ``NAME/vNNNN``, ``NAME@prod``, ``NAME``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.models._aliases import PROD, current
+from trainfeed.models._models_folder import (
+    ModelFolder,
+    ModelsFolder,
+    is_version,
+    model_version,
+    parse_version,
+)
+
+__all__ = ["ChosenModel"]
+
+
+@dataclass(frozen=True)
+class ChosenModel:
+    """A version of a model, named by its number or by an alias.
+
+    Attributes:
+        folder: The model.
+        alias: The alias that was named; None when a version was named.
+        number: Number of the version that was named; None when an alias was named.
+    """
+
+    folder: ModelFolder
+    alias: str | None
+    number: int | None
+
+    @classmethod
+    def parse(cls, models: ModelsFolder, text: str) -> ChosenModel:
+        """Read ``NAME/vNNNN``, ``NAME@vNNNN``, ``NAME@ALIAS`` or ``NAME``, which is ``NAME@prod``.
+
+        Raises:
+            ConfigError: ``text`` has another form.
+            NotFoundError: There is no such model; the message names the nearest one.
+        """
+        name, slash, version = text.partition("/")
+        name, at, alias = name.partition("@")
+        if slash and at:
+            raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
+        folder = models.known(name)
+        if is_version(alias):
+            return cls(folder, None, parse_version(alias))
+        return (
+            cls(folder, None, parse_version(version)) if slash else cls(folder, alias or PROD, None)
+        )
+
+    def now(self) -> int:
+        """Return the number of the version, that of today if an alias was named.
+
+        Raises:
+            NotFoundError: The alias points to no version.
+            FormatError: The history of the alias is damaged.
+            StorageError: The publication root refused or failed.
+        """
+        if self.number is not None:
+            return self.number
+        model = current(self.folder, self.alias or PROD)
+        if model is None:
+            known = ", ".join(model_version(number) for number in self.folder.versions()[-5:])
+            raise NotFoundError(
+                f"expected a version of model {self.folder.name} that {self.alias} points to, there"
+                f" is none; name one: {known}"
+            )
+        return model.manifest.version

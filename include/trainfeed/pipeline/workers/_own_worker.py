@@ -1,0 +1,77 @@
+"""A worker process that stays with one owner, so that its state outlives a job.
+
+The pool gives each job any idle worker. A model takes long to load, and must be replaced as a
+whole; so its owner keeps one worker, and ends the worker with the model.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from trainfeed.memory_group import KillCount
+from trainfeed.pipeline.workers._worker_death import WorkerLimits
+from trainfeed.pipeline.workers._worker_pool import Watch, death, new_worker
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.workers._worker_job import Job
+
+__all__ = ["OwnWorker"]
+
+_Result = TypeVar("_Result")
+
+
+class OwnWorker:
+    """A worker of one owner; one thread at a time gives it jobs.
+
+    A context manager that ends the worker. The worker ends with this process, too.
+    """
+
+    def __init__(self) -> None:
+        self._worker = new_worker()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the worker can take a job."""
+        return self._worker.is_idle and self._worker.is_alive
+
+    def run(self, job: Job[_Result], limits: WorkerLimits) -> _Result:
+        """Run one job.
+
+        Args:
+            job: The job.
+            limits: Limits of the job.
+
+        Raises:
+            TrainFeedError: The error of the job; the worker can take the next one.
+            Death: The worker died, or exceeded a limit; it is ended.
+        """
+        kills = KillCount()
+        try:
+            try:
+                self._worker.submit(job)
+            except OSError:
+                raise death(self._worker, kills) from None
+            return Watch[_Result]([self._worker], limits, _ignore, kills).results()[0]
+        finally:
+            if not self._worker.is_idle:
+                self._worker.kill()
+
+    def close(self) -> None:
+        """End the worker and all processes that its functions have started; safe to call twice."""
+        self._worker.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _ignore(index: int) -> None:
+    """Take the number of a range that is done: jobs of own workers have no ranges."""

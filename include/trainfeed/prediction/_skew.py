@@ -1,0 +1,163 @@
+"""Training and prediction must make samples alike: compares today's code with that of the data.
+
+A model names the versions it was trained on, and a version names its code, lookups and schema.
+Where one of them differs from today's, samples of today may mean something else than those that the
+model has learned from, and predictions would be wrong without any other sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.dataset.layout import parse_generation
+from trainfeed.errors import NotFoundError, SkewError
+from trainfeed.models import Model, ModelData
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.plans import load_plan, told_changes
+from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.usercode import code_digest, lookup_digests
+
+__all__ = ["Preprocessing", "Skew", "find_skew", "preprocessing_of", "preprocessing_today"]
+
+_FUNCTION = "function"
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Everything that turns a record into a sample.
+
+    Attributes:
+        code: SHA-256 over the Python files of the data set that preprocessing can import.
+        lookups: Name of a lookup → SHA-256 of its file.
+        schema: The schema as in manifests.
+        function: ``preprocess.function`` and ``preprocess.input``; None where that is not known.
+    """
+
+    code: str
+    lookups: Mapping[str, str]
+    schema: list[dict[str, Any]]
+    function: Mapping[str, str] | None
+
+    def differences(self, other: Preprocessing) -> list[str]:
+        """Return the names of the parts that differ; an unknown part does not count."""
+        parts = ("code", "lookups", "schema", _FUNCTION)
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in parts)
+        return [name for name, a, b in pairs if a != b and None not in (a, b)]
+
+
+@dataclass(frozen=True)
+class Skew:
+    """The difference between the preprocessing of a model's data and that of a prediction.
+
+    Attributes:
+        differs: Names of the parts that differ: code, lookups, schema, function; and ``unknown``
+            if no version of the model's data is left to compare with.
+        message: The digests or values of both sides, for people.
+        gone: Versions of the model's data that were removed, so that nothing is known of them.
+    """
+
+    differs: tuple[str, ...]
+    message: str
+    gone: tuple[str, ...]
+
+    def refuse(self, model: str) -> None:
+        """Refuse a difference.
+
+        Raises:
+            SkewError: There is one.
+        """
+        if self.differs:
+            raise SkewError(
+                f"{model}: {self.message}; no prediction was made, because it would be made from"
+                " other samples than the model has learned from; check out the code of the model's"
+                " data, or train and promote a model on data of today's code, or predict with"
+                " --accept-other-code, which every prediction then says"
+            )
+
+
+def preprocessing_today(spec: DatasetSpec) -> Preprocessing:
+    """Return the preprocessing of a data set as it is now.
+
+    Raises:
+        ConfigError: A lookup is missing, or a module imports code from outside its folder.
+        StorageError: A file cannot be read.
+    """
+    code, _ = code_digest(spec)
+    function = dict(fingerprint_fields(spec)["preprocess"])
+    return Preprocessing(code, lookup_digests(spec), spec.schema_fields(), function)
+
+
+def preprocessing_of(folder: DatasetFolder, manifest: Manifest, interval: str) -> Preprocessing:
+    """Return the preprocessing with which a version was built.
+
+    Args:
+        folder: The data set below the publication root.
+        manifest: Manifest of the version.
+        interval: Name of the interval.
+    """
+    code = str(manifest.code["digest"])
+    try:
+        plan = load_plan(folder, PlanRef(folder.name, interval, manifest.plan))
+        function = plan.fingerprint_of["spec"]["preprocess"]
+    except (KeyError, NotFoundError):
+        # Plans may be removed. Then the name of the function is not known, its code is.
+        function = None
+    return Preprocessing(code, manifest.lookups, manifest.fields, function)
+
+
+def find_skew(root: Path, spec: DatasetSpec, model: Model, used: Preprocessing) -> Skew:
+    """Compare the preprocessing of a prediction with that of every version of a model's data.
+
+    Args:
+        root: The publication root.
+        spec: The data set.
+        model: The model.
+        used: The preprocessing of the prediction.
+
+    Raises:
+        FormatError: A manifest is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    folder = DatasetFolder(root, spec.name)
+    gone: list[str] = []
+    for data, then in _trained_on(folder, model.manifest.data, gone):
+        if differs := then.differences(used):
+            place = f"{data.interval}/{data.generation}"
+            return Skew(tuple(differs), _told(folder, spec, place, then, used), tuple(gone))
+    if len(gone) == len(model.manifest.data):
+        message = f"all versions of its data were removed ({', '.join(gone)}): nothing is left to"
+        return Skew(("unknown",), f"{message} compare today's preprocessing with", tuple(gone))
+    return Skew((), "", tuple(gone))
+
+
+def _trained_on(
+    folder: DatasetFolder, data: list[ModelData], gone: list[str]
+) -> Iterator[tuple[ModelData, Preprocessing]]:
+    for each in data:
+        number = parse_generation(each.generation)
+        try:
+            version = Version.open(folder.version(each.interval, number))
+        except NotFoundError:
+            gone.append(f"{each.interval}/{each.generation}")
+            continue
+        yield each, preprocessing_of(folder, version.manifest, each.interval)
+
+
+def _told(
+    folder: DatasetFolder, spec: DatasetSpec, place: str, then: Preprocessing, now: Preprocessing
+) -> str:
+    pairs = [(name, getattr(then, name), getattr(now, name)) for name in then.differences(now)]
+    parts = [f"{name}: expected {_short(a)}, got {_short(b)}" for name, a, b in pairs]
+    told = f"preprocessing differs from that of {spec.name}/{place}: {'; '.join(parts)}"
+    if then.code == now.code:
+        return told
+    _, code = told_changes(folder, spec, {"code": then.code}, {"code": now.code})
+    return f"{told}{code}\n"
+
+
+def _short(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)

@@ -1,0 +1,101 @@
+"""The service of one model: opened before the first request, followed by alias, ended cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fastapi import FastAPI
+
+from trainfeed.models import ChosenModel
+from trainfeed.prediction._model_worker import ModelWorker, PredictionLimits
+from trainfeed.prediction._opened_model import ModelPlace
+from trainfeed.prediction.service._alias_watch import AliasWatch
+from trainfeed.prediction.service._batcher import BatchBounds, Batcher
+from trainfeed.prediction.service._routes import SCOPES, make_routes
+from trainfeed.server import Metrics, ServerSettings, make_app, serve
+
+__all__ = ["ServiceSettings", "serve_model"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """The settings of a service of predictions.
+
+    Attributes:
+        server: Address, files and limits.
+        limits: Limits of the process that predicts.
+        bounds: Bounds of batches and of the queue.
+        watch_s: Seconds from one look at the alias to the next.
+    """
+
+    server: ServerSettings
+    limits: PredictionLimits
+    bounds: BatchBounds = field(default_factory=BatchBounds)
+    watch_s: float = 2.0
+
+
+def serve_model(
+    chosen: ChosenModel,
+    place: ModelPlace,
+    settings: ServiceSettings,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Answer requests for predictions until SIGTERM or SIGINT.
+
+    Args:
+        chosen: The model; if an alias was named, the service follows the alias.
+        place: The version of today, which is opened before the first request.
+        settings: See ``ServiceSettings``.
+        on_ready: Called with the address once the service answers.
+
+    Raises:
+        TrainFeedError: The model cannot be opened; see ``Predictor.open``.
+        ConfigError: A setting of the server is wrong; see ``trainfeed.server.serve``.
+        StorageError: A file of the server cannot be written.
+    """
+    with ModelWorker(place, settings.limits) as worker:
+        for warning in worker.facts.warnings():
+            logger.warning(warning)
+        serve(_app(chosen, place, worker, settings), settings.server, on_ready=on_ready)
+
+
+def _app(
+    chosen: ChosenModel, place: ModelPlace, worker: ModelWorker, settings: ServiceSettings
+) -> FastAPI:
+    metrics = Metrics()
+    batcher = Batcher(worker, settings.bounds, metrics)
+
+    def load(number: int) -> ModelWorker:
+        return ModelWorker(replace(place, number=number), settings.limits)
+
+    watch = AliasWatch(chosen, load, batcher, metrics, every_s=settings.watch_s)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(each) for each in (batcher.run(), watch.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    def told() -> dict[str, Any]:
+        return watch.to_json()
+
+    return make_app(
+        make_routes(batcher, told, settings.bounds.records),
+        settings.server,
+        scopes=SCOPES,
+        metrics=metrics,
+        lifespan=running,
+        is_healthy=lambda: batcher.is_able,
+    )

@@ -1,0 +1,58 @@
+"""The ground of every server of trainfeed: settings, TLS, tokens, limits, audit, and their client.
+
+An app is made of routes and a table of their scopes; ``serve`` answers until SIGTERM. The rest is
+the same for all: only ``/healthz`` is free, every other request needs a token or a certificate.
+Clients import no web framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.server._app import caller_of, make_app
+    from trainfeed.server._client import Access, ServiceClient
+    from trainfeed.server._metrics import Metrics
+    from trainfeed.server._new_token import new_token
+    from trainfeed.server._refusal import Refusal
+    from trainfeed.server._serve import serve
+    from trainfeed.server._settings import Limits, ServerSettings
+    from trainfeed.server._tokens import ALL_SCOPES, Caller, TokenFile, parse_expiry
+
+__all__ = [
+    "ALL_SCOPES",
+    "Access",
+    "Caller",
+    "Limits",
+    "Metrics",
+    "Refusal",
+    "ServerSettings",
+    "ServiceClient",
+    "TokenFile",
+    "caller_of",
+    "make_app",
+    "new_token",
+    "parse_expiry",
+    "serve",
+]
+
+_HOMES: Final = {
+    "ALL_SCOPES": "._tokens",
+    "Access": "._client",
+    "Caller": "._tokens",
+    "Limits": "._settings",
+    "Metrics": "._metrics",
+    "Refusal": "._refusal",
+    "ServerSettings": "._settings",
+    "ServiceClient": "._client",
+    "TokenFile": "._tokens",
+    "caller_of": "._app",
+    "make_app": "._app",
+    "new_token": "._new_token",
+    "parse_expiry": "._tokens",
+    "serve": "._serve",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,0 +1,285 @@
+"""Stands before every route: token, scope, limits, errors as JSON, audit and metrics.
+
+Written as plain ASGI, outside of the web framework: a route that is added later is behind the
+guard too, and a body is counted while it comes in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from trainfeed.errors import ConfigError
+from trainfeed.printable_text import printable
+from trainfeed.server._audit import Audit
+from trainfeed.server._body import Body
+from trainfeed.server._metrics import Metrics
+from trainfeed.server._rates import Rates
+from trainfeed.server._refusal import Refusal
+from trainfeed.server._settings import Limits
+from trainfeed.server._tokens import Caller, TokenFile
+
+__all__ = ["CALLER", "FREE", "PEER", "REQUEST", "Guard"]
+
+# Keys of the ASGI scope: common name of the peer's certificate, caller and number of a request.
+PEER: Final = "trainfeed.peer"
+CALLER: Final = "trainfeed.caller"
+REQUEST: Final = "trainfeed.request"
+# The only path without a token.
+FREE: Final = "/healthz"
+
+_log: Final = logging.getLogger("trainfeed.server")
+_MAX_PATH_CHARS: Final = 200
+
+
+@dataclass
+class _Exchange:
+    """One request and its answer, as far as they have come."""
+
+    scope: Scope
+    body: Body
+    send: Send
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
+    since: float = field(default_factory=time.monotonic)
+    who: str = "-"
+    status: int = 0
+    outcome: str = ""
+    bytes_out: int = 0
+
+    async def pass_on(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if not self.body.is_read:
+                # What is left of the body would be taken for the next request.
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        elif message["type"] == "http.response.body":
+            self.bytes_out += len(message.get("body", b""))
+        await self.send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        self.outcome = refusal.error
+        if self.status:
+            # The answer has begun; only an early end of the connection can tell that it is torn.
+            raise refusal
+        await self.body.drain()
+        text = json.dumps(refusal.body(self.id)).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(text))}
+        pairs = {**headers, **(refusal.headers or {})}.items()
+        start = [(name.encode(), value.encode()) for name, value in pairs]
+        status = refusal.status_code
+        await self.pass_on({"type": "http.response.start", "status": status, "headers": start})
+        await self.pass_on({"type": "http.response.body", "body": text})
+
+
+class Guard:
+    """Middleware that lets a request through to the app, or refuses it.
+
+    Args:
+        app: The app behind the guard.
+        tokens: The callers.
+        limits: Bounds of requests.
+        audit: Gets a line per request, except requests for the state of health.
+        metrics: Counts requests.
+        scope_of: Returns the scope that a request needs; None if no route takes it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: TokenFile,
+        limits: Limits,
+        audit: Audit,
+        metrics: Metrics,
+        scope_of: Callable[[Scope], str | None],
+    ) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._limits = limits
+        self._audit = audit
+        self._metrics = metrics
+        self._scope_of = scope_of
+        self._rates = Rates(limits.requests_per_second, limits.burst)
+        self._denials = Rates(limits.denials_per_second, limits.denials_per_second)
+        self._in_work = 0
+        _declare(metrics, audit, lambda: self._in_work)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; lifespan messages go to the app as they are."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        body = Body(scope, receive, self._limits.body_bytes)
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})  # no server of trainfeed has web sockets
+            return
+        exchange = _Exchange(scope, body, send)
+        try:
+            await self._answer(exchange)
+        finally:
+            self._record(exchange)
+
+    async def _answer(self, exchange: _Exchange) -> None:
+        self._in_work += 1
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                await self._admitted(exchange)
+        except Refusal as refusal:
+            await exchange.refuse(refusal)
+        except TimeoutError:
+            await exchange.refuse(_too_slow(self._limits.request_seconds))
+        except Exception:  # noqa: BLE001 (one request fails, the server goes on)
+            _log.exception("request %s failed", exchange.id)
+            await exchange.refuse(_failed())
+        finally:
+            self._in_work -= 1
+
+    async def _admitted(self, exchange: _Exchange) -> None:
+        scope = exchange.scope
+        if scope["path"] != FREE:
+            if self._in_work > self._limits.requests:
+                raise _overloaded(self._limits.requests)
+            caller = self._caller(scope)
+            exchange.who = caller.name
+            self._require(scope, caller)
+            scope[CALLER] = caller
+        scope[REQUEST] = exchange.id
+        exchange.body.require_size()
+        await self._app(scope, exchange.body.receive, exchange.pass_on)
+
+    def _caller(self, scope: Scope) -> Caller:
+        try:
+            caller = self._tokens.caller(_token(scope), scope.get(PEER))
+        except ConfigError as error:
+            _log.error("no request is accepted: %s", error)
+            raise _closed() from error
+        if caller is None or caller.is_expired(datetime.now(UTC)):
+            if wait := self._denials.wait((scope.get("client") or ("-",))[0]):
+                raise _too_many("refused tokens", wait)
+            raise _unknown("an expired one" if caller else "none of the known ones")
+        return caller
+
+    def _require(self, scope: Scope, caller: Caller) -> None:
+        if wait := self._rates.wait(caller.name):
+            raise _too_many("requests", wait)
+        needed = self._scope_of(scope)
+        if needed is not None and not caller.may(needed):
+            raise Refusal(
+                403,
+                "ScopeMissing",
+                expected=f"a token with the scope {needed}",
+                got=f"scopes {', '.join(sorted(caller.scopes))} of {caller.name}",
+                remedy="use another token, or have the scope added to the token file",
+            )
+
+    def _record(self, exchange: _Exchange) -> None:
+        scope, seconds = exchange.scope, time.monotonic() - exchange.since
+        route = getattr(scope.get("route"), "path", "unknown")
+        status = str(exchange.status or "none")
+        self._metrics.count("requests_total", route=route, status=status)
+        self._metrics.observe("request_seconds", seconds, route=route)
+        if scope["path"] != FREE:
+            self._audit.write(_audit_line(exchange, seconds))
+
+
+def _declare(metrics: Metrics, audit: Audit, in_work: Callable[[], int]) -> None:
+    metrics.counter("requests_total", "Requests by route and status of the answer.")
+    metrics.histogram("request_seconds", "Time from headers to the end of the answer.")
+    metrics.gauge("requests_in_work", "Requests that are not answered yet.", in_work)
+    metrics.gauge("audit_failures", "Audit lines not written.", lambda: audit.failures)
+
+
+def _audit_line(exchange: _Exchange, seconds: float) -> dict[str, Any]:
+    scope = exchange.scope
+    return {
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "request": exchange.id,
+        "who": exchange.who,
+        "from": (scope.get("client") or ("-",))[0],
+        "what": f"{scope['method']} {printable(scope['path'][:_MAX_PATH_CHARS])}",
+        "status": exchange.status,
+        "outcome": exchange.outcome or ("done" if exchange.status else "no answer"),
+        "bytes_in": exchange.body.num_bytes,
+        "bytes_out": exchange.bytes_out,
+        "ms": round(seconds * 1000, 3),
+    }
+
+
+def _token(scope: Scope) -> str | None:
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, token = found[0].partition(b" ") if len(found) == 1 else (b"", b"", b"")
+    return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else None
+
+
+def _unknown(got: str) -> Refusal:
+    refusal = Refusal(
+        401,
+        "TokenRefused",
+        expected="a valid token as 'Authorization: Bearer …', or a client certificate",
+        got=got,
+        remedy="make a token with: trainfeed token new NAME",
+    )
+    refusal.headers = {"www-authenticate": "Bearer"}
+    return refusal
+
+
+def _too_many(what: str, seconds: float) -> Refusal:
+    return Refusal(
+        429,
+        "TooManyRequests",
+        expected=f"fewer {what} per second",
+        got="more than the limit",
+        remedy="wait as Retry-After says",
+        retry_after=seconds,
+    )
+
+
+def _overloaded(limit: int) -> Refusal:
+    return Refusal(
+        503,
+        "Overloaded",
+        expected=f"at most {limit} requests at once",
+        got="one more",
+        remedy="wait as Retry-After says; the request was not begun",
+        retry_after=1,
+    )
+
+
+def _closed() -> Refusal:
+    return Refusal(
+        503,
+        "TokensUnreadable",
+        expected="a token file that the server can read",
+        got="another one; the log of the server names the fault",
+        remedy="have the token file corrected; the request was not begun",
+        retry_after=5,
+    )
+
+
+def _too_slow(seconds: float) -> Refusal:
+    return Refusal(
+        504,
+        "TimeLimit",
+        expected=f"an answer within {seconds:g} s",
+        got="none",
+        remedy="try again with a smaller request; it is unknown whether this one took effect",
+    )
+
+
+def _failed() -> Refusal:
+    return Refusal(
+        500,
+        "InternalError",
+        expected="an answer",
+        got="an error of the server",
+        remedy="look in the log of the server for the number of the request",
+    )

@@ -1,0 +1,111 @@
+"""The upload of a version of a model to ``<path>/<name>/<version>`` of its store."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from trainfeed.config import Environment
+from trainfeed.dataset import require_root
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.models import Model, ModelFolder, ModelsFolder, model_version, parse_version
+from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
+from trainfeed.storage import Location
+from trainfeed.storage.folders import Patience, upload
+from trainfeed.training.transfers._store_place import store_place
+
+__all__ = ["require_upload", "upload_model", "upload_version"]
+
+
+def require_upload(spec: DatasetSpec, env: Environment) -> dict[str, Any]:
+    """Prove before a training that its model can be uploaded: the folder is there and writable.
+
+    A folder with a name of its own is made in it and removed.
+
+    Returns:
+        ``upload``: the URI of the folder.
+
+    Raises:
+        ConfigError: The data set has no ``train.model.upload``, or its connection is not known.
+        NotFoundError: The folder is not there.
+        AccessDeniedError: The account may not write there.
+        StorageError: The store refused or failed.
+    """
+    place = store_place(env, _wished(spec)[1])
+    _require_folder(place)
+    probe = place / f".probe-{secrets.token_hex(8)}"
+    Patience().call(probe.make_dir)
+    Patience().call(probe.delete)
+    return {"upload": place.uri}
+
+
+def upload_model(
+    spec: DatasetSpec, env: Environment, version: str, *, patience: Patience | None = None
+) -> dict[str, Any]:
+    """Upload a version of the data set's model to the folder of ``train.model.upload``.
+
+    Args:
+        spec: The data set.
+        env: The environment, with the store's connection.
+        version: Name of the version, such as ``v0003``.
+        patience: How often calls to the store are repeated.
+
+    Returns:
+        ``model``, ``version``, and the fields of the transfer's report.
+
+    Raises:
+        ConfigError: The data set has no ``train.model.upload``, or its connection is not known.
+        NotFoundError: There is no such version, or the folder on the store is not there.
+        ConflictError: The store has another content under the version's name.
+        ChecksumError: A file of the version, or of an earlier upload, is damaged.
+        CommitUnknownError: The store did not say whether the folder got its name.
+        StorageError: The store refused or failed; nothing has the name.
+    """
+    model, to = _wished(spec)
+    require_root(Path(env.root), env.root_setting)
+    folder = ModelsFolder(Path(env.root)).model(model.name)
+    return upload_version(folder, parse_version(version), store_place(env, to), patience=patience)
+
+
+def upload_version(
+    folder: ModelFolder, number: int, to: Location, *, patience: Patience | None = None
+) -> dict[str, Any]:
+    """Upload a version of a model to ``<to>/<name>/<version>``; see ``upload_model``.
+
+    Args:
+        folder: The model.
+        number: Number of the version, whose files are verified first.
+        to: Folder of models on the store, which must exist.
+        patience: How often calls to the store are repeated.
+    """
+    patience = patience or Patience()
+    model = Model.open(folder, number)
+    model.verify()
+    patience.call(lambda: _require_folder(to))
+    above = to / folder.name
+    patience.call(above.make_dir)
+    report = upload(model.path, above / model_version(number), patience=patience)
+    return {"model": folder.name, "version": model_version(number), **report.to_json()}
+
+
+def _require_folder(place: Location) -> None:
+    try:
+        is_dir = place.stat().is_dir
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{place.uri}: expected a folder for models, found none; nothing was copied; make the"
+            " folder, or correct the path"
+        ) from error
+    if not is_dir:
+        raise NotFoundError(f"{place.uri}: expected a folder, got a file; nothing was copied")
+
+
+def _wished(spec: DatasetSpec) -> tuple[ModelSpec, StoreFolderSpec]:
+    model = spec.train.model if spec.train is not None else None
+    if model is None or model.upload is None:
+        raise ConfigError(
+            f"the model of data set {spec.name!r} is not uploaded; add train.model.upload to"
+            " dataset.yaml"
+        )
+    return model, model.upload

@@ -1,0 +1,163 @@
+"""Predictions are those of the training: on the evaluation split, and on the records themselves."""
+
+import importlib.util
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.digits.images import read_digits
+from examples.digits.writer import write_days
+from examples.flights.events import read_events, select_days
+from examples.flights.lookups import write_lookups
+from examples.flights.recording import record
+from tests.unit.digits.conftest import data as digits_data
+from tests.unit.flights.conftest import data as flights_data
+from tests.unit.prediction.conftest import LIMITS
+from trainfeed.config import Environment, KafkaSettings
+from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.models import ModelsFolder
+from trainfeed.pipeline.local import build
+from trainfeed.prediction import (
+    ModelPlace,
+    ModelWorker,
+    RawRecord,
+    predict_records,
+    predict_split,
+)
+from trainfeed.readers import DatasetReader
+from trainfeed.specification import load_spec
+from trainfeed.storage import Location
+from trainfeed.training.launch import train
+from trainfeed.training.promotion import evaluate, promote
+
+__all__ = ["digits_data", "flights_data"]
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Trained:
+    """A promoted model of one interval, the metrics of its training, and the raw records."""
+
+    env: Environment
+    name: str
+    version: Version
+    metrics: dict[str, float]
+    values: list[bytes]
+
+    @classmethod
+    def make(cls, env, name, day, values, edits=()):
+        folder = env.datasets / name
+        path = folder / "dataset.yaml"
+        text = path.read_text()
+        for old, new in (("window: 3", "window: 1"), ("window: 5", "window: 1"), *edits):
+            text = text.replace(old, new)
+        path.write_text(text)
+        spec = load_spec(folder)
+        interval = spec.schedule_model().interval_named(day)
+        build(spec, interval, env)
+        report = train(spec, env, interval)
+        judged = evaluate(spec, env, interval.name, report["job"])
+        promote(spec, env, judged["version"], "why", request="test")
+        found = Version.resolve(DatasetFolder(Path(env.root), name), day, None)
+        return cls(env, name, found, report["metrics"], values)
+
+    def split(self, name):
+        """Predictions and labels of a split."""
+        place = ModelPlace(Path(self.env.root), self.env.datasets, self.name, 1)
+        with ModelWorker(place, LIMITS, self.version.path) as worker:
+            batches = list(predict_split(worker, self.version, name, 4096))
+        rows = [each.predictions[0] for batch in batches for each in batch]
+        blocks = DatasetReader([self.version], name).iter_arrays()
+        return rows, np.concatenate([block["label"] for block in blocks])
+
+    def raw(self, values):
+        place = ModelPlace(Path(self.env.root), self.env.datasets, self.name, 1)
+        with ModelWorker(place, LIMITS) as worker:
+            batches = predict_records(worker, map(RawRecord, values), 100)
+            return [outcome for batch in batches for outcome in batch]
+
+    def module(self):
+        package = f"{self.name}_of_equality"
+        made = importlib.util.module_from_spec(importlib.util.spec_from_loader(package, None))
+        made.__path__ = [str(self.env.datasets / self.name)]
+        sys.modules[package] = made
+        return importlib.import_module(f"{package}.train")
+
+
+def environment(tmp_path, name, **more):
+    places = {each: str(tmp_path / each) for each in ("root", "landing", "work")}
+    copied = shutil.ignore_patterns("__pycache__", "*.parquet")
+    shutil.copytree(ROOT / "include/datasets" / name, tmp_path / "datasets" / name, ignore=copied)
+    init_root(tmp_path / "root")
+    return Environment(**places, datasets=tmp_path / "datasets", **more)
+
+
+def assert_same(raw, splits, column):
+    """Every sample of the splits was predicted from its record; sums of a batch may end apart."""
+    of_raw = sorted(p[column] for outcome in raw for p in outcome.predictions)
+    np.testing.assert_allclose(of_raw, sorted(splits), rtol=1e-13)
+
+
+def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_data):
+    logs = Location.parse(str(tmp_path / "logs" / "digits"))
+    write_days(read_digits(digits_data), logs, tmp_path / "ledger.sqlite")
+    env = environment(tmp_path, "digits", kafka={}, logs={"hdfs_default": str(tmp_path)})
+    lines = (tmp_path / "logs/digits/dt=2024-01-02/part-00000.txt").read_bytes().splitlines()
+    edits = [("min: 0.8, ", "min: 0.1, ")]
+    trained = Trained.make(env, "digits", "2024-01-02", lines, edits)
+    rows, labels = trained.split("eval")
+    digits = np.array([row["digit"] for row in rows])
+    assert float((digits == labels).mean()) == trained.metrics["accuracy"]
+    sound = [line for line in lines if line.count(b"\t") == 1]
+    without = trained.raw([line.partition(b"\t")[0] for line in sound])
+    with_labels = trained.raw(sound)
+    assert sum(outcome.is_predicted for outcome in with_labels) > 20
+    for blind, seen in zip(without, with_labels, strict=True):
+        if seen.is_predicted:
+            assert blind == seen
+    assert ModelsFolder(Path(env.root)).names() == ["digits"]
+
+
+def test_flights_are_predicted_as_the_training_has_evaluated(tmp_path, flights_data):
+    env = environment(
+        tmp_path, "flights", kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "log"))}
+    )
+    write_lookups(flights_data, env.datasets / "flights")
+    events = select_days(read_events(flights_data), date(2013, 1, 2), date(2013, 1, 2), following=9)
+    record(events, tmp_path / "log" / "flights", topic="flights")
+    lines = events["value"].to_pylist()
+    edits = [("{min: 0.5}", "{min: 0.0}"), ("max: 1.0", "max: 99.0")]
+    edits += [("{check: count, min: 50,", "{check: count, min: 1,"), ("max: 0.01", "max: 0.5")]
+    trained = Trained.make(env, "flights", "2013-01-02", lines, edits)
+    rows, labels = trained.split("eval")
+    chances, module = np.array([row["chance"] for row in rows]), trained.module()
+    assert module.log_loss(labels, chances) == trained.metrics["log_loss"]
+    assert module.auc(labels, chances) == trained.metrics["auc"]
+    raw = trained.raw(lines)
+    kinds = {outcome.kind.value for outcome in raw}
+    assert {"predicted", "filtered"} <= kinds
+    everything = [row["chance"] for row in (*rows, *trained.split("train")[0])]
+    stamps = events["timestamp_ms"].to_numpy()
+    of_day = [o for o, stamp in zip(raw, stamps, strict=True) if date_of(stamp) == "2013-01-02"]
+    assert_same(of_day, everything, "chance")
+    # A departure that is still to come: neither its time nor its delay is known.
+    known = [(number, json.loads(lines[number])) for number, o in enumerate(raw) if o.is_predicted]
+    ahead = [
+        json.dumps({k: v for k, v in event.items() if k not in {"dep_time", "arr_delay"}}).encode()
+        for _, event in known
+    ]
+    found = trained.raw(ahead)
+    for (number, _), outcome in zip(known, found, strict=True):
+        (one,), (other,) = outcome.predictions, raw[number].predictions
+        assert one["chance"] == pytest.approx(other["chance"], rel=1e-13)
+
+
+def date_of(stamp_ms):
+    return str(np.datetime64(int(stamp_ms), "ms"))[:10]

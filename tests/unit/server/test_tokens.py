@@ -1,0 +1,124 @@
+"""The token file: its form, its mode, and the lines that ``trainfeed token new`` adds."""
+
+import hashlib
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from trainfeed.cli._app import app
+from trainfeed.errors import ConfigError
+from trainfeed.server import Access, TokenFile, new_token
+
+DIGEST = hashlib.sha256(b"secret").hexdigest()
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    path = tmp_path / "tokens.txt"
+    path.touch(mode=0o600)
+    return path
+
+
+def test_a_new_token_is_known_by_its_digest_alone(tokens):
+    token = new_token(tokens, "anna", scopes="train,read", expires=datetime(2030, 1, 1, tzinfo=UTC))
+    assert token not in tokens.read_text()
+    caller = TokenFile(tokens).caller(token, None)
+    assert (caller.name, caller.scopes) == ("anna", {"train", "read"})
+    assert caller.may("train")
+    assert not caller.may("metrics")
+    assert caller.is_expired(datetime(2030, 1, 1, tzinfo=UTC))
+    assert not caller.is_expired(datetime(2029, 12, 31, tzinfo=UTC))
+
+
+def test_a_name_may_have_two_tokens_while_one_is_replaced(tokens):
+    both = [new_token(tokens, "anna") for _ in range(2)]
+    assert both[0] != both[1]
+    assert {TokenFile(tokens).caller(each, None).name for each in both} == {"anna"}
+
+
+def test_a_last_line_without_its_end_is_completed_first(tokens):
+    tokens.write_text(f"# people\n\nbert {DIGEST}")
+    token = new_token(tokens, "anna")
+    assert TokenFile(tokens).caller(token, None).name == "anna"
+    assert TokenFile(tokens).caller("secret", None).name == "bert"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anna",
+        "anna secret",
+        f"anna {DIGEST.upper()}",
+        f"anna {DIGEST} Train",
+        f"anna {DIGEST} train tomorrow",
+        f"anna {DIGEST} train 2030-01-01 more",
+        f"-anna {DIGEST}",
+    ],
+)
+def test_a_wrong_line_is_named_without_its_words(tokens, line):
+    tokens.write_text(f"# one\n{line}\n")
+    with pytest.raises(ConfigError, match="line 2") as error:
+        TokenFile(tokens)
+    assert DIGEST not in str(error.value)
+    assert "secret" not in str(error.value)
+    with pytest.raises(ConfigError):
+        new_token(tokens, "bert")
+    assert tokens.read_text() == f"# one\n{line}\n"
+
+
+def test_a_file_without_a_token_is_refused(tokens):
+    tokens.write_text("# nobody yet\n")
+    with pytest.raises(ConfigError, match="trainfeed token new"):
+        TokenFile(tokens)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o604, 0o602])
+def test_a_file_that_others_can_open_is_refused(tokens, mode):
+    token = new_token(tokens, "anna")
+    tokens.chmod(mode)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        TokenFile(tokens)
+    tokens.chmod(0o640)
+    assert TokenFile(tokens).caller(token, None)
+
+
+def test_names_and_scopes_that_no_line_can_have_change_nothing(tokens):
+    new_token(tokens, "anna")
+    before = tokens.read_bytes()
+    for name, scopes in (("a b", "*"), ("", "*"), ("bert", "A B"), ("bert", "x y")):
+        with pytest.raises(ConfigError):
+            new_token(tokens, name, scopes=scopes)
+    assert tokens.read_bytes() == before
+
+
+def test_a_certificate_needs_a_line_of_its_own(tokens):
+    tokens.write_text(f"anna {DIGEST}\nbert certificate read\n")
+    found = TokenFile(tokens)
+    assert found.caller(None, "bert").scopes == {"read"}
+    assert found.caller(None, "anna") is None
+    assert found.caller(None, None) is None
+    assert found.caller("certificate", None) is None
+    assert found.caller("wrong", "bert") is None
+
+
+def test_the_command_prints_a_token_once(tokens):
+    arguments = ["token", "new", "anna", "--tokens", str(tokens), "--expires", "2099-01-31"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert TokenFile(tokens).caller(result.stdout.strip(), None).expires.year == 2099
+
+
+def test_a_client_finds_its_token_by_the_environment(tmp_path, monkeypatch):
+    path = tmp_path / "token.txt"
+    path.touch(mode=0o600)
+    path.write_text("abc\n")
+    assert Access().token() is None
+    monkeypatch.setenv("TRAINFEED_TOKEN_FILE", str(path))
+    assert Access().token() == "abc"
+    path.write_text("abc def")
+    with pytest.raises(ConfigError, match="expected one token"):
+        Access().token()
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="closed to other accounts"):
+        Access().token()
