@@ -66,7 +66,7 @@ class MlflowRun:
             except TrackingError as error:
                 if error.code != MISSING or not note.run:
                     raise
-                # Somebody has deleted the run that the note names.
+                # The run that the note names was deleted on the server.
                 fresh = DeliveryNote(self.settings.url, self.experiment)
                 return self._deliver(calls, fresh, job, status)
 

@@ -169,7 +169,7 @@ def test_a_server_that_is_away_is_told_and_served_by_the_next_delivery(server, r
     assert curve(run) == [(1, 0.5)]
 
 
-def test_a_server_that_nobody_listens_for_is_told(record, job, server):
+def test_an_address_without_a_server_is_told(record, job, server):
     settings = {"url": "http://127.0.0.1:9", "timeout_s": 20}
     to = Tracker(MlflowSettings.of({"a": settings}, "a"), "points")
     assert "did not answer" in to.job(record, job, "RUNNING")["mlflow"]
