@@ -95,7 +95,7 @@ train:
     promote: approve
     download: {path: /models/start/clicks, connection: hdfs_default}
     upload: {path: /models, connection: hdfs_default}
-  tracking: {tensorboard: true}
+  tracking: {tensorboard: true, mlflow: mlflow_default, experiment: clicks}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads
