@@ -322,8 +322,8 @@ _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 def tighten(name):
     if name == "transfer.after_file":
-        in_use = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (in_use, hard))
+        # Fewer than are open: every new one fails.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4, hard))
 
 
 faults.point = tighten
@@ -350,9 +350,8 @@ def test_too_many_open_files_delete_nothing_but_the_temporary_folder(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (store / "v1").exists() == (done.stdout == "succeeded\n"), done.stdout
-    own = {name for name in tree(store) if name.startswith((".v1.", "v1/")) or name == "v1"}
-    assert {name: size for name, size in tree(store).items() if name not in own} == before
+    assert "too many open files" in done.stdout
+    assert tree(store) == before
     upload(model, store / "v1")
     assert names(store) == ["v1", "v1-neighbour"]
     assert is_whole(store / "v1")
@@ -466,7 +465,7 @@ def test_a_hundred_uploads_that_are_killed_at_any_time_are_absent_or_complete(
             # Undisturbed: the time that the kills are spread over.
             started_s = time.monotonic()
             assert killed.wait() == 0
-            longest_s = 1.2 * (time.monotonic() - started_s)
+            longest_s = 3 * (time.monotonic() - started_s)
             (store / "v1").delete(recursive=True)
             continue
         threading.Event().wait(draw.uniform(0, longest_s))
