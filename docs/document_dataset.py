@@ -93,6 +93,8 @@ train:
     labels: [label]
     complete: "train:complete"
     promote: approve
+    download: {path: /models/start/clicks, connection: hdfs_default}
+    upload: {path: /models, connection: hdfs_default}
   tracking: {tensorboard: true}
 retention: {keep_generations: 3, keep_days: 400}
 resources:

@@ -14,7 +14,7 @@ from typing import Final
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import make_folders, os_errors
+from trainfeed.paths import make_folders, os_errors, unfinished_name
 from trainfeed.storage import Location
 from trainfeed.storage.folders import download, read_manifest, upload, wait_for
 
@@ -31,6 +31,7 @@ def check_targets(settings: EntrySettings) -> None:
     Raises:
         ConfigError: The name for the upload is taken, or the folder above it is missing; or there
             is no folder to download; or ``HADOOP_USER_NAME`` names another user.
+        AccessDeniedError: The account may not write beside the name for the upload.
         StorageError: The store refuses, or cannot be reached.
     """
     if settings.hdfs is None:
@@ -40,6 +41,8 @@ def check_targets(settings: EntrySettings) -> None:
     logger.info("the password of fs_ugi is not used: HDFS takes a user's name or a Kerberos ticket")
     if settings.hdfs.save is not None:
         _check_free(Location.parse(settings.hdfs.save))
+        if settings.rank == 0:
+            _check_writable(Location.parse(settings.hdfs.save))
     if settings.hdfs.checkpoint is not None:
         source = Location.parse(settings.hdfs.checkpoint)
         if not source.exists():
@@ -108,6 +111,13 @@ def _check_free(target: Location) -> None:
             f"expected the folder {target.parent.uri} for the upload, there is none; nothing was"
             " trained; make it, or correct fs_dir_for_save"
         ) from error
+
+
+def _check_writable(target: Location) -> None:
+    """Make an empty folder beside the target and remove it: only a try shows rights and quotas."""
+    probe = target.parent / unfinished_name(target.name)
+    probe.make_dir()
+    probe.delete()
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -12,7 +12,13 @@ import pytest
 from trainfeed.compat.plsc import Entry
 from trainfeed.compat.plsc._model_transfer import download_model
 from trainfeed.compat.plsc._setters import EntrySetters
-from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    StorageError,
+)
 from trainfeed.storage import Location
 from trainfeed.storage.folders import TRANSFER_MANIFEST, upload
 
@@ -182,6 +188,22 @@ def test_a_transfer_that_cannot_succeed_is_refused_before_the_training(
         entry.train()
     assert not calls
     assert files(store / "first") == ["3/network.npz", TRANSFER_MANIFEST]
+
+
+def test_a_store_that_refuses_writing_is_found_before_the_training(
+    entry, calls, store, monkeypatch
+):
+    entry.set_hdfs_info("file://", UGI, str(store / "new"))
+
+    def refuses(*_):
+        raise AccessDeniedError("no")
+
+    with monkeypatch.context() as patched, pytest.raises(AccessDeniedError):
+        patched.setattr(Location, "make_dir", refuses)
+        entry.train()
+    assert not calls
+    entry.train()
+    assert sorted(path.name for path in store.iterdir()) == ["first", "new"]
 
 
 def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypatch):

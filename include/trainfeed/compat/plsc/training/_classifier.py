@@ -69,7 +69,7 @@ class Classifier:
         require_network(model)
         paddle().seed(_SEED)
         network = Network()
-        images = np.zeros((2, *settings.image_shape), settings.image_dtype)
+        images = np.zeros((2, *settings.image_shape), np.float32)
         build = _building(model, images, np.zeros(2, np.int64), is_train=trains)
         emb_dim = int(network.make(build).shape[1])
         made_head = Head.made(settings, ranks, emb_dim) if head else None
