@@ -1,7 +1,7 @@
 """Latency, throughput, exchange and overload of the service of predictions, on the loopback.
 
-``python -m benchmarks.prediction [--seconds 10]``: a model of the real digits, served over TLS with
-a token; clients are threads of one process on the same machine.
+``python -m benchmarks.prediction [load exchange overload] [--seconds 10]``: a model of the real
+digits, served over TLS with a token; clients are threads of one process on the same machine.
 
 * ``load``: closed loops of 1 to 32 connections, with 1 or 16 records in a request.
 * ``exchange``: 8 connections while a promotion and a rollback take place again and again.
@@ -24,27 +24,36 @@ from trainfeed.models import PROD, promote, rollback
 
 _LOADS = ((1, 1), (8, 1), (32, 1), (8, 16))
 _BATCH_SECONDS = 0.02
+_WHAT = ["load", "exchange", "overload"]
 
 
 def main() -> None:
     """Print a line of JSON for every measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", default=_WHAT, choices=_WHAT)
     parser.add_argument("--seconds", type=float, default=10.0)
-    seconds = parser.parse_args().seconds
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trainfeed-") as folder:
         fast = Ground(Path(folder, "fast"))
-        _load(fast, seconds)
-        _exchange(fast)
-    with tempfile.TemporaryDirectory(prefix="trainfeed-") as folder:
-        _overload(Ground(Path(folder, "slow"), _BATCH_SECONDS), seconds)
+        if "load" in asked.what:
+            _load(fast, asked.seconds)
+        if "exchange" in asked.what:
+            _exchange(fast)
+    if "overload" in asked.what:
+        with tempfile.TemporaryDirectory(prefix="trainfeed-") as folder:
+            _overload(Ground(Path(folder, "slow"), _BATCH_SECONDS), asked.seconds)
 
 
 def _load(ground: Ground, seconds: float) -> None:
     with ground.service("--max-delay", "0") as served:
         ask_for(served, ground.lines, clients=1, seconds=1)
         for clients, records in _LOADS:
+            before = served.cpu_seconds()
             seen = ask_for(served, ground.lines, clients=clients, seconds=seconds, records=records)
-            _print("load", clients=clients, records=records, **seen.row())
+            pairs = zip(before, served.cpu_seconds(), strict=True)
+            web_ms, predict_ms = (1000 * (b - a) / max(1, len(seen.seconds)) for a, b in pairs)
+            spent = {"web_cpu_ms": round(web_ms, 2), "predict_cpu_ms": round(predict_ms, 2)}
+            _print("load", clients=clients, records=records, **spent, **seen.row())
 
 
 def _exchange(ground: Ground, times: int = 2) -> None:

@@ -40,6 +40,7 @@ class Seen:
             "requests": sum(self.statuses.values()),
             "statuses": dict(self.statuses),
             "per_second": round(len(times) / self.wall_s),
+            "least_ms": _percentile(times, 0),
             "p50_ms": _percentile(times, 50),
             "p99_ms": _percentile(times, 99),
             "max_ms": _percentile(times, 100),

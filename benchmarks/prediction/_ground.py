@@ -58,6 +58,17 @@ class Served:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Return the processor time of the web process, and of the process that predicts."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+        return _cpu_seconds(self.process.pid), sum(_cpu_seconds(int(pid)) for pid in children)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 class Ground:
     """A folder with two days of digits, and two versions of their model, the first promoted.
