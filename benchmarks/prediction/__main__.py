@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.prediction._clients import ask_for
-from benchmarks.prediction._ground import Ground
+from benchmarks.prediction._clients import ask_for, version_of
+from benchmarks.prediction._ground import Ground, Served
 from trainfeed.models import PROD, promote, rollback
 
 _LOADS = ((1, 1), (8, 1), (32, 1), (8, 16))
@@ -34,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trainfeed-") as folder:
         fast = Ground(Path(folder, "fast"))
         _load(fast, seconds)
-        _exchange(fast, seconds)
+        _exchange(fast)
     with tempfile.TemporaryDirectory(prefix="trainfeed-") as folder:
         _overload(Ground(Path(folder, "slow"), _BATCH_SECONDS), seconds)
 
@@ -47,21 +47,28 @@ def _load(ground: Ground, seconds: float) -> None:
             _print("load", clients=clients, records=records, **seen.row())
 
 
-def _exchange(ground: Ground, seconds: float) -> None:
-    def change() -> None:
-        until, number = time.monotonic() + 2 * seconds, 0
-        while time.monotonic() < until - 4:
-            number += 1
-            promote(ground.model, PROD, 2, "to see", request=f"request {number}")
-            time.sleep(4)
-            rollback(ground.model, "to see")
-            time.sleep(4)
+def _exchange(ground: Ground, times: int = 2) -> None:
+    took: list[float] = []
 
     with ground.service("--watch", "0.2") as served:
-        seen = ask_for(
-            served, ground.lines, clients=8, seconds=3 * seconds, records=1, during=change
-        )
-        _print("exchange", clients=8, **seen.row())
+
+        def change() -> None:
+            for number in range(times):
+                promote(ground.model, PROD, 2, "to see", request=f"request {number}")
+                took.append(_until(served, "v0002"))
+                rollback(ground.model, "to see")
+                took.append(_until(served, "v0001"))
+
+        seen = ask_for(served, ground.lines, clients=8, seconds=0, during=change)
+        seconds = [round(each, 1) for each in took]
+        _print("exchange", clients=8, exchanges=len(took), seconds=seconds, **seen.row())
+
+
+def _until(served: Served, version: str) -> float:
+    started = time.monotonic()
+    while version_of(served) != version:
+        time.sleep(0.05)
+    return time.monotonic() - started
 
 
 def _overload(ground: Ground, seconds: float) -> None:

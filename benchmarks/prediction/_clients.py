@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.prediction._ground import Served
 
-__all__ = ["Seen", "ask_for"]
+__all__ = ["Seen", "ask_for", "version_of"]
 
 
 @dataclass
@@ -65,9 +65,10 @@ def ask_for(
         clients: Number of connections.
         seconds: Time for which the clients ask.
         records: Records of a request.
-        during: Called once while the clients ask.
+        during: Called once while the clients ask; they then end with it, not after ``seconds``.
     """
     seen, lock, until = Seen(), threading.Lock(), time.monotonic() + seconds
+    done = threading.Event()
     bodies = [
         json.dumps({"records": [lines[(n + k) % len(lines)] for k in range(records)]}).encode()
         for n in range(64)
@@ -76,7 +77,7 @@ def ask_for(
     def client(number: int) -> None:
         own, trust, count = Seen(), served.trust(), number
         link = http.client.HTTPSConnection("localhost", served.port, context=trust, timeout=120)
-        while time.monotonic() < until:
+        while not done.is_set() and (during is not None or time.monotonic() < until):
             count += 1
             try:
                 _ask(link, served.token, bodies[count % len(bodies)], own)
@@ -93,10 +94,20 @@ def ask_for(
         thread.start()
     if during is not None:
         during()
+        done.set()
     for thread in threads:
         thread.join()
     seen.wall_s = time.monotonic() - started
     return seen
+
+
+def version_of(served: Served) -> str:
+    """Return the version of the model that is in use."""
+    link = http.client.HTTPSConnection("localhost", served.port, context=served.trust(), timeout=60)
+    link.request("GET", "/v1/model", headers={"Authorization": f"Bearer {served.token}"})
+    version: str = json.loads(link.getresponse().read())["version"]
+    link.close()
+    return version
 
 
 def _ask(link: http.client.HTTPSConnection, token: str, body: bytes, seen: Seen) -> None:

@@ -116,7 +116,8 @@ class Ground:
         certificate, key = _certified(home)
         token, port_file = new_token(home / "tokens.txt", "benchmark"), home / "port"
         command = [sys.executable, "-m", "trainfeed", "serve", "digits@prod"]
-        command += ["--tokens", str(home / "tokens.txt"), "--port-file", str(port_file)]
+        command += ["--tokens", str(home / "tokens.txt"), "--port", "0"]
+        command += ["--port-file", str(port_file)]
         command += ["--certificate", str(certificate), "--key", str(key), *options]
         environ = {
             "PATH": os.environ["PATH"],

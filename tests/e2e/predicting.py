@@ -28,7 +28,8 @@ def service(place, model, folder):
     token.touch(mode=0o600)
     token.write_text(new_token(folder / "tokens.txt", "anna"))
     command = [sys.executable, "-m", "trainfeed", "serve", model]
-    command += ["--tokens", folder / "tokens.txt", "--port-file", port_file]
+    command += ["--tokens", folder / "tokens.txt", "--port", "0"]
+    command += ["--port-file", port_file]
     with subprocess.Popen(command, env=_environ(place)) as process:
         try:
             until(lambda: port_file.exists() or process.poll() is not None, "the service")

@@ -54,7 +54,7 @@ for _name, _command, _example in (
     ("build", build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
     ("train", training.train, "trainfeed train flights --interval 2013-01-04"),
     ("predict", prediction.predict, "trainfeed predict flights@prod flights.jsonl"),
-    ("serve", prediction.serve, "trainfeed serve flights@prod --tokens tokens.txt --port 8000"),
+    ("serve", prediction.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("ls", _look.ls, "trainfeed ls flights"),
     ("show", _look.show, "trainfeed show flights/2013-01-01"),
     ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),

@@ -85,8 +85,11 @@ class SampleMaker:
         """
         turned: dict[int, Outcome] = {}
         given = [self._completed(index, record, turned) for index, record in enumerate(records)]
-        left = [index for index in range(len(given)) if index not in turned]
-        pairs = self._called(landed(given).take(pa.array(left, pa.int64())), turned)
+        batch = landed(given)
+        if turned:
+            left = [number for number in range(len(given)) if number not in turned]
+            batch = batch.take(pa.array(left, pa.int64()))
+        pairs = self._called(batch, turned)
         rows = np.array([row for row, _ in pairs], dtype=np.int64)
         framing = frame_records([record for _, record in pairs])
         return MadeSamples(self._codec.decode_columns(framing, len(pairs)), rows, turned)

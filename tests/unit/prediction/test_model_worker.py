@@ -42,6 +42,19 @@ def test_outcomes_stand_in_the_order_of_the_records_with_a_reason_for_each_that_
     assert outcomes[0].predictions[0]["process"] != os.getpid()
 
 
+def test_a_function_that_completes_records_may_turn_them_down_or_fail_at_them(predicting):
+    predicting.project.edit(
+        "def complete(value):\n    return value",
+        "def complete(value):\n    return None if value == b'none' else value.replace(b'?', b'5')",
+        "train.py",
+    )
+    with ModelWorker(predicting.place(), LIMITS) as worker:
+        assert told(worker.predict([RawRecord(b"none")])) == [("failed", "complete_failed")]
+        outcomes = worker.predict([RawRecord(b'{"value": ?}'), RawRecord(b"none"), raw(1)])
+    assert told(outcomes) == [[10.0], ("failed", "complete_failed"), [2.0]]
+    assert outcomes[1].message.endswith("train.model.complete: expected bytes, got NoneType")
+
+
 def test_a_mistake_of_the_preprocessing_concerns_its_record_alone(predicting):
     records = [raw(1), raw("text"), RawRecord(b'{"value": null}'), raw(2)]
     with ModelWorker(predicting.place(), LIMITS) as worker:

@@ -112,6 +112,21 @@ def test_a_published_split_is_predicted_in_its_order(predicting, cli):
     assert len(expected) > 20
 
 
+def test_a_split_that_other_code_has_made_is_refused(predicting, cli):
+    predicting.project.edit('"expected a value"', '"a value"', "preprocess.py")
+    predicting.project.build("2024-03-02")
+    split = ("--version", "clicks/2024-03-02", "--split", "eval")
+    status, out, err = cli("predict", "click_model@v0001", *split)
+    assert (status, out) == (1, "")
+    assert "SkewError" in err
+    status, out, _ = cli("predict", "click_model", *split, "--accept-other-code")
+    assert status == 0
+    assert {tuple(row["other_code"]) for row in rows(out)} == {("code",)}
+    # The code of the folder is that of this version, and makes no difference for another one.
+    of_model = ("--version", "clicks/2024-03-01", "--split", "eval")
+    assert cli("predict", "click_model", *of_model)[0] == 0
+
+
 def test_contradicting_sources_are_refused(predict, cli, predicting):
     assert predict(GOOD, "--version", "clicks/2024-03-01")[0] == 2
     assert predict(GOOD, "--split", "eval")[0] == 2

@@ -38,7 +38,7 @@ class Service:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "trainfeed", "serve", "click_model@prod",
                  "--tokens", folder / "tokens.txt", "--certificate", certificate, "--key", key,
-                 "--port-file", port_file, "--watch", "0.1", *options],
+                 "--port", "0", "--port-file", port_file, "--watch", "0.1", *options],
                 env={
                     "PATH": os.environ["PATH"],
                     "PYTHONPATH": f"{ROOT}:{ROOT / 'include'}",

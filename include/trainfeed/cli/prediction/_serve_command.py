@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -28,13 +28,15 @@ from trainfeed.errors import ConfigError
 
 __all__ = ["serve"]
 
+_PORT: Final = 8791
+
 
 def serve(  # noqa: PLR0913 - options of a command
     target: Target,
     *,
     tokens: Tokens,
     host: Host = "127.0.0.1",
-    port: Port = 0,
+    port: Port = _PORT,
     certificate: Certificate = None,
     key: Key = None,
     client_ca: ClientCa = None,
@@ -95,5 +97,8 @@ def serve(  # noqa: PLR0913 - options of a command
     settings = ServiceSettings(
         server, limits_of(place, time_limit), BatchBounds(max_batch, max_delay, queue), watch
     )
-    print_message(f"opening {chosen.folder.name}/v{place.number:04d}")
-    serve_model(chosen, place, settings)
+
+    def ready(url: str) -> None:
+        print_message(f"{url} predicts with {target}")
+
+    serve_model(chosen, place, settings, ready)

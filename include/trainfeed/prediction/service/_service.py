@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,13 +41,19 @@ class ServiceSettings:
     watch_s: float = 2.0
 
 
-def serve_model(chosen: ChosenModel, place: ModelPlace, settings: ServiceSettings) -> None:
+def serve_model(
+    chosen: ChosenModel,
+    place: ModelPlace,
+    settings: ServiceSettings,
+    on_ready: Callable[[str], None],
+) -> None:
     """Answer requests for predictions until SIGTERM or SIGINT.
 
     Args:
         chosen: The model; if an alias was named, the service follows the alias.
         place: The version of today, which is opened before the first request.
         settings: See ``ServiceSettings``.
+        on_ready: Called with the address once the service answers.
 
     Raises:
         TrainFeedError: The model cannot be opened; see ``Predictor.open``.
@@ -57,7 +63,7 @@ def serve_model(chosen: ChosenModel, place: ModelPlace, settings: ServiceSetting
     with ModelWorker(place, settings.limits) as worker:
         for warning in worker.facts.warnings():
             logger.warning(warning)
-        serve(_app(chosen, place, worker, settings), settings.server)
+        serve(_app(chosen, place, worker, settings), settings.server, on_ready=on_ready)
 
 
 def _app(
