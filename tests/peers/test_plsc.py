@@ -393,8 +393,11 @@ def test_the_default_network_has_fifty_layers():
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
-    made_entry = plsc_digits.entry(tmp_path, "arcface", plsc_digits.PlainNet(), 1)
-    made_entry.scale = 3e38  # the sum of a batch is infinite
+    class Overflowing(plsc_digits.PlainNet):
+        def build_network(self, input, label, is_train):  # noqa: A002
+            return super().build_network(input, label, is_train) * np.inf
+
+    made_entry = plsc_digits.entry(tmp_path, model=Overflowing(), epochs=1)
     with pytest.raises(ConfigError, match="expected a finite loss"):
         made_entry.train()
 
