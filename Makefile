@@ -36,7 +36,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-e2e nightly-memory nightly-fuzz peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -146,7 +146,7 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-kafka nightly-kubernetes nightly-e2e nightly-memory nightly-fuzz peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
@@ -155,12 +155,16 @@ nightly-kubernetes: services-build data ## Every fault of a launch on a real API
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
 nightly-e2e: services-build data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster
 	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
+nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
+	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
+nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
+	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
-peers: .venv/bin/uv ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
+peers: .venv/bin/uv data/scikit-learn/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
 	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done

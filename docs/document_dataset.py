@@ -93,7 +93,9 @@ train:
     labels: [label]
     complete: "train:complete"
     promote: approve
-  tracking: {tensorboard: true}
+    download: {path: /models/start/clicks, connection: hdfs_default}
+    upload: {path: /models, connection: hdfs_default}
+  tracking: {tensorboard: true, mlflow: mlflow_default, experiment: clicks}
 retention: {keep_generations: 3, keep_days: 400}
 resources:
   pool: kafka_reads

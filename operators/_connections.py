@@ -11,6 +11,8 @@ convert_default any                     extra ``inputs`` and ``outputs``: lists 
                                         conversion may use; ``work``: one for its work files
 of ``train``    any                     extras: the settings of a Kubernetes cluster, as
                                         docs/operations/kubernetes.md has them
+of tracking     any                     extras ``url``, ``token``, ``ca_file``, ``timeout_s`` of
+                                        an MLflow server; login and password in place of a token
 of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
 =============== ======================= =====================================================
 """
@@ -58,6 +60,10 @@ _CLUSTER_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type generic --conn-extra"
     ' \'{{"namespace": "training", "root": {{"path": "/pfs/dataset", "claim": "cephfs"}}}}\''
 )
+_TRACKER_EXAMPLE: Final = (
+    "airflow connections add {name} --conn-type generic --conn-extra"
+    ' \'{{"url": "https://mlflow.example", "token": "…"}}\''
+)
 
 
 def environment_from_connections(
@@ -65,6 +71,7 @@ def environment_from_connections(
     logs: Iterable[str] = (),
     clusters: Iterable[str] = (),
     stores: Iterable[str] = (),
+    trackers: Iterable[str] = (),
 ) -> Environment:
     """Return the folders and connections of a task.
 
@@ -73,6 +80,7 @@ def environment_from_connections(
         logs: Ids of the connections of log files that the data set names.
         clusters: Ids of the connections of clusters that its training names.
         stores: Ids of the connections from and to which its models are transferred.
+        trackers: Ids of the connections of tracking servers that its training names.
 
     Raises:
         ConfigError: A connection is missing or incomplete; the message has its name and an example,
@@ -91,6 +99,7 @@ def environment_from_connections(
             name: _connection(name, _CLUSTER_EXAMPLE.format(name=name)).extra_dejson
             for name in clusters
         },
+        trackers={name: _tracker(name) for name in trackers},
         root_setting=f"the extra 'path' of connection {_CEPHFS!r}",
     )
 
@@ -113,6 +122,13 @@ def conversion_roots() -> Roots:
                 f" lists of absolute paths, and 'work', one such; change it: {_CONVERT_EXAMPLE}"
             )
     return Roots(tuple(map(Path, inputs)), tuple(map(Path, outputs)), Path(work))
+
+
+def _tracker(name: str) -> dict[str, Any]:
+    """Return the settings of a tracking server: the extras, and name and password of basic auth."""
+    connection = _connection(name, _TRACKER_EXAMPLE.format(name=name))
+    pair = {"username": connection.login, "password": connection.password}
+    return {**connection.extra_dejson, **(pair if connection.login else {})}
 
 
 def _is_absolute(path: object) -> bool:

@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 def open_dataset(
-    name: str, *, trains: bool = False, transfers: bool = False
+    name: str, *, trains: bool = False, transfers: bool = False, tracks: bool = False
 ) -> tuple[DatasetSpec, Environment]:
     """Return the specification of a data set, and the environment of its tasks.
 
@@ -36,6 +36,7 @@ def open_dataset(
         name: Name of the data set.
         trains: Whether the task launches a training, so that it needs the training's cluster.
         transfers: Whether the task transfers models, so that it needs the stores of the training.
+        tracks: Whether the task needs the training's tracking server.
 
     Raises:
         SpecError: The specification is wrong.
@@ -46,8 +47,10 @@ def open_dataset(
     train = spec.train
     clusters = [train.connection] if trains and train is not None and not train.is_local else []
     stores = train.stores if transfers and train is not None else ()
+    server = train.tracking.mlflow if tracks and train is not None else None
+    trackers = [] if server is None else [server]
     return spec, environment_from_connections(
-        set(kind.clusters), kind.file_systems, clusters, stores
+        set(kind.clusters), kind.file_systems, clusters, stores, trackers
     )
 
 

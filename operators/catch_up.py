@@ -60,14 +60,17 @@ class Trainings:
         self._wish = context["params"].get("catch_up") or "missed"
         self._task = context["ti"]
         self._sender = context["dag_run"].run_id
-        self._marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
+        self._folder = DatasetFolder(Path(env.root), spec.name)
+        self._marks = TrainingMarks(self._folder)
         self._context = context
 
     def decline(self, interval: str, generation: str) -> JsonObject | None:
         """Write down that the run wants no training of its interval, if that is so.
 
         Call before the version is published, so that no other run starts its training. If this
-        returns a report, do not call ``announce``: no event is sent, also for no other interval.
+        returns a report, call it again afterwards: a later interval may have been skipped
+        meanwhile. After a second report do not call ``announce``: no event is sent, also for no
+        other interval.
 
         Args:
             interval: Name of the interval that the run builds.
@@ -85,7 +88,7 @@ class Trainings:
         from trainfeed.training.catch_up import missed
 
         version = Untrained(interval, parse_generation(generation))
-        why = why_declined(self._spec, self._marks, interval, self._context)
+        why = why_declined(self._spec, self._folder, interval, self._context)
         if why is None:
             # An earlier run, or an earlier attempt of this task, may have declined it.
             self._marks.accept(version)

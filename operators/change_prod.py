@@ -16,6 +16,8 @@ from trainfeed.errors import ConfigError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.config import Environment
+
 __all__ = ["ChangeProdOperator"]
 
 logger = logging.getLogger(__name__)
@@ -25,13 +27,15 @@ class ChangeProdOperator(BaseOperator):
     """Promote a version of a model, or roll ``prod`` back to the previous one; once per run.
 
     Returns:
-        ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``.
+        ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``;
+        ``tracking``, how the delivery to a tracking server ended, when there is one.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form."""
         from trainfeed.dataset import require_root
         from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
+        from trainfeed.tracking import deliver_change
 
         params, run = context["params"], context["dag_run"].run_id
         with airflow_outcome(context):
@@ -46,12 +50,18 @@ class ChangeProdOperator(BaseOperator):
                 raise ConfigError("expected a version to promote, such as v0003, got none")
             else:
                 change, is_new = promote(folder, PROD, number, params["why"], request=run)
+            delivered = deliver_change(folder, env.datasets, _with_tracker)
         done = "rolled back" if change.kind == "rollback" else "promoted"
         report = {
             "model": folder.name,
             "prod": change.version,
             "verdict": done if is_new else "unchanged",
             "path": str(folder.version(parse_version(change.version))),
+            **({"tracking": delivered} if delivered else {}),
         }
         logger.info("%s", report)
         return report
+
+
+def _with_tracker(connection: str) -> Environment:
+    return environment_from_connections((), trackers=[connection])

@@ -48,7 +48,7 @@ class EvaluateModelOperator(BaseOperator):
 
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
-            spec, env = open_dataset(self.dataset)
+            spec, env = open_dataset(self.dataset, tracks=True)
             interval = run_interval(spec, window_request(context))
             job = cast("Mapping[str, Any]", self.job)
             return evaluate(spec, env, interval.name, str(job["job"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow.sdk import BaseOperator, XComArg
@@ -13,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from operators._outcome import airflow_outcome, call_again
 from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
+from operators.training_wish import hand_over
 from trainfeed.errors import TransactionOpenError, WindowOpenError
 
 if TYPE_CHECKING:
@@ -86,8 +88,25 @@ class PlanIntervalOperator(BaseOperator):
             return []
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned.to_json())
         if isinstance(planned, SkipReport):
+            with airflow_outcome(context):
+                self._hand_over(planned.interval, context)
             raise AirflowSkipException(planned.note)
         return list(range(max(planned.tasks.values())))
+
+    def _hand_over(self, interval: str, context: Context) -> None:
+        """Hand the wish ``training: last`` of a skipped interval over to the interval before."""
+        from trainfeed.dataset import DatasetFolder
+
+        if not self.trains:
+            return
+        spec, env = open_dataset(self.dataset)
+        version = hand_over(spec, DatasetFolder(Path(env.root), spec.name), interval, context)
+        if version is not None:
+            logger.warning(
+                "training: last, and %s is left out: %s counts as untrained; the next run of"
+                " build.%s starts its training, and so does trainfeed train %s --catch-up missed",
+                interval, version.interval, spec.name, spec.name,
+            )  # fmt: skip
 
     def _plan(
         self, request: WindowRequest, params: Mapping[str, object]

@@ -52,7 +52,7 @@ class PromoteModelOperator(BaseOperator):
         found = cast("Mapping[str, Any]", self.model)
         job, version = str(found["job"]), str(found["version"])
         with airflow_outcome(context):
-            spec, env = open_dataset(self.dataset)
+            spec, env = open_dataset(self.dataset, tracks=True)
             why = f"job {job} passed its gate: {found['gate'].get('note', '')}"
             report = promote(spec, env, version, why, request=f"job {job}")
         if "note" in report:

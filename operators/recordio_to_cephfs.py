@@ -57,6 +57,8 @@ class RecordIOToCephFSOperator(StageOperator):
         planned = self.planned(context)
         declined = self._declined(context, planned)
         published, path = self.built(context, planned, self._placed)
+        if declined is not None:
+            declined = self._declined(context, planned)
         version = published.summary
         report = {**published.to_json(), "path": str(path)}
         if planned.verdict == "identical":
@@ -82,7 +84,7 @@ class RecordIOToCephFSOperator(StageOperator):
         return report
 
     def _declined(self, context: Context, planned: PlanReport) -> JsonObject | None:
-        """Return what is reported when the run wants no training; nothing is published yet."""
+        """Return what is reported when the run wants no training of its interval."""
         if self.training_dag_id is None:
             return None
         with airflow_outcome(context):

@@ -72,7 +72,7 @@ class TrainingJobOperator(BaseOperator):
         """
         with airflow_outcome(context):
             require_known(context["params"], "window_start")
-            spec, env = open_dataset(self.dataset, trains=True)
+            spec, env = open_dataset(self.dataset, trains=True, tracks=True)
             if event is not None:
                 return self._on_cluster(spec, env, _adopted(spec, env, event), event["since"])
             return self._first(context, spec, env)

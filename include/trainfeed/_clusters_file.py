@@ -1,7 +1,8 @@
-"""The clusters of the command line: a YAML file of the installation, not of the data sets.
+"""Clusters and tracking servers of the command line: YAML files of the installation.
 
-The variable ``TRAINFEED_CLUSTERS`` has its path. The file holds, by connection id, the settings
-that Airflow keeps as extras of its connections; ``ClusterSettings`` lists them::
+The variables ``TRAINFEED_CLUSTERS`` and ``TRAINFEED_TRACKERS`` have their paths. A file holds, by
+connection id, the settings that Airflow keeps as extras of its connections; ``ClusterSettings`` and
+``MlflowSettings`` list them::
 
     kubernetes_default:
       kubeconfig: /etc/trainfeed/kubeconfig
@@ -27,7 +28,7 @@ _EXAMPLE: Final = "kubernetes_default: {namespace: training, root: {path: /pfs/d
 
 
 def read_clusters(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of clusters by connection id.
+    """Return the settings of clusters, or of tracking servers, by connection id.
 
     Raises:
         ConfigError: The file cannot be read, is larger than 1 MiB, or has another content.
@@ -39,11 +40,11 @@ def read_clusters(path: Path) -> Mapping[str, Mapping[str, Any]]:
             raise ConfigError(f"expected at most {_MAX_BYTES} bytes in {path}, got more")
         found = YAML(typ="safe", pure=True).load(data.decode())
     except OSError as error:
-        raise ConfigError(f"cannot read the clusters in {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read the settings in {path}: {error.strerror}") from error
     except (UnicodeDecodeError, YAMLError) as error:
         raise ConfigError(f"expected YAML in {path}, such as '{_EXAMPLE}': {error}") from error
     if not isinstance(found, dict) or not all(
         isinstance(name, str) and isinstance(each, dict) for name, each in found.items()
     ):
-        raise ConfigError(f"expected {path} to hold clusters by connection id: '{_EXAMPLE}'")
+        raise ConfigError(f"expected {path} to hold settings by connection id: '{_EXAMPLE}'")
     return found

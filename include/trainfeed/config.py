@@ -12,6 +12,7 @@ connections; all other programs use these variables::
     TRAINFEED_MODELS       folder or URI at which the paths of transferred models start
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
+    TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
     TRAINFEED_DATASETS     folder of the data sets' folders
     TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
     TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
@@ -132,6 +133,7 @@ class Environment:
         logs: Connection id → absolute path or URI at which the paths of log files start.
         clusters: Connection id → settings of a cluster that runs trainings.
         stores: Connection id → absolute path or URI at which the paths of transferred models start.
+        trackers: Connection id → settings of a tracking server; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
     """
 
@@ -143,6 +145,7 @@ class Environment:
     logs: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     stores: Mapping[str, str] = field(default_factory=dict)
+    trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
 
 
@@ -182,11 +185,12 @@ def environment_from_environ(
             LOGS_CONNECTION: _place("TRAINFEED_LOGS", _setting("TRAINFEED_LOGS", logs, data)),
             **places,
         },
-        clusters=_clusters(),
         stores={
             LOGS_CONNECTION: _place("TRAINFEED_MODELS", _setting("TRAINFEED_MODELS", None, data)),
             **places,
         },
+        clusters=_settings_file("TRAINFEED_CLUSTERS"),
+        trackers=_settings_file("TRAINFEED_TRACKERS"),
         root_setting=_root_setting(root),
     )
 
@@ -289,10 +293,10 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
     return clients, places
 
 
-def _clusters() -> Mapping[str, Mapping[str, Any]]:
-    if "TRAINFEED_CLUSTERS" not in os.environ:
+def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
+    if variable not in os.environ:
         return {}
-    return read_clusters(Path(_setting("TRAINFEED_CLUSTERS", None, "")))
+    return read_clusters(Path(_setting(variable, None, "")))
 
 
 def _setting(variable: str, given: str | None, default: str | Path) -> str:

@@ -674,6 +674,38 @@ def test_a_training_that_makes_a_model_goes_on_to_its_promotion(add, load, more,
         )
 
 
+@pytest.mark.parametrize(
+    ("more", "edges"),
+    [
+        (", download: {path: /start}", {"download_model": {"train"}, "promote": set()}),
+        (
+            ", upload: {path: /models}",
+            {"require_upload": {"train"}, "promote": {"upload_model"}, "upload_model": set()},
+        ),
+        (
+            ", promote: by_hand, upload: {path: /models}, download: {path: /start}",
+            {
+                "download_model": {"train"},
+                "require_upload": {"train"},
+                "evaluate": {"upload_model"},
+            },
+        ),
+        (
+            ", promote: approve, upload: {path: /models}",
+            {"approve": {"promote"}, "promote": {"upload_model"}},
+        ),
+    ],
+)
+def test_models_are_transferred_before_and_after_a_training(add, load, more, edges):
+    add("clicks", extra=MODEL.format(more))
+    bag = load()
+    assert bag.import_errors == {}
+    dag = bag.dags["train.clicks"]
+    for task, downstream in edges.items():
+        assert dag.get_task(task).downstream_task_ids == downstream
+    assert dag.get_task("train").start_model is None or "download_model" in edges
+
+
 def test_a_training_without_a_model_is_one_task(add, load):
     add("clicks")
     assert load().dags["train.clicks"].task_ids == ["train"]

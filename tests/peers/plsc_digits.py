@@ -1,7 +1,8 @@
 """Real digits of 8 by 8 points, a small network for them, and entries over both.
 
-As a program, one rank of a training: ``plsc_digits.py FOLDER LOSS EPOCHS [DIES_AT]`` continues the
-newest checkpoint in ``FOLDER/saved``, and writes its losses and accuracy to ``FOLDER/<rank>.json``.
+As a program, one rank of trainings: ``plsc_digits.py FOLDER LOSS,… EPOCHS [DIES_AT]`` continues the
+newest checkpoint in ``FOLDER/LOSS/saved`` for each head, and writes losses and accuracy to
+``FOLDER/LOSS/<rank>.json``.
 """
 
 import json
@@ -11,15 +12,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from trainfeed.compat.paddle import fluid
 from trainfeed.compat.plsc import Entry
 from trainfeed.compat.plsc.models import BaseModel
 
-DIGITS = load_digits()
-IMAGES = (DIGITS.images[:, None] / 8 - 1).astype(np.float32)
-LABELS = DIGITS.target
+ROOT = Path(__file__).parents[2]
+# 64 points from 0 to 16, and the digit, in each row.
+ROWS = np.loadtxt(ROOT / "data/scikit-learn/sklearn/datasets/data/digits.csv.gz", delimiter=",")
+POINTS = ROWS[:, :64].reshape(-1, 8, 8)
+IMAGES = (POINTS[:, None] / 8 - 1).astype(np.float32)
+LABELS = ROWS[:, 64].astype(int)
 NUM_TRAIN = 1400
 BATCH = 50
 EMB_DIM = 32
@@ -95,17 +98,22 @@ def ends_at(reader, sample):
     return samples_before
 
 
-def main(folder, loss, epochs, dies_at=0):
-    folder = Path(folder)
-    made = entry(folder, loss, epochs=int(epochs))
-    if (folder / "saved").exists():
+def train(folder, loss, epochs, dies_at):
+    made = entry(folder, loss, epochs=epochs)
+    # The folder itself may have been made by the other rank, which began earlier.
+    if any((folder / "saved").glob("*/checkpoint.json")):
         made.set_checkpoint_dir(str(folder / "saved"))
     rank = made.settings.rank
-    if rank == made.settings.world_size - 1 and int(dies_at):
-        made.train_reader = ends_at(made.train_reader, int(dies_at))
+    if dies_at and rank == made.settings.world_size - 1:
+        made.train_reader = ends_at(made.train_reader, dies_at)
     report = made.train()
     said = {"losses": report.losses, "accuracies": dict(report.accuracies)}
     (folder / f"{rank}.json").write_text(json.dumps(said))
+
+
+def main(folder, losses, epochs, dies_at=0):
+    for loss in losses.split(","):
+        train(Path(folder) / loss, loss, int(epochs), int(dies_at))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ HANDED_OUT = {
 # What rooms hand each other: folders that one of them has made or found.
 BETWEEN_ROOMS = {
     "KeptJob.root",
+    "abandoned_launches.root",
     "adopted.home",
     "find_job.root",
     "kept_job.home",

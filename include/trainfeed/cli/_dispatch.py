@@ -67,6 +67,9 @@ def serve(  # noqa: PLR0913 (each is an option)
     max_failures: Annotated[
         int, typer.Option(help="Failures and time-outs in a pass after which a task has failed.")
     ] = 3,
+    linger_seconds: Annotated[
+        float, typer.Option(help="Time that the master answers after its last pass.")
+    ] = 10.0,
     host: Host = "127.0.0.1",
     port: Port = _PORT,
     certificate: Certificate = None,
@@ -94,12 +97,13 @@ def serve(  # noqa: PLR0913 (each is an option)
         audit_log=audit_log,
     )
     rules = QueueOptions(lease_seconds, hold_seconds, max_failures, passes)
+    options = MasterOptions(state, rules, linger_seconds)
     tasks = TaskList.of_range(name, asked, split, chunks_per_task=chunks_per_task, seed=seed)
 
     def ready(url: str) -> None:
         print_message(f"{url} lends {tasks.num_tasks} tasks of {name}, split {split}")
 
-    reports = serve_master(tasks, MasterOptions(state, rules), settings, on_ready=ready)
+    reports = serve_master(tasks, options, settings, on_ready=ready)
     _print_passes(reports)
     if any(report.failed for report in reports):
         raise typer.Exit(1)

@@ -43,6 +43,7 @@
     │   ├── ReaderEndedError        FAIL   a reader ends before the position of a state
     │   ├── SampleShapeError        FAIL   samples and schema disagree; also a ValueError
     │   └── WorkerDiedError         RETRY  a worker process was killed, stopped, or has exited
+    ├── TrackingError               RETRY  a tracking server refused, failed or did not answer
     ├── LaunchError                 RETRY  the launcher refused or failed an operation
     │   ├── WindowIncompleteError   RETRY  intervals of the asked window are not published yet
     │   ├── JobConflictError        FAIL   another job has the name on the cluster
@@ -121,6 +122,7 @@ from trainfeed.errors._training_errors import (
     PassEndedError,
     ReaderEndedError,
     SampleShapeError,
+    TrackingError,
     WindowIncompleteError,
     WorkerDiedError,
 )
@@ -169,6 +171,7 @@ __all__ = [
     "SpecError",
     "StorageError",
     "TopicNotFoundError",
+    "TrackingError",
     "TrainFeedError",
     "TransactionOpenError",
     "TruncatedError",

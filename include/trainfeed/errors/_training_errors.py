@@ -14,6 +14,7 @@ __all__ = [
     "PassEndedError",
     "ReaderEndedError",
     "SampleShapeError",
+    "TrackingError",
     "WindowIncompleteError",
     "WorkerDiedError",
 ]
@@ -149,3 +150,22 @@ class JobKilledError(LaunchError):
     """
 
     outcome = Outcome.RETRY
+
+
+class TrackingError(TrainFeedError):
+    """A tracking server refused a request, failed, or did not answer in time.
+
+    ``code`` is the error code of the server, "" without an answer. A training never fails by this
+    error: its report and its log have the message.
+
+    Cause: The server is down, slow or out of reach, or refuses the credentials or the request.
+    Remedy: Follow the message, then run the same command or task once more: it delivers the rest.
+    See docs/reference/errors.md#trackingerror
+    """
+
+    outcome = Outcome.RETRY
+    code: str = ""
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,5 +1,30 @@
-"""Trainings in the tools that people watch them with: event files of TensorBoard."""
+"""Trainings and models in the tools that people watch them with: TensorBoard, MLflow.
 
-from trainfeed.tracking._event_files import TENSORBOARD, EventFiles
+Ranks write event files; the side that launches trainings delivers to MLflow, because ranks get no
+credentials.
+"""
 
-__all__ = ["TENSORBOARD", "EventFiles"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.tracking._event_files import TENSORBOARD, EventFiles
+    from trainfeed.tracking._mlflow_settings import MlflowSettings
+    from trainfeed.tracking._model_changes import deliver_change
+    from trainfeed.tracking._tracker import Tracker
+
+__all__ = ["TENSORBOARD", "EventFiles", "MlflowSettings", "Tracker", "deliver_change"]
+
+# Ranks import this package and need the event files only.
+_HOMES: Final = {
+    "TENSORBOARD": "._event_files",
+    "EventFiles": "._event_files",
+    "MlflowSettings": "._mlflow_settings",
+    "Tracker": "._tracker",
+    "deliver_change": "._model_changes",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

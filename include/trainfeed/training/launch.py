@@ -13,15 +13,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, require_root
-from trainfeed.errors import ConfigError, GateError, JobFailedError, JobRejectedError
+from trainfeed.errors import (
+    ConfigError,
+    GateError,
+    JobFailedError,
+    JobKilledError,
+    JobRejectedError,
+)
 from trainfeed.intervals import Interval
 from trainfeed.jobs import (
     JobLook,
@@ -36,6 +43,7 @@ from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.storage import posix
+from trainfeed.tracking import Tracker
 from trainfeed.training._cluster_job import claim_attempt, require_success, settle
 from trainfeed.training._window_job import require_training, window_job
 from trainfeed.usercode import require_current_names
@@ -60,12 +68,18 @@ class Launched:
         record: The job's folder.
         launcher: The launcher that runs the job.
         verdict: ``ran`` when this launch has started the job, else ``adopted``.
+        tracker: Delivers the job to a tracking server; None if the specification names none.
     """
 
     job: JobSpec
     record: JobRecord
     launcher: LocalLauncher | KubernetesLauncher
     verdict: str
+    tracker: Tracker | None = None
+
+    def deliver(self, status: str) -> dict[str, str]:
+        """Deliver the job to the tracking server; return how that ended, {} without a server."""
+        return self.tracker.job(self.record, self.job, status) if self.tracker else {}
 
 
 def train(
@@ -90,7 +104,8 @@ def train(
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
         ``seconds``; ``skipped``, when intervals of the window were left out by decision;
-        ``start_model``, when the training starts from a downloaded model.
+        ``start_model``, when the training starts from a downloaded model;
+        ``tracking``, how the delivery to a tracking server ended, when there is one.
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
@@ -127,6 +142,7 @@ def launch(
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
     job = window_job(spec, env, folder, interval, start_model)
+    tracker = Tracker.of(spec, env)
     TrainingMarks(folder).see(interval.name)
     record = JobRecord(folder.training(interval.name, job.name))
     with posix.map_errors(record.home):
@@ -138,8 +154,12 @@ def launch(
                 " started; leave it out: a local job that has failed runs again by itself"
             )
         with posix.file_lock(record.home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
-            return _run(job, record, _local(spec, folder), spec.folder)
-    return _start(job, record, _on_cluster(spec, env, job.placement, folder), spec.folder, again)
+            return _run(Launched(job, record, _local(spec, folder), "ran", tracker), spec.folder)
+    started = _start(job, record, _on_cluster(spec, env, job.placement, folder), spec.folder, again)
+    launched = replace(started, tracker=tracker)
+    if not launched.record.result():
+        launched.deliver("RUNNING")
+    return launched
 
 
 def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) -> Launched:
@@ -161,7 +181,7 @@ def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) ->
         raise JobRejectedError(f"expected a job on a cluster in {home}, found none; train again")
     folder = DatasetFolder(Path(env.root), spec.name)
     launcher = _on_cluster(spec, env, attempt.job.placement, folder)
-    return Launched(attempt.job, record, launcher, verdict)
+    return Launched(attempt.job, record, launcher, verdict, Tracker.of(spec, env))
 
 
 def look(launched: Launched) -> JobLook:
@@ -210,7 +230,8 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
     """
     job, record = launched.job, launched.record
     if isinstance(launched.launcher, KubernetesLauncher):
-        require_success(record, launched.launcher)
+        with _told_of_failure(launched):
+            require_success(record, launched.launcher)
     result = record.result()
     if result is None:
         raise JobFailedError(
@@ -219,6 +240,7 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
         )
     result.verify(record.home)
     metrics = dict(result.metrics)
+    delivered = launched.deliver("FINISHED")
     _gate(require_training(spec), job, metrics)
     logger.info("train %s: %s in %.1f s, %s", job.name, launched.verdict, seconds, metrics)
     return {
@@ -227,6 +249,7 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
         "metrics": metrics,
         "folder": str(record.home),
         "seconds": round(seconds, 3),
+        **({"tracking": delivered} if delivered else {}),
     }
 
 
@@ -257,17 +280,32 @@ def _on_cluster(
     return KubernetesLauncher.of(placement, JobRoots(folder.root, spec.folder), env.clusters)
 
 
-def _run(job: JobSpec, record: JobRecord, launcher: LocalLauncher, code: Path) -> Launched:
+def _run(launched: Launched, code: Path) -> Launched:
     """Run a local job unless it has a result; the caller holds the lock of its folder."""
-    verdict = "adopted"
-    if record.result() is None:
-        verdict = "ran"
-        require_current_names(code)
-        record.write(job)
-        faults.point("train.after_create")
-        launcher.start(job, record.home)
-        faults.point("train.after_ranks")
-    return Launched(job, record, launcher, verdict)
+    record = launched.record
+    if record.result() is not None:
+        return replace(launched, verdict="adopted")
+    require_current_names(code)
+    record.write(launched.job)
+    faults.point("train.after_create")
+    launched.deliver("RUNNING")
+    with _told_of_failure(launched):
+        launched.launcher.start(launched.job, record.home)
+    faults.point("train.after_ranks")
+    return launched
+
+
+@contextmanager
+def _told_of_failure(launched: Launched) -> Iterator[None]:
+    """Deliver that a job has failed or was killed, and let the error pass."""
+    try:
+        yield
+    except JobKilledError:
+        launched.deliver("KILLED")
+        raise
+    except (JobFailedError, JobRejectedError):
+        launched.deliver("FAILED")
+        raise
 
 
 def _start(

@@ -51,9 +51,8 @@ class Place:
         return dispatched(self.url, root=self.root, access=self.access, **more)
 
     def serve(self, port):
-        options = MasterOptions(
-            self.path / "state", QueueOptions(**self.rules), linger_seconds=self.linger
-        )
+        rules = QueueOptions(**self.rules)
+        options = MasterOptions(self.path / "state", rules, linger_seconds=self.linger)
         settings = ServerSettings(
             self.path / "tokens.txt",
             port=port,

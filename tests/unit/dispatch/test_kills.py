@@ -32,8 +32,9 @@ def train(place, tasks_per_lease):
             value, label = known(sample)
             os.write(journal, f"{value!r} {label}\n".encode())
     except LoaderError as error:
-        # A trainer that comes after the end of the only pass.
-        assert "has ended all of its 1" in str(error)
+        # A trainer that comes after the end of the only pass; the process fails otherwise.
+        if "has ended all of its 1" not in str(error):
+            raise
 
 
 def used(place):
@@ -103,5 +104,9 @@ def test_every_chunk_is_read_and_the_counts_agree_whatever_is_killed(place, seed
     expected, found = Counter(place.expected()), used(place)
     assert not expected - found
     # What was read more than once belongs to leases that ran out.
-    assert found.total() - expected.total() <= report.timeouts * 4
+    tasks = place.tasks()
+    largest = max(
+        span.chunk.info.num_records for n in range(tasks.num_tasks) for span in tasks.chunks(n)
+    )
+    assert found.total() - expected.total() <= report.timeouts * largest
     assert played.kills.total() == KILLS

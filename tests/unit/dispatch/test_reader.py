@@ -53,8 +53,11 @@ def test_a_task_is_finished_when_the_item_after_its_last_sample_is_asked_for(pla
         number = place.tasks().chunks(place.tasks().order(0)[0])[0].chunk.info.num_records
         for _ in range(number):
             next(trainer)
-        assert (status_of(place).current.done, status_of(place).pending) == (0, 1)
-        next(trainer)
+        trainer.close()
+        assert (status_of(place).current.done, status_of(place).current.returns) == (0, 1)
+        trainer = place.reader(tasks_per_lease=1)()
+        for _ in range(number + 1):
+            next(trainer)
         assert (status_of(place).current.done, status_of(place).pending) == (1, 1)
         trainer.close()
 

@@ -104,3 +104,16 @@ def test_data_sets_are_beside_the_operators_wherever_a_task_starts(monkeypatch, 
 def test_the_variable_moves_the_data_sets(monkeypatch, tmp_path):
     monkeypatch.setenv("TRAINFEED_DATASETS", str(tmp_path))
     assert datasets_folder() == tmp_path
+
+
+def test_paths_of_models_begin_at_the_root_or_at_the_extra_and_no_password_is_in_the_place(
+    set_connection,
+):
+    set_connection("hdfs_default", password="canary-9")
+    env = environment_from_connections((), stores=["hdfs_default"])
+    assert env.stores == {"hdfs_default": "webhdfs://trainfeed@namenode:9870/"}
+    assert "canary-9" not in repr(env)
+    set_connection("hdfs_default", extra={"landing": "/l", "work": "/w", "models": "/data"})
+    env = environment_from_connections((), stores=["hdfs_default"])
+    assert env.stores == {"hdfs_default": "webhdfs://trainfeed@namenode:9870/data"}
+    assert read().stores == {}

@@ -101,7 +101,9 @@ def test_a_kept_line_of_the_step_at_which_others_are_dropped_stays(files, tmp_pa
     assert shown(tmp_path / "tensorboard") == {(2, "loss"): 1.0, (2, "accuracy"): 0.75}
 
 
-def test_a_training_that_begins_anew_shows_nothing_of_the_attempt_before(files, tmp_path):
+def test_a_training_that_starts_from_its_first_step_shows_nothing_of_the_attempt_before(
+    files, tmp_path
+):
     files.begin([], [])
     files.add(0, {"loss": 1.0})
     files.begin([], lines(0))

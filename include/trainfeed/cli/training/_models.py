@@ -9,7 +9,7 @@ import typer
 
 from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
-from trainfeed.config import environment_from_environ
+from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import require_root
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import intervals_in, parse_range
@@ -31,6 +31,7 @@ from trainfeed.models import (
 from trainfeed.specification import check_name, load_spec
 from trainfeed.storage import Location
 from trainfeed.storage.folders import download
+from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
 from trainfeed.training.transfers import upload_version
@@ -126,10 +127,11 @@ def judge(
 @app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
 def promote_model(target: Target, *, why: Why, as_json: Json = False) -> None:
     """Point prod to a version, whose files are verified first; the gate is not checked again."""
-    root = _writable_root()
-    folder, number = _target(target, root)
+    env = _writable_environment()
+    folder, number = _target(target, Path(env.root))
     change, is_new = promote(folder, PROD, number, _reason(why))
-    _print_change(folder, change.version, "promoted" if is_new else "unchanged", as_json=as_json)
+    verdict = "promoted" if is_new else "unchanged"
+    _print_change(folder, change.version, verdict, env, as_json=as_json)
 
 
 @app.command("rollback", epilog="Example: trainfeed models rollback flights/v0003 --why 'slow'")
@@ -142,12 +144,12 @@ def rollback_model(
     as_json: Json = False,
 ) -> None:
     """Point prod to the version before the current one."""
-    root = _writable_root()
+    env = _writable_environment()
     name, slash, version = target.partition("/")
-    folder = ModelsFolder(root).known(name)
+    folder = ModelsFolder(Path(env.root)).known(name)
     expected = parse_version(version) if slash else None
     change, _ = rollback(folder, _reason(why), expected=expected)
-    _print_change(folder, change.version, "rolled back", as_json=as_json)
+    _print_change(folder, change.version, "rolled back", env, as_json=as_json)
 
 
 @app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
@@ -177,16 +179,25 @@ def download_model(
     print_json(report) if as_json else print_mapping(report)
 
 
-def _print_change(folder: ModelFolder, version: str, verdict: str, *, as_json: bool) -> None:
+def _print_change(
+    folder: ModelFolder, version: str, verdict: str, env: Environment, *, as_json: bool
+) -> None:
     path = folder.version(parse_version(version))
-    report = {"model": folder.name, "prod": version, "verdict": verdict, "path": str(path)}
+    delivered = deliver_change(folder, env.datasets, lambda _: env)
+    report = {
+        "model": folder.name,
+        "prod": version,
+        "verdict": verdict,
+        "path": str(path),
+        **({"tracking": delivered} if delivered else {}),
+    }
     print_json(report) if as_json else print_mapping(report)
 
 
-def _writable_root() -> Path:
+def _writable_environment() -> Environment:
     env = environment_from_environ()
     require_root(Path(env.root), env.root_setting)
-    return Path(env.root)
+    return env
 
 
 def _reason(why: str) -> str:

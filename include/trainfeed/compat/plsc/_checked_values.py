@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from trainfeed.whole_numbers import whole_value
 
-__all__ = ["flag", "folder", "real", "refused", "shape", "steps", "target_names"]
+__all__ = ["flag", "folder", "real", "refused", "shape", "steps", "takes_three", "target_names"]
 
 
 def refused(expected: str, value: object) -> ValueError:
@@ -103,6 +104,15 @@ def shape(name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise refused(f"{name} as a shape such as (3, 112, 112): channels, height, width", value)
     return tuple(whole_value(f"each number of {name}", number, 1) for number in value)
+
+
+def takes_three(method: Callable[..., Any]) -> bool:
+    """Return whether a method can be called with three arguments by position."""
+    try:
+        signature(method).bind(None, None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def _as_float(value: object) -> float:

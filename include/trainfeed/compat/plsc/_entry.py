@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from trainfeed.compat.plsc._checked_values import refused
 from trainfeed.compat.plsc._custom_reader import AssignedReader
-from trainfeed.compat.plsc._model_transfer import check_targets, download_model, upload_model
+from trainfeed.compat.plsc._model_transfer import check_store, download_model, upload_model
 from trainfeed.compat.plsc._preflight import check_checkpoint, check_training
 from trainfeed.compat.plsc._readers_of_entry import AssignedReaders, Readers
 from trainfeed.compat.plsc._report import Report
@@ -108,7 +108,7 @@ class Entry(EntrySetters):
                 after it the model stays in ``model_save_dir``.
         """
         check_training(self._settings)
-        check_targets(self._settings)
+        check_store(self._settings, uploads=True)
         with _closing(Readers.for_training(self._settings, self._assigned)) as readers:
             settings = _with_image_num(self._settings, readers)
             download_model(settings)
@@ -125,6 +125,7 @@ class Entry(EntrySetters):
             ConfigError: There is no checkpoint or no test set.
         """
         check_checkpoint(self._settings)
+        check_store(self._settings, uploads=False)
         with _closing(Readers.for_test(self._settings, self._assigned)) as readers:
             download_model(self._settings)
             from trainfeed.compat.plsc import _engine
@@ -138,6 +139,7 @@ class Entry(EntrySetters):
             ConfigError: There is no checkpoint or no ``predict_reader``.
         """
         check_checkpoint(self._settings)
+        check_store(self._settings, uploads=False)
         with _closing(Readers.for_prediction(self._settings, self._assigned)) as readers:
             download_model(self._settings)
             from trainfeed.compat.plsc import _engine
@@ -151,6 +153,7 @@ class Entry(EntrySetters):
             ConfigError: There is no checkpoint.
         """
         check_checkpoint(self._settings)
+        check_store(self._settings, uploads=False)
         download_model(self._settings)
         from trainfeed.compat.plsc import _engine
 

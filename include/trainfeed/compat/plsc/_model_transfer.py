@@ -14,39 +14,40 @@ from typing import Final
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import make_folders, os_errors
+from trainfeed.paths import make_folders, os_errors, unfinished_name
 from trainfeed.storage import Location
 from trainfeed.storage.folders import download, read_manifest, upload, wait_for
 
-__all__ = ["check_targets", "download_model", "upload_model"]
+__all__ = ["check_store", "download_model", "upload_model"]
 
 _LONGEST_DOWNLOAD_S: Final = 3600.0
 
 logger = logging.getLogger(__name__)
 
 
-def check_targets(settings: EntrySettings) -> None:
+def check_store(settings: EntrySettings, *, uploads: bool) -> None:
     """Look at the folders on the store before a training, which may take days.
+
+    Args:
+        settings: The settings; without folders on a store nothing is done.
+        uploads: Whether a training follows, which uploads its models.
 
     Raises:
         ConfigError: The name for the upload is taken, or the folder above it is missing; or there
             is no folder to download; or ``HADOOP_USER_NAME`` names another user.
+        AccessDeniedError: The account may not write beside the name for the upload.
         StorageError: The store refuses, or cannot be reached.
     """
-    if settings.hdfs is None:
+    hdfs = settings.hdfs
+    if hdfs is None:
         return
-    if settings.hdfs.is_named_by_environment:
-        name_hadoop_user(settings.hdfs.user)
+    if hdfs.is_named_by_environment:
+        name_hadoop_user(hdfs.user)
     logger.info("the password of fs_ugi is not used: HDFS takes a user's name or a Kerberos ticket")
-    if settings.hdfs.save is not None:
-        _check_free(Location.parse(settings.hdfs.save))
-    if settings.hdfs.checkpoint is not None:
-        source = Location.parse(settings.hdfs.checkpoint)
-        if not source.exists():
-            raise ConfigError(
-                f"expected a model in {source.uri}, there is none; nothing was trained; correct"
-                " fs_checkpoint_dir"
-            )
+    if uploads and hdfs.save is not None:
+        _check_target(Location.parse(hdfs.save), tries=settings.rank == 0)
+    if hdfs.checkpoint is not None:
+        _check_source(Location.parse(hdfs.checkpoint))
 
 
 def download_model(settings: EntrySettings, *, timeout_s: float = _LONGEST_DOWNLOAD_S) -> None:
@@ -95,7 +96,15 @@ def upload_model(settings: EntrySettings) -> None:
     logger.info("%s %s: %d files", report.verdict, report.target, report.files)
 
 
-def _check_free(target: Location) -> None:
+def _check_source(source: Location) -> None:
+    if not source.exists():
+        raise ConfigError(
+            f"expected a model in {source.uri}, there is none; nothing was trained; correct"
+            " fs_checkpoint_dir"
+        )
+
+
+def _check_target(target: Location, *, tries: bool) -> None:
     if target.exists():
         raise ConfigError(
             f"expected a new name for the model, {target.uri} is taken; nothing was trained; name"
@@ -108,6 +117,15 @@ def _check_free(target: Location) -> None:
             f"expected the folder {target.parent.uri} for the upload, there is none; nothing was"
             " trained; make it, or correct fs_dir_for_save"
         ) from error
+    if tries:
+        _check_writable(target)
+
+
+def _check_writable(target: Location) -> None:
+    """Make an empty folder beside the target and remove it: only a try shows rights and quotas."""
+    probe = target.parent / unfinished_name(target.name)
+    probe.make_dir()
+    probe.delete()
 
 
 def _remove_if_empty(folder: Path) -> None:

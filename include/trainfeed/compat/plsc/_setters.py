@@ -7,6 +7,7 @@ that are no settings cannot be assigned, so a misspelt name is an error too.
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from trainfeed.compat.paddle.fluid.optimizer import Optimizer
@@ -17,6 +18,7 @@ from trainfeed.compat.plsc._checked_values import (
     refused,
     shape,
     steps,
+    takes_three,
     target_names,
 )
 from trainfeed.compat.plsc._hdfs_folders import hdfs_folders
@@ -174,6 +176,11 @@ class EntrySetters:
             )
         if type(model).build_network is BaseModel.build_network:
             raise refused("a class that overrides build_network(input, label, is_train)", model)
+        if not takes_three(model.build_network):
+            raise refused(
+                "build_network with the arguments input, label and is_train",
+                str(signature(model.build_network)),
+            )
         self._set(model=model)
 
     def set_optimizer(self, optimizer: Any) -> None:

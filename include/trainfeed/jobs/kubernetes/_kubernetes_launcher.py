@@ -8,37 +8,38 @@ no job runs twice at once.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trainfeed import faults
-from trainfeed.errors import JobConflictError, JobRejectedError, LaunchError
+from trainfeed.errors import JobRejectedError
 from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_placement import JobPlacement
 from trainfeed.jobs._job_record import JobAttempt, JobRecord
 from trainfeed.jobs._job_roots import JobRoots
 from trainfeed.jobs._job_spec import JobSpec
 from trainfeed.jobs._job_state import JobState
-from trainfeed.jobs.kubernetes._api_calls import ApiCalls, ClusterApi, ConflictingNameError
+from trainfeed.jobs.kubernetes._api_calls import ApiCalls, ClusterApi
 from trainfeed.jobs.kubernetes._client import KubernetesApi
 from trainfeed.jobs.kubernetes._cluster_settings import ClusterSettings
 from trainfeed.jobs.kubernetes._job_code import JobCode
 from trainfeed.jobs.kubernetes._job_ends import ended_well, gone, judged
 from trainfeed.jobs.kubernetes._kinds import CONFIG_MAPS, SERVICES, kind_of
-from trainfeed.jobs.kubernetes._object_names import CODE, IDENTITY, object_name
+from trainfeed.jobs.kubernetes._object_names import object_name
+from trainfeed.jobs.kubernetes._object_owners import (
+    created_or_adopted,
+    delete_own,
+    is_own,
+    require_identity,
+)
 from trainfeed.jobs.kubernetes._object_states import object_state
 from trainfeed.jobs.kubernetes._rank_pods import look_at_pods
 from trainfeed.jobs.kubernetes._rendering import JobPlan
 
 __all__ = ["KubernetesLauncher"]
-
-logger = logging.getLogger(__name__)
-
-_LOOKS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class KubernetesLauncher:
         made: dict[str, Any] = {}
         for collection, manifest in manifests:
             faults.point(f"launch.before_{manifest['kind']}")
-            made = _created_or_adopted(calls, collection, manifest)
+            made = created_or_adopted(calls, collection, manifest)
         faults.point("launch.after_create")
         record.mark_created(job.attempt, str(made["metadata"].get("uid", "")))
         # A cancellation that came before the job was created found nothing to delete: do it now.
@@ -127,7 +128,7 @@ class KubernetesLauncher:
         found = calls.get(kind.collection, name)
         if found is None:
             return gone(record, attempt)
-        _require_identity(attempt.job, found, name)
+        require_identity(attempt.job, found, name)
         state = object_state(kind, found)
         if state.state is JobState.SUCCEEDED:
             return ended_well(record)
@@ -143,14 +144,14 @@ class KubernetesLauncher:
             return
         record.mark_cancelled(attempt.number)
         faults.point("launch.before_delete")
-        _delete_own(self._calls(), kind_of(self.kind).collection, attempt.job)
+        delete_own(self._calls(), kind_of(self.kind).collection, attempt.job)
         self.clean(attempt)
 
     def clean(self, attempt: JobAttempt) -> None:
         """Delete ConfigMap and service of an attempt that has ended; the job itself stays."""
         calls = self._calls()
         for collection in self._beside(attempt):
-            _delete_own(calls, collection, attempt.job)
+            delete_own(calls, collection, attempt.job)
 
     def is_made(self, attempt: JobAttempt) -> bool:
         """Whether the cluster has an object under the name of the attempt's job."""
@@ -164,7 +165,7 @@ class KubernetesLauncher:
         return [
             f"{collection.rpartition('/')[2]}/{name}"
             for collection in self._beside(attempt)
-            if _is_own(calls.get(collection, name), attempt.job)
+            if is_own(calls.get(collection, name), attempt.job)
         ]
 
     def _beside(self, attempt: JobAttempt) -> list[str]:
@@ -209,58 +210,3 @@ def _placement(job: JobSpec) -> JobPlacement:
     if job.placement is None:
         raise JobRejectedError(f"job {job.name} is one of this machine; it has no placement")
     return job.placement
-
-
-def _created_or_adopted(
-    calls: ApiCalls, collection: str, manifest: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Create an object, or return the existing one of the same identity and code."""
-    name = manifest["metadata"]["name"]
-    wanted = manifest["metadata"]["annotations"]
-    for _ in range(_LOOKS):
-        try:
-            return calls.create(collection, manifest)
-        except ConflictingNameError:
-            found = calls.get(collection, name)
-        if found is not None:
-            has = (found.get("metadata") or {}).get("annotations") or {}
-            if any(has.get(mark) != wanted.get(mark) for mark in (IDENTITY, CODE)):
-                raise _conflict(manifest["kind"], name, wanted[IDENTITY], has)
-            return found
-        # The object existed at the first call and was gone at the second: something deletes it.
-    raise LaunchError(
-        f"{manifest['kind']} {name} was taken and gone again {_LOOKS} times; nothing further was"
-        " made; run the training again when nothing deletes it any more"
-    )
-
-
-def _delete_own(calls: ApiCalls, collection: str, job: JobSpec) -> None:
-    """Delete the object of a job, unless the name belongs to another job."""
-    name = object_name(job)
-    found = calls.get(collection, name)
-    if _is_own(found, job):
-        calls.delete(collection, name)
-    elif found is not None:
-        logger.warning(
-            "%s %s is not of the job with identity %s; it was left as it is",
-            found.get("kind") or collection, name, job.identity,
-        )  # fmt: skip
-
-
-def _is_own(found: Mapping[str, Any] | None, job: JobSpec) -> bool:
-    has = ((found or {}).get("metadata") or {}).get("annotations") or {}
-    return has.get(IDENTITY) == job.identity
-
-
-def _require_identity(job: JobSpec, found: Mapping[str, Any], name: str) -> None:
-    has = (found.get("metadata") or {}).get("annotations") or {}
-    if has.get(IDENTITY) != job.identity:
-        raise _conflict(str(found.get("kind") or "object"), name, job.identity, has)
-
-
-def _conflict(kind: str, name: str, wanted: str, has: Mapping[str, Any]) -> JobConflictError:
-    return JobConflictError(
-        f"expected {kind} {name} to be of the job with identity {wanted}, got"
-        f" {has.get(IDENTITY) or 'one that trainfeed did not make'}; it was left as it is; look at"
-        " it, and delete it if nothing needs it; then train again"
-    )

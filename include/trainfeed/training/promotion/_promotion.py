@@ -35,6 +35,7 @@ from trainfeed.models import promote as lead
 from trainfeed.paths import read_plain
 from trainfeed.specification import DatasetSpec, ModelSpec
 from trainfeed.storage import posix
+from trainfeed.tracking import Tracker
 from trainfeed.training.promotion._candidate import candidate_of
 from trainfeed.training.promotion._judgement import Judgement, closed
 
@@ -55,7 +56,8 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
         job: Name of the job.
 
     Returns:
-        The fields of ``Model.to_json``, ``verdict`` (made or adopted) and ``gate``.
+        The fields of ``Model.to_json``, ``verdict`` (made or adopted) and ``gate``; ``tracking``,
+        how the delivery to a tracking server ended, when there is one.
 
     Raises:
         GateError: A metric does not pass; ``report`` has the gate. There is no new version.
@@ -65,7 +67,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
         LaunchError: The evaluation failed.
         StorageError: The publication root refused or failed.
     """
-    model = _require_model(spec)
+    model, tracker = _require_model(spec), Tracker.of(spec, env)
     root = Path(env.root)
     require_root(root, env.root_setting)
     folder = ModelsFolder(root).model(model.name)
@@ -79,7 +81,12 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
         gate, verdict = _kept(record.home / GATE_FILE), "adopted"
     faults.point("evaluate.after_register")
     _make_candidate(folder, known.manifest.version, f"job {job}", is_new=verdict == "made")
-    return {**known.to_json(), "verdict": verdict, "gate": gate}
+    report = {**known.to_json(), "verdict": verdict, "gate": gate}
+    if tracker is not None:
+        # First the run, which an earlier step may not have delivered: the version names it.
+        run = tracker.job(record, record.job(), "FINISHED")
+        report["tracking"] = {**tracker.model(folder), "run": run["mlflow"]}
+    return report
 
 
 def promote(
@@ -98,15 +105,16 @@ def promote(
 
     Returns:
         ``model``, ``version``, ``prod`` (the version that the alias points to now), ``verdict``
-        (promoted or unchanged) and, if ``prod`` points to another version, ``note``.
+        (promoted or unchanged) and, if ``prod`` points to another version, ``note``; ``tracking``
+        as ``evaluate``.
 
     Raises:
-        ConfigError: The data set has no ``train.model``.
+        ConfigError: The data set has no ``train.model``, or its tracking server no settings.
         NotFoundError: There is no such version.
         ChecksumError: The model is damaged; ``prod`` is unchanged.
         StorageError: The publication root refused or failed.
     """
-    model = _require_model(spec)
+    model, tracker = _require_model(spec), Tracker.of(spec, env)
     require_root(Path(env.root), env.root_setting)
     folder = ModelsFolder(Path(env.root)).model(model.name)
     _, is_new = lead(
@@ -120,7 +128,13 @@ def promote(
     now = current(folder, PROD)
     prod = None if now is None else model_version(now.manifest.version)
     verdict = "promoted" if is_new else "unchanged"
-    report = {"model": model.name, "version": version, "prod": prod, "verdict": verdict}
+    report: dict[str, Any] = {
+        "model": model.name,
+        "version": version,
+        "prod": prod,
+        "verdict": verdict,
+        **({"tracking": tracker.model(folder)} if tracker is not None else {}),
+    }
     if now is None or prod == version:
         return report
     note = f"prod points to {prod}, of {now.manifest.job.interval}; see trainfeed models show"

@@ -97,3 +97,29 @@ def test_a_closed_gate_is_status_1_and_names_the_metric(cli, clicks):
     status, _, message = cli("models", "evaluate", TARGET)
     assert (status, "score is 0, below min 1" in message) == (1, True)
     assert json.loads(cli("models", "ls", "--json")[1]) == []
+
+
+def test_a_model_goes_to_a_store_and_back_by_command(models, tmp_path):
+    (tmp_path / "store").mkdir()
+    target = ("click_model/v0001", str(tmp_path / "store"))
+    reports = [json.loads(models("models", "upload", *target, "--json")[1]) for _ in range(2)]
+    assert [report["verdict"] for report in reports] == ["copied", "adopted"]
+    there = f"{tmp_path}/store/click_model/v0001"
+    status, output, _ = models("models", "download", there, str(tmp_path / "back"))
+    assert (status, "copied" in output) == (0, True)
+    assert (tmp_path / "back" / "model.txt").read_text() == "1"
+    (tmp_path / "back" / "model.txt").write_text("2")
+    status, _, message = models("models", "download", there, str(tmp_path / "back"))
+    assert (status, "SHA-256" in message) == (3, True)
+
+
+def test_a_store_with_a_password_in_its_uri_is_refused_and_not_shown(models, tmp_path):
+    uri = "webhdfs://hdfs:canary-1@namenode:9870/models"
+    for arguments in (
+        ("upload", "click_model/v0001", uri),
+        ("download", uri, str(tmp_path / "back")),
+    ):
+        status, output, message = models("models", *arguments)
+        assert status == 2
+        assert "expected file:///" in message
+        assert "canary-1" not in output + message

@@ -28,7 +28,7 @@ def calls(monkeypatch):
             start = [] if folder is None else sorted(p.name for p in folder.iterdir())
             found.append((name, settings, labels, start))
             if name == "train" and settings.model_save_dir is not None:
-                (settings.model_save_dir / "0").mkdir()
+                (settings.model_save_dir / "0").mkdir(exist_ok=True)
                 (settings.model_save_dir / "0" / "network.npz").write_bytes(b"model")
             return Report(epochs=1)
 

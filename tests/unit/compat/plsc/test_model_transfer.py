@@ -12,7 +12,13 @@ import pytest
 from trainfeed.compat.plsc import Entry
 from trainfeed.compat.plsc._model_transfer import download_model
 from trainfeed.compat.plsc._setters import EntrySetters
-from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    StorageError,
+)
 from trainfeed.storage import Location
 from trainfeed.storage.folders import TRANSFER_MANIFEST, upload
 
@@ -184,6 +190,23 @@ def test_a_transfer_that_cannot_succeed_is_refused_before_the_training(
     assert files(store / "first") == ["3/network.npz", TRANSFER_MANIFEST]
 
 
+def test_a_store_that_refuses_writing_is_found_before_the_training(
+    entry, calls, store, monkeypatch
+):
+    entry.set_hdfs_info("file://", UGI, str(store / "new"))
+
+    def refuses(*_):
+        raise AccessDeniedError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Location, "make_dir", refuses)
+        with pytest.raises(AccessDeniedError):
+            entry.train()
+    assert not calls
+    entry.train()
+    assert sorted(path.name for path in store.iterdir()) == ["first", "new"]
+
+
 def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypatch):
     entry.set_hdfs_info("file://", UGI, str(store / "new"))
 
@@ -248,10 +271,26 @@ def test_the_other_ranks_upload_nothing(monkeypatch, calls, store, tmp_path):
 
 def test_a_user_other_than_that_of_the_environment_is_refused(entry, calls, monkeypatch):
     monkeypatch.setenv("HADOOP_USER_NAME", "other")
-    entry.set_hdfs_info("127.0.0.1:1", UGI, "some_dir")
-    with pytest.raises(ConfigError, match="HADOOP_USER_NAME to be 'name'"):
-        entry.train()
+    entry.set_hdfs_info("127.0.0.1:1", UGI, "some_dir", "other_dir")
+    entry.set_checkpoint_dir("downloaded")
+    entry.test_reader = entry.predict_reader = entry.train_reader
+    for method in (entry.train, entry.test, entry.predict, entry.convert_for_prediction):
+        with pytest.raises(ConfigError, match="HADOOP_USER_NAME to be 'name'"):
+            method()
     assert not calls
+
+
+def test_tests_and_predictions_download_their_model_and_upload_nothing(
+    entry, calls, store, tmp_path
+):
+    entry.set_checkpoint_dir(tmp_path / "start")
+    entry.set_hdfs_info("file://", UGI, str(store / "first"), str(store / "first"))
+    entry.test_reader = entry.predict_reader = entry.train_reader
+    entry.test()
+    entry.predict()
+    entry.convert_for_prediction()
+    assert [start for *_, start in calls] == [["3", TRANSFER_MANIFEST]] * 3
+    assert [path.name for path in store.iterdir()] == ["first"]
 
 
 PROGRAM = """

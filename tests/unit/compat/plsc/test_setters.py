@@ -17,6 +17,13 @@ class Network(BaseModel):
         return variables[0]
 
 
+class LaterNetwork(BaseModel):
+    """A network for later versions of PLSC, whose method has no label."""
+
+    def build_network(self, image, is_train):
+        return image if is_train else None
+
+
 # The table of defaults of PLSC.
 DEFAULTS = {
     "train_batch_size": 128,
@@ -112,7 +119,7 @@ REFUSED = [
     ("set_model_save_dir", ""),
     ("set_checkpoint_dir", 7),
     *[("set_loss_type", value) for value in ("Softmax", "triplet", None, 1)],
-    *[("set_model", value) for value in (None, Network, BaseModel(), object())],
+    *[("set_model", value) for value in (None, Network, BaseModel(), LaterNetwork(), object())],
     *[("set_optimizer", value) for value in (None, 0.1, "Momentum", SGD, MADE)],
     *[("set_distfc_attr", value) for value in (0.1, "x")],
 ]

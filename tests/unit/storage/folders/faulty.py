@@ -15,8 +15,9 @@ __all__ = ["ACTIONS", "Faults", "FaultyFileSystem", "KilledHereError"]
 
 # ``kill``: nothing more happens, not even the cleaning. ``kill-after``: the same, but the call took
 # place. ``once``: one call fails. ``lost``: one call takes place and its answer is lost.
-# ``outage``, ``denied``, ``full``: this call and all that follow fail, each in its way.
-ACTIONS = ("kill", "kill-after", "once", "lost", "outage", "denied", "full")
+# ``refused``: one call fails for good. ``outage``, ``denied``, ``full``: this call and all that
+# follow fail, each in its way.
+ACTIONS = ("kill", "kill-after", "once", "lost", "refused", "outage", "denied", "full")
 
 
 class KilledHereError(BaseException):
@@ -36,7 +37,7 @@ class Faults:
         self.calls.append(name)
         if self.at is None or number < self.at:
             return act()
-        if number > self.at and self.action in {"once", "lost"}:
+        if number > self.at and self.action in {"once", "lost", "refused"}:
             return act()
         self._strike(name, act, is_first=number == self.at)
         raise AssertionError
@@ -46,7 +47,11 @@ class Faults:
             act()
         if self.action in {"kill", "kill-after"}:
             raise KilledHereError(name)
-        kinds = {"denied": AccessDeniedError, "full": QuotaExceededError}
+        kinds = {
+            "denied": AccessDeniedError,
+            "full": QuotaExceededError,
+            "refused": QuotaExceededError,
+        }
         raise kinds.get(self.action, StorageError)(f"{name}: {self.action}, injected")
 
 

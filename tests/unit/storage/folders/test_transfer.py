@@ -225,6 +225,15 @@ def test_damaged_manifests_are_one_clear_error(data: bytes) -> None:
         FolderManifest.from_bytes(data, path="x")
 
 
+@pytest.mark.parametrize("name", ["../out", "/out", "a/../b", "a//b", "./a", "a\n", "a" * 201])
+def test_a_name_that_leads_out_is_refused_before_any_listing(name: str) -> None:
+    file = {"bytes": 0, "sha256": "0" * 64, "name": name}
+    for value in ({"files": [file]}, {"files": [{**file, "name": "b"}], "folders": [name]}):
+        data = json.dumps({**value, "format": 1}, sort_keys=True, separators=(",", ":")).encode()
+        with pytest.raises(FormatError, match=r"expected (a relative path|names of at most)"):
+            FolderManifest.from_bytes(data, path="x")
+
+
 def test_a_file_that_is_also_a_folder_is_refused_in_a_manifest() -> None:
     file = {"bytes": 0, "sha256": "0" * 64}
     files = [{**file, "name": "a"}, {**file, "name": "a/b"}]

@@ -111,8 +111,8 @@ def _row(line: bytes, number: int, num_classes: int | None) -> Row:
     if path.startswith("/") or "\0" in path or {"", ".."} & set(path.split("/")):
         raise FormatError(f"expected a path inside the folder, got {_shown(columns[0])}")
     if label < 0 or (num_classes is not None and label >= num_classes):
-        most = "on" if num_classes is None else f"to {num_classes - 1}; see set_class_num()"
-        raise FormatError(f"expected a label from 0 {most}, got {label}")
+        most = "on" if num_classes is None else f"to {num_classes - 1}"
+        raise FormatError(f"expected a label from 0 {most}, got {label}; see set_class_num()")
     return Row(number, path, label)
 
 

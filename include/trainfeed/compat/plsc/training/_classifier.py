@@ -20,7 +20,7 @@ from trainfeed.compat.plsc.training._learning_rate import learning_rate
 from trainfeed.errors import ConfigError, SampleShapeError
 
 if TYPE_CHECKING:
-    from trainfeed.compat.plsc._readers_of_entry import ImageBatch
+    from trainfeed.compat.plsc._sample_form import ImageBatch
     from trainfeed.compat.plsc._settings import EntrySettings
     from trainfeed.compat.plsc.training._ranks import Ranks
 
@@ -69,7 +69,7 @@ class Classifier:
         require_network(model)
         paddle().seed(_SEED)
         network = Network()
-        images = np.zeros((2, *settings.image_shape), settings.image_dtype)
+        images = np.zeros((2, *settings.image_shape), np.float32)
         build = _building(model, images, np.zeros(2, np.int64), is_train=trains)
         emb_dim = int(network.make(build).shape[1])
         made_head = Head.made(settings, ranks, emb_dim) if head else None
@@ -84,13 +84,19 @@ class Classifier:
 
         Raises:
             ConfigError: The network has changed since it was made.
-            SampleShapeError: The images have another shape.
+            SampleShapeError: The images have another shape, or values that are not finite.
         """
         if batch.images.shape[1:] != self.settings.image_shape:
             raise SampleShapeError(
                 f"expected images of shape {self.settings.image_shape}, got"
                 f" {batch.images.shape[1:]}; nothing was computed for this batch; change the"
                 " reader, or call set_image_shape"
+            )
+        if not np.isfinite(batch.images).all():
+            # An activation may turn such a value into 0, so that the loss does not show it.
+            raise SampleShapeError(
+                "expected finite images, got NaN or infinite values; nothing was computed for this"
+                " batch; change the reader"
             )
         labels = np.zeros(len(batch.images), np.int64) if batch.labels is None else batch.labels
         return self.network.call(_building(self.model, batch.images, labels, is_train=is_train))
@@ -108,7 +114,8 @@ class Classifier:
 
         Raises:
             ConfigError: The loss is not finite.
-            SampleShapeError: Images have another shape, or a label is no class.
+            SampleShapeError: Images have another shape or values that are not finite, or a label
+                is no class.
         """
         head = self._head()
         # Dropout of this step depends on nothing before, so a training continues exactly.

@@ -1,0 +1,1 @@
+"""Measures uploads and downloads of folders."""
