@@ -20,7 +20,7 @@ from trainfeed.compat.plsc.training._learning_rate import learning_rate
 from trainfeed.errors import ConfigError, SampleShapeError
 
 if TYPE_CHECKING:
-    from trainfeed.compat.plsc._readers_of_entry import ImageBatch
+    from trainfeed.compat.plsc._sample_form import ImageBatch
     from trainfeed.compat.plsc._settings import EntrySettings
     from trainfeed.compat.plsc.training._ranks import Ranks
 

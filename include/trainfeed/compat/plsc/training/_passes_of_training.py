@@ -17,7 +17,9 @@ from trainfeed.compat.plsc.training._saved_passes import CheckpointNote
 from trainfeed.errors import ConfigError, SampleShapeError
 
 if TYPE_CHECKING:
-    from trainfeed.compat.plsc._readers_of_entry import CustomReader, ImageBatch, Readers
+    from trainfeed.compat.plsc._custom_reader import CustomReader
+    from trainfeed.compat.plsc._readers_of_entry import Readers
+    from trainfeed.compat.plsc._sample_form import ImageBatch
     from trainfeed.compat.plsc._settings import EntrySettings
     from trainfeed.compat.plsc.training._classifier import Classifier
     from trainfeed.compat.plsc.training._ranks import Ranks
