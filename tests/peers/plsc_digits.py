@@ -100,7 +100,8 @@ def ends_at(reader, sample):
 
 def train(folder, loss, epochs, dies_at):
     made = entry(folder, loss, epochs=epochs)
-    if (folder / "saved").exists():
+    # The folder itself may have been made by the other rank, which began earlier.
+    if any((folder / "saved").glob("*/checkpoint.json")):
         made.set_checkpoint_dir(str(folder / "saved"))
     rank = made.settings.rank
     if dies_at and rank == made.settings.world_size - 1:

@@ -70,7 +70,11 @@ def on_two_ranks(program, *arguments):
                 command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
         )
-    said = [each.communicate(timeout=300)[0] for each in begun]
+    try:
+        said = [each.communicate(timeout=300)[0] for each in begun]
+    finally:
+        for each in begun:
+            each.kill()
     return [each.returncode for each in begun], said
 
 
@@ -389,8 +393,11 @@ def test_the_default_network_has_fifty_layers():
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
-    made_entry = plsc_digits.entry(tmp_path, model=plsc_digits.PlainNet(), epochs=1)
-    made_entry.set_optimizer(fluid.optimizer.SGD(1e30))
+    class Overflowing(plsc_digits.PlainNet):
+        def build_network(self, input, label, is_train):  # noqa: A002
+            return super().build_network(input, label, is_train) * np.inf
+
+    made_entry = plsc_digits.entry(tmp_path, model=Overflowing(), epochs=1)
     with pytest.raises(ConfigError, match="expected a finite loss"):
         made_entry.train()
 

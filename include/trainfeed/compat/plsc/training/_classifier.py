@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from trainfeed.compat._framework import paddle
 from trainfeed.compat.paddle.fluid import Network
-from trainfeed.compat.paddle.fluid.optimizer import Momentum, Optimizer
-from trainfeed.compat.paddle.fluid.regularizer import L2Decay
 from trainfeed.compat.plsc.models.base_model import BaseModel, require_network
 from trainfeed.compat.plsc.models.resnet import ResNet50
 from trainfeed.compat.plsc.training._heads import Head
 from trainfeed.compat.plsc.training._learning_rate import learning_rate
+from trainfeed.compat.plsc.training._optimizers import advance_scheduler, made_optimizer
 from trainfeed.errors import ConfigError, SampleShapeError
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Classifier:
         optimizer = None
         if trains and made_head is not None:
             parameters = [*network.parameters.values(), *made_head.parameters.values()]
-            optimizer = _optimizer(settings, parameters)
+            optimizer = made_optimizer(settings, parameters)
         return cls(settings, ranks, model, network, emb_dim, made_head, optimizer)
 
     def embed(self, batch: ImageBatch, *, is_train: bool = False) -> Any:
@@ -132,7 +131,7 @@ class Classifier:
         self._sum_gradients(head)
         self.optimizer.step()
         self.optimizer.clear_grad()
-        _advance_scheduler(self.optimizer)
+        advance_scheduler(self.optimizer)
         return loss
 
     def top(self, batch: ImageBatch | None, counts: Sequence[int], k: int) -> NDArray[np.int64]:
@@ -249,16 +248,3 @@ def _building(
         return embeddings
 
     return build
-
-
-def _optimizer(settings: EntrySettings, parameters: list[Any]) -> Any:
-    given = settings.optimizer
-    if given is None:
-        given = Momentum(settings.base_lr, 0.9, regularization=L2Decay(5e-4))
-    return given.made(parameters) if isinstance(given, Optimizer) else given(parameters)
-
-
-def _advance_scheduler(optimizer: Any) -> None:
-    schedule = getattr(optimizer, "_learning_rate", None)
-    if isinstance(schedule, paddle().optimizer.lr.LRScheduler):
-        schedule.step()
