@@ -92,7 +92,7 @@ def read_label_list(folder: Path, num_classes: int | None) -> LabelList:
             try:
                 if line.strip():
                     row = _row(line, number, num_classes)
-                    _require_file(folder / row.path, names)
+                    _require_file(folder, row.path, names)
                     found.add(row)
             except FormatError as error:
                 raise FormatError(f"line {number}: {error}", path=str(path)) from None
@@ -116,12 +116,13 @@ def _row(line: bytes, number: int, num_classes: int | None) -> Row:
     return Row(number, path, label)
 
 
-def _require_file(path: Path, names: Callable[[Path], frozenset[str]]) -> None:
-    if path.name not in names(path.parent):
-        raise FormatError(f"expected an image {path}, there is none")
+def _require_file(folder: Path, path: str, names: Callable[[str], frozenset[str]]) -> None:
+    above, _, name = f"{folder}/{path}".rpartition("/")
+    if name not in names(above):
+        raise FormatError(f"expected an image {folder / path}, there is none")
 
 
-def _names_in(folder: Path) -> frozenset[str]:
+def _names_in(folder: str) -> frozenset[str]:
     # A listing per folder instead of a question per file: lists have millions of lines.
     return frozenset(path.name for path in listed(folder))
 
