@@ -5,10 +5,10 @@ digests, its job and code, and the versions of the data. The aliases ``candidate
 point to a version; ``prod`` can be rolled back.
 """
 
+from trainfeed.models._alias_changes import AliasChange
 from trainfeed.models._aliases import (
     CANDIDATE,
     PROD,
-    AliasChange,
     current,
     current_version,
     history,

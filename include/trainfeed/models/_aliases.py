@@ -1,33 +1,23 @@
 """The aliases ``candidate`` and ``prod``, which point to a version of a model, and their history.
 
-Each change is a file of its own, ``aliases/<alias>/0001.json``, created exclusively; the file with
-the largest number is the current one. So a change is whole or absent, and only one of two
-simultaneous changes gets a number. ``rollback`` adds a change back to the previous version.
+The last change of an alias is the current one. ``promote`` adds a change to a version, and
+``rollback`` adds a change back to the previous version.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from trainfeed import faults
-from trainfeed.dataset import canonical
-from trainfeed.dataset.root import account_name
-from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.models._alias_changes import AliasChange, append_change, new_change, numbered_changes
 from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._models_folder import ModelFolder, model_version, parse_version
-from trainfeed.paths import listed, read_plain
-from trainfeed.storage import posix
 
 __all__ = [
     "CANDIDATE",
     "PROD",
-    "AliasChange",
     "current",
     "current_version",
     "history",
@@ -40,32 +30,6 @@ logger = logging.getLogger(__name__)
 CANDIDATE: Final = "candidate"
 PROD: Final = "prod"
 
-_FILE: Final = re.compile(r"([0-9]{4,})\.json")
-_MAX_BYTES: Final = 64 << 10
-
-
-class AliasChange(BaseModel):
-    """One change of an alias.
-
-    Attributes:
-        kind: ``promote`` to a version, or ``rollback`` to the previous one.
-        version: Version that the alias points to after the change, such as ``v0003``.
-        at: Time of the change, ISO 8601 in UTC.
-        by: Account that made the change.
-        why: The reason, for people.
-        request: Name of the request, such as that of a job or a run; a repeated request changes
-            nothing. None for a change by command.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-
-    kind: Literal["promote", "rollback"]
-    version: str
-    at: str
-    by: str
-    why: str
-    request: str | None = None
-
 
 def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
     """Return all changes of an alias, the oldest first.
@@ -74,7 +38,7 @@ def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
         FormatError: A file of the history is damaged.
         StorageError: The publication root refused or failed.
     """
-    return [change for _, change in _changes(folder, alias)]
+    return [change for _, change in numbered_changes(folder, alias)]
 
 
 def current(folder: ModelFolder, alias: str) -> Model | None:
@@ -136,7 +100,7 @@ def promote(
     model.verify()
     # Repeated if another process adds a change between the reading and the writing here.
     while True:
-        changes = _changes(folder, alias)
+        changes = numbered_changes(folder, alias)
         for _, change in changes:
             if request is not None and (change.kind, change.request) == ("promote", request):
                 return change, False
@@ -144,8 +108,8 @@ def promote(
             return changes[-1][1], False
         if is_forward and changes and _is_later(folder, changes[-1][1], model):
             return changes[-1][1], False
-        change = _change("promote", model_version(number), why, request)
-        if _append(folder, alias, changes, change):
+        change = new_change("promote", model_version(number), why, request)
+        if append_change(folder, alias, changes, change):
             return change, True
 
 
@@ -171,14 +135,14 @@ def rollback(
         StorageError: The publication root refused or failed.
     """
     while True:
-        changes = _changes(folder, PROD)
+        changes = numbered_changes(folder, PROD)
         for _, change in changes:
             if request is not None and (change.kind, change.request) == ("rollback", request):
                 return change, False
         before = _before(folder, [change for _, change in changes], expected)
         Model.open(folder, parse_version(before)).verify()
-        change = _change("rollback", before, why, request)
-        if _append(folder, PROD, changes, change):
+        change = new_change("rollback", before, why, request)
+        if append_change(folder, PROD, changes, change):
             return change, True
 
 
@@ -212,48 +176,3 @@ def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int |
             f" promote another one: trainfeed models promote {folder.name}/vNNNN"
         )
     return stack[-2]
-
-
-def _change(
-    kind: Literal["promote", "rollback"], version: str, why: str, request: str | None
-) -> AliasChange:
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return AliasChange(
-        kind=kind, version=version, at=at, by=account_name(), why=why, request=request
-    )
-
-
-def _append(
-    folder: ModelFolder, alias: str, known: Sequence[tuple[int, AliasChange]], change: AliasChange
-) -> bool:
-    """Write a change under the next number; return False if another one took that number first."""
-    number = known[-1][0] + 1 if known else 1
-    place = folder.alias(alias)
-    posix.make_public_dir(place)
-    faults.point("alias.before_change")
-    data = canonical.dumps(change.model_dump(exclude_none=True))
-    is_ours = posix.create_exclusive(place / f"{number:04d}.json", data, is_public=True)
-    faults.point("alias.after_change")
-    return is_ours
-
-
-def _changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasChange]]:
-    place = folder.alias(alias)
-    numbers = sorted(
-        int(match[1]) for path in listed(place) if (match := _FILE.fullmatch(path.name))
-    )
-    found = []
-    for number in numbers:
-        path = place / f"{number:04d}.json"
-        try:
-            data = canonical.loads(
-                read_plain(path, follow=False, max_bytes=_MAX_BYTES), path=str(path)
-            )
-            found.append((number, AliasChange.model_validate(data)))
-        except ValidationError as error:
-            raise FormatError(
-                "expected a change of an alias, with kind, version, at, by and why; nothing was"
-                " changed; bring the file back from a backup, or remove it",
-                path=str(path),
-            ) from error
-    return found

@@ -82,7 +82,7 @@ def test_a_damaged_change_is_an_error_and_not_another_version(three, text):
 def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
     from trainfeed.models import _aliases
 
-    append, raced = _aliases._append, []
+    append, raced = _aliases.append_change, []
 
     def slow(folder, alias, known, change):
         if not raced:
@@ -90,7 +90,7 @@ def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
             promote(three, PROD, 2, "faster")
         return append(folder, alias, known, change)
 
-    monkeypatch.setattr(_aliases, "_append", slow)
+    monkeypatch.setattr(_aliases, "append_change", slow)
     assert promote(three, PROD, 3, "slower")[1]
     assert [each.version for each in history(three, PROD)] == ["v0002", "v0003"]
 
