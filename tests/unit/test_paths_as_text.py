@@ -20,7 +20,8 @@ from trainfeed.specification import load_spec, load_specs
 
 INNER = ("dispatch", "jobs", "models", "server", "tracking", "usercode")
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
-# What trainfeed hands out, and nobody makes by hand; Roots, DatasetFolder and ModelPlace take text when made.
+# What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder and ModelPlace take text
+# when they are made.
 HANDED_OUT = {
     "Checkpoint.path",
     "DatasetFolder.root",
