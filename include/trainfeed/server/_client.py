@@ -19,15 +19,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from trainfeed.config import CA_FILE, TOKEN_FILE, service_files
-from trainfeed.errors import (
-    ConfigError,
-    ServiceDeniedError,
-    ServiceError,
-    ServiceRefusedError,
-    ServiceUnreachableError,
-)
+from trainfeed.config import CA_FILE, service_files
+from trainfeed.errors import ConfigError, ServiceError, ServiceUnreachableError
 from trainfeed.printable_text import printable
+from trainfeed.server._client_answers import checked_answer, refusal_text
 from trainfeed.server._private_files import read_private
 from trainfeed.server._settings import is_loopback
 from trainfeed.server._tls import client_context
@@ -165,7 +160,7 @@ class ServiceClient:
             if status == 401 and self._has_new_token():
                 continue
             if status and status not in _PASSING:
-                return _checked_answer(status, answer, f"{method} {self.url}{path}")
+                return checked_answer(status, answer, f"{method} {self.url}{path}")
             # A random part of the wait: many clients of one server do not return at once.
             wait = max(asked_wait, wait * random.uniform(0.5, 1.0))  # noqa: S311 (no secret)
             if time.monotonic() + wait > until or self._stop.wait(wait):
@@ -210,7 +205,9 @@ class ServiceClient:
     def _unreachable(
         self, method: str, path: str, status: int, answer: bytes
     ) -> ServiceUnreachableError:
-        got = f"status {status}: {_texts(answer)}" if status else answer.decode("utf-8", "replace")
+        got = answer.decode("utf-8", "replace")
+        if status:
+            got = f"status {status}: {refusal_text(answer)}"
         return ServiceUnreachableError(
             f"expected an answer to {method} {self.url}{path} within"
             f" {self._patience_seconds:g} s, got {printable(got)}; look whether the server runs,"
@@ -230,40 +227,3 @@ def _checked(url: str) -> str:
             " nothing was sent"
         )
     return url.rstrip("/")
-
-
-def _checked_answer(status: int, answer: bytes, request: str) -> bytes:
-    if 200 <= status < 300:
-        return answer
-    text = _texts(answer)
-    if status in (401, 403):
-        raise ServiceDeniedError(f"{request}: {text}; {TOKEN_FILE} names the file of the token")
-    if 400 <= status < 500 and _kind(answer):
-        error = ServiceRefusedError(f"{request}: {text}")
-        error.kind = _kind(answer)
-        raise error
-    raise ServiceError(f"{request}: expected an answer, got status {status}: {text}")
-
-
-def _refusal(answer: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(answer)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _kind(answer: bytes) -> str:
-    return str(_refusal(answer).get("error", ""))
-
-
-def _texts(answer: bytes) -> str:
-    """Return the sentence of a refusal, or a note on what came in its place."""
-    found = _refusal(answer)
-    if "error" not in found:
-        return f"{len(answer)} bytes that no server of trainfeed writes"
-    text = "{error}: expected {expected}, got {got}; {remedy}"
-    names = ("error", "expected", "got", "remedy")
-    said = text.format(**{name: found.get(name, "?") for name in names})
-    number = f" (request {found['request']})" if "request" in found else ""
-    return printable(said + number)

@@ -22,6 +22,15 @@ from trainfeed.errors import ConfigError
 from trainfeed.printable_text import printable
 from trainfeed.server._audit import Audit
 from trainfeed.server._body import Body
+from trainfeed.server._guard_refusals import (
+    closed,
+    failed,
+    overloaded,
+    scope_missing,
+    too_many,
+    too_slow,
+    unknown,
+)
 from trainfeed.server._metrics import Metrics
 from trainfeed.server._rates import Rates
 from trainfeed.server._refusal import Refusal
@@ -136,10 +145,10 @@ class Guard:
         except Refusal as refusal:
             await exchange.refuse(refusal)
         except TimeoutError:
-            await exchange.refuse(_too_slow(self._limits.request_seconds))
+            await exchange.refuse(too_slow(self._limits.request_seconds))
         except Exception:  # noqa: BLE001 (one request fails, the server goes on)
             _log.exception("request %s failed", exchange.id)
-            await exchange.refuse(_failed())
+            await exchange.refuse(failed())
         finally:
             self._in_work -= 1
 
@@ -147,7 +156,7 @@ class Guard:
         scope = exchange.scope
         if scope["path"] != FREE:
             if self._in_work > self._limits.requests:
-                raise _overloaded(self._limits.requests)
+                raise overloaded(self._limits.requests)
             caller = self._caller(scope)
             exchange.who = caller.name
             self._require(scope, caller)
@@ -161,25 +170,19 @@ class Guard:
             caller = self._tokens.caller(_token(scope), scope.get(PEER))
         except ConfigError as error:
             _log.error("no request is accepted: %s", error)
-            raise _closed() from error
+            raise closed() from error
         if caller is None or caller.is_expired(datetime.now(UTC)):
             if wait := self._denials.wait((scope.get("client") or ("-",))[0]):
-                raise _too_many("refused tokens", wait)
-            raise _unknown("an expired one" if caller else "none of the known ones")
+                raise too_many("refused tokens", wait)
+            raise unknown("an expired one" if caller else "none of the known ones")
         return caller
 
     def _require(self, scope: Scope, caller: Caller) -> None:
         if wait := self._rates.wait(caller.name):
-            raise _too_many("requests", wait)
+            raise too_many("requests", wait)
         needed = self._scope_of(scope)
         if needed is not None and not caller.may(needed):
-            raise Refusal(
-                403,
-                "ScopeMissing",
-                expected=f"a token with the scope {needed}",
-                got=f"scopes {', '.join(sorted(caller.scopes))} of {caller.name}",
-                remedy="use another token, or have the scope added to the token file",
-            )
+            raise scope_missing(needed, caller)
 
     def _record(self, exchange: _Exchange) -> None:
         scope, seconds = exchange.scope, time.monotonic() - exchange.since
@@ -218,68 +221,3 @@ def _token(scope: Scope) -> str | None:
     found = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, _, token = found[0].partition(b" ") if len(found) == 1 else (b"", b"", b"")
     return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else None
-
-
-def _unknown(got: str) -> Refusal:
-    refusal = Refusal(
-        401,
-        "TokenRefused",
-        expected="a valid token as 'Authorization: Bearer …', or a client certificate",
-        got=got,
-        remedy="make a token with: trainfeed token new NAME",
-    )
-    refusal.headers = {"www-authenticate": "Bearer"}
-    return refusal
-
-
-def _too_many(what: str, seconds: float) -> Refusal:
-    return Refusal(
-        429,
-        "TooManyRequests",
-        expected=f"fewer {what} per second",
-        got="more than the limit",
-        remedy="wait as Retry-After says",
-        retry_after=seconds,
-    )
-
-
-def _overloaded(limit: int) -> Refusal:
-    return Refusal(
-        503,
-        "Overloaded",
-        expected=f"at most {limit} requests at once",
-        got="one more",
-        remedy="wait as Retry-After says; the request was not begun",
-        retry_after=1,
-    )
-
-
-def _closed() -> Refusal:
-    return Refusal(
-        503,
-        "TokensUnreadable",
-        expected="a token file that the server can read",
-        got="another one; the log of the server names the fault",
-        remedy="have the token file corrected; the request was not begun",
-        retry_after=5,
-    )
-
-
-def _too_slow(seconds: float) -> Refusal:
-    return Refusal(
-        504,
-        "TimeLimit",
-        expected=f"an answer within {seconds:g} s",
-        got="none",
-        remedy="try again with a smaller request; it is unknown whether this one took effect",
-    )
-
-
-def _failed() -> Refusal:
-    return Refusal(
-        500,
-        "InternalError",
-        expected="an answer",
-        got="an error of the server",
-        remedy="look in the log of the server for the number of the request",
-    )
