@@ -38,7 +38,7 @@ EXAMPLE = (ROOT / ".env.example").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SECRETS = ["JWT_SECRET", "API_SECRET", "FERNET_KEY", "POSTGRES_PASSWORD", "ADMIN_PASSWORD"]
 CODE = "/opt/trainfeed"
-PLACES = ("ROOT", "LANDING", "WORK", "LOGS")
+PLACES = ("ROOT", "LANDING", "WORK", "LOGS", "MODELS")
 
 # `.env` as Compose reads it: single quotes keep everything between them.
 VALUES = {
@@ -369,7 +369,9 @@ def test_the_command_line_of_a_container_has_the_places_of_the_tasks(monkeypatch
         if name.startswith(("AIRFLOW_CONN_", "TRAINFEED_")):
             monkeypatch.setenv(name, value)
     ours = environment_from_environ()
-    theirs = environment_from_connections([KAFKA_CONNECTION], [LOGS_CONNECTION])
+    theirs = environment_from_connections(
+        [KAFKA_CONNECTION], [LOGS_CONNECTION], stores=[LOGS_CONNECTION]
+    )
     assert ours == theirs
 
 

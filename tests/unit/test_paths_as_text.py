@@ -18,13 +18,20 @@ from trainfeed.paths import open_plain, read_plain
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec, load_specs
 
-INNER = ("jobs", "models", "usercode")
+INNER = ("dispatch", "jobs", "models", "server", "tracking", "usercode")
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
-# What trainfeed hands out, and nobody makes by hand; Roots and DatasetFolder take text when made.
+# What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder and ModelPlace take text
+# when they are made.
 HANDED_OUT = {
     "Checkpoint.path",
     "DatasetFolder.root",
+    "EntrySettings.checkpoint_dir",
+    "EntrySettings.dataset_dir",
+    "EntrySettings.model_save_dir",
     "Environment.datasets",
+    "Report.checkpoint",
+    "ModelPlace.datasets",
+    "ModelPlace.root",
     "Roots.inputs",
     "Roots.outputs",
     "Roots.work",
@@ -36,12 +43,18 @@ HANDED_OUT = {
 # What rooms hand each other: folders that one of them has made or found.
 BETWEEN_ROOMS = {
     "KeptJob.root",
+    "ModelWorker.version",
+    "Saved.path",
+    "Training.checkpoint",
     "abandoned_launches.root",
     "adopted.home",
     "find_job.root",
     "kept_job.home",
     "kept_job.root",
     "kept_jobs.root",
+    "newest_checkpoint.folder",
+    "read_checkpoint.path",
+    "save_checkpoint.folder",
 }
 
 

@@ -30,6 +30,10 @@ class ModelPlace:
     number: int
     accepts_other_code: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(self.root))
+        object.__setattr__(self, "datasets", Path(self.datasets))
+
 
 @dataclass(frozen=True)
 class ModelFacts:

@@ -70,7 +70,7 @@ class Trained:
 
     def split(self, name):
         """Predictions and labels of a split."""
-        place = ModelPlace(Path(self.env.root), self.env.datasets, self.name, 1)
+        place = ModelPlace(self.env.root, str(self.env.datasets), self.name, 1)
         with ModelWorker(place, LIMITS, self.version.path) as worker:
             batches = list(predict_split(worker, self.version, name, 4096))
         rows = [each.predictions[0] for batch in batches for each in batch]
