@@ -15,7 +15,7 @@ from fastapi import APIRouter
 
 from trainfeed.dispatch._group_commit import GroupCommit
 from trainfeed.dispatch._queue import TaskQueue
-from trainfeed.dispatch._state import QueueOptions
+from trainfeed.dispatch._queue_state import QueueOptions
 from trainfeed.dispatch._task_list import TaskList
 from trainfeed.dispatch._wire import Answer, Ask, PassReport, Served, Status
 from trainfeed.server import Metrics, ServerSettings, make_app, serve

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dispatch._pass_rows import PassRows
-from trainfeed.dispatch._state import (
+from trainfeed.dispatch._queue_state import (
     DONE,
     FAILED,
     PENDING,

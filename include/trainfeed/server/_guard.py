@@ -31,10 +31,10 @@ from trainfeed.server._guard_refusals import (
     too_slow,
     unknown,
 )
+from trainfeed.server._http_refusal import Refusal
 from trainfeed.server._metrics import Metrics
 from trainfeed.server._rates import Rates
-from trainfeed.server._refusal import Refusal
-from trainfeed.server._settings import Limits
+from trainfeed.server._server_settings import Limits
 from trainfeed.server._tokens import Caller, TokenFile
 
 __all__ = ["CALLER", "FREE", "PEER", "REQUEST", "Guard"]
