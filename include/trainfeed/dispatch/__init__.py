@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainfeed.dispatch._master import MasterOptions, serve_master
     from trainfeed.dispatch._master_client import MasterClient
     from trainfeed.dispatch._queue import TaskQueue
-    from trainfeed.dispatch._state import QueueOptions
+    from trainfeed.dispatch._queue_state import QueueOptions
     from trainfeed.dispatch._task_list import TaskList, TaskSpan
     from trainfeed.dispatch._wire import Answer, Ask, Failure, Lease, PassReport, Served, Status
 
@@ -43,7 +43,7 @@ _HOMES: Final = {
     "MasterClient": "._master_client",
     "MasterOptions": "._master",
     "PassReport": "._wire",
-    "QueueOptions": "._state",
+    "QueueOptions": "._queue_state",
     "Served": "._wire",
     "Status": "._wire",
     "TaskList": "._task_list",

@@ -1,7 +1,8 @@
 """Commits of several requests at once: all that came in during a sync share the next one.
 
 A sync takes milliseconds, and is the same for one request and for a hundred. No request is answered
-before the commit that has its changes.
+before the commit that has its changes. An error of one request undoes the changes of that request
+alone.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from trainfeed.errors import StorageError, TrainFeedError
+from trainfeed.errors import StorageError
 
 __all__ = ["GroupCommit"]
 
 _T = TypeVar("_T")
 _Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Outcome = tuple[Any, Exception | None]
 
 
 class GroupCommit:
@@ -26,10 +28,16 @@ class GroupCommit:
 
     Args:
         transaction: Returns a context that commits all changes of its block, or none.
+        part: Returns a context within a transaction; an error undoes the changes of it alone.
     """
 
-    def __init__(self, transaction: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[None]],
+        part: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._transaction = transaction
+        self._part = part
         self._thread = ThreadPoolExecutor(1, "commit")
         self._waiting: list[_Waiting] = []
         self._runner: asyncio.Task[None] | None = None
@@ -38,8 +46,8 @@ class GroupCommit:
         """Run an operation, and return its result once its changes are durable.
 
         Raises:
-            TrainFeedError: Raised by the operation, before it changed anything.
             StorageError: The state could not be written; nothing was changed.
+            Exception: Raised by the operation; its changes were undone, those of others were not.
         """
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((operation, future))
@@ -64,22 +72,29 @@ class GroupCommit:
                     future.set_result(value) if error is None else future.set_exception(error)
         self._runner = None
 
-    def _commit(self, group: list[_Waiting]) -> list[tuple[Any, Exception | None]]:
+    def _commit(self, group: list[_Waiting]) -> list[_Outcome]:
+        outcomes: list[_Outcome] = []
         try:
             with self._transaction():
-                return [_outcome(operation) for operation, _ in group]
-        except sqlite3.Error as error:
-            failure = StorageError(
-                f"the state of the master could not be written: {error}; nothing was changed; make"
-                " room on the disk, then requests succeed again"
-            )
+                outcomes += [self._outcome(operation) for operation, _ in group]
         except Exception as error:  # noqa: BLE001 (every request of the group is told)
-            return [(None, error)] * len(group)
-        return [(None, failure)] * len(group)
+            # The first failure of the state tells more than the commit that failed after it.
+            failures = (each for _, each in outcomes if isinstance(each, StorageError))
+            return [(None, next(failures, _told(error)))] * len(group)
+        return outcomes
+
+    def _outcome(self, operation: Callable[[], Any]) -> _Outcome:
+        try:
+            with self._part():
+                return operation(), None
+        except Exception as error:  # noqa: BLE001 (the other requests of the group go on)
+            return None, _told(error)
 
 
-def _outcome(operation: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    try:
-        return operation(), None
-    except TrainFeedError as error:
-        return None, error
+def _told(error: Exception) -> Exception:
+    if not isinstance(error, sqlite3.Error):
+        return error
+    return StorageError(
+        f"the state of the master could not be written: {error}; nothing was changed; make room on"
+        " the disk, then requests succeed again"
+    )

@@ -15,10 +15,9 @@ from fastapi import APIRouter
 
 from trainfeed.dispatch._group_commit import GroupCommit
 from trainfeed.dispatch._queue import TaskQueue
-from trainfeed.dispatch._state import QueueOptions
+from trainfeed.dispatch._queue_state import QueueOptions
 from trainfeed.dispatch._task_list import TaskList
 from trainfeed.dispatch._wire import Answer, Ask, PassReport, Served, Status
-from trainfeed.errors import StorageError
 from trainfeed.server import Metrics, ServerSettings, make_app, serve
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def serve_master(
 
 def make_master(queue: TaskQueue, settings: ServerSettings, watch: _Watch) -> FastAPI:
     """Return the app of a master over a queue, which stays open."""
-    commits = GroupCommit(queue.transaction)
+    commits = GroupCommit(queue.transaction, queue.part)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -141,8 +140,8 @@ class _Watch:
         while True:
             try:
                 self.seen = await commits.run(self._queue.status)
-            except StorageError:
-                _log.exception("the state of the master cannot be written")
+            except Exception:  # noqa: BLE001 (the next look may succeed; without it no pass ends)
+                _log.exception("the master cannot look at its state; it tries again")
             if self._over_since is None and self.seen.is_over:
                 self._over_since = time.monotonic()
             await asyncio.sleep(_LOOK_SECONDS)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.dispatch._pass_rows import PassRows
-from trainfeed.dispatch._state import (
+from trainfeed.dispatch._queue_state import (
     DONE,
     FAILED,
     PENDING,
     TODO,
     QueueOptions,
     open_state,
+    part,
     transaction,
 )
 from trainfeed.dispatch._task_list import TaskList
@@ -35,7 +36,7 @@ _SHORTEST_WAIT: Final = 0.02
 
 
 class TaskQueue:
-    """The queue over one state file; every method but ``transaction`` runs inside of a transaction.
+    """The queue over one state file; all methods but ``transaction`` run in a transaction.
 
     Args:
         path: The state file, opened or made.
@@ -62,6 +63,10 @@ class TaskQueue:
     def transaction(self) -> AbstractContextManager[None]:
         """Return a context whose changes are committed at its end, all or none."""
         return transaction(self._db)
+
+    def part(self) -> AbstractContextManager[None]:
+        """Return a context within a transaction; an error undoes the changes of it alone."""
+        return part(self._db)
 
     def close(self) -> None:
         """Close the state file."""
@@ -180,8 +185,10 @@ class TaskQueue:
             "ignored": ignored,
             "lease_seconds": self.options.lease_seconds,
         }
-        if ask.pass_number < self.pass_number:
-            return Answer(state="ended", report=self._pass_rows.report(ask.pass_number), **common)
+        if ask.pass_number < self.pass_number or self.is_over:
+            # No pass follows the last one; a request for it is answered with that one's account.
+            ended = min(ask.pass_number, self.pass_number - 1)
+            return Answer(state="ended", report=self._pass_rows.report(ended), **common)
         leases = self._task_rows.lend(ask.trainer, ask.want)
         self._pass_rows.count("leases", len(leases))
         if leases or not ask.want:

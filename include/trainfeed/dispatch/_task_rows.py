@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from trainfeed.dispatch._state import DONE, FAILED, PENDING, TODO, QueueOptions
+from trainfeed.dispatch._queue_state import DONE, FAILED, PENDING, TODO, QueueOptions
 from trainfeed.dispatch._wire import FailedTask, Lease
 
 __all__ = ["TaskRows"]

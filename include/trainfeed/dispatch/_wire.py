@@ -22,7 +22,11 @@ __all__ = [
 # Tasks in one message.
 MAX_TASKS = 1000
 
-_Number = Annotated[int, Field(ge=0)]
+# The largest whole number of the state file; a larger one is refused as it comes in.
+_LARGEST = 2**63 - 1
+
+_Number = Annotated[int, Field(ge=0, le=_LARGEST)]
+_Count = Annotated[int, Field(ge=1, le=_LARGEST)]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -36,7 +40,7 @@ class Lease(Message):
     """A task that is lent to a trainer, and the number of times that it was lent until then."""
 
     task: _Number
-    epoch: Annotated[int, Field(ge=1)]
+    epoch: _Count
 
 
 class Failure(Lease):
@@ -66,7 +70,7 @@ class Ask(Message):
     data: _Digest
     pass_number: _Number
     trainer: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    number: Annotated[int, Field(ge=1)]
+    number: _Count
     finished: _Leases = ()
     failed: Annotated[tuple[Failure, ...], Field(max_length=MAX_TASKS, strict=False)] = ()
     returned: _Leases = ()
@@ -121,7 +125,7 @@ class Answer(Message):
         ignored: Number of reports that came too late or twice.
         lease_seconds: Time until a lease runs out.
         wait_seconds: Time after which to ask again, for ``wait``.
-        report: The account of the pass, for ``ended``.
+        report: The account of the pass, for ``ended``; of the last one when all have ended.
     """
 
     state: Literal["leased", "wait", "ended"]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.server._app import caller_of, make_app
-    from trainfeed.server._client import Access, ServiceClient
+    from trainfeed.server._guarded_app import caller_of, make_app
+    from trainfeed.server._http_refusal import Refusal
     from trainfeed.server._metrics import Metrics
     from trainfeed.server._new_token import new_token
-    from trainfeed.server._refusal import Refusal
     from trainfeed.server._serve import serve
-    from trainfeed.server._settings import Limits, ServerSettings
+    from trainfeed.server._server_settings import Limits, ServerSettings
+    from trainfeed.server._service_client import Access, ServiceClient
     from trainfeed.server._tokens import ALL_SCOPES, Caller, TokenFile, parse_expiry
 
 __all__ = [
@@ -40,16 +40,16 @@ __all__ = [
 
 _HOMES: Final = {
     "ALL_SCOPES": "._tokens",
-    "Access": "._client",
+    "Access": "._service_client",
     "Caller": "._tokens",
-    "Limits": "._settings",
+    "Limits": "._server_settings",
     "Metrics": "._metrics",
-    "Refusal": "._refusal",
-    "ServerSettings": "._settings",
-    "ServiceClient": "._client",
+    "Refusal": "._http_refusal",
+    "ServerSettings": "._server_settings",
+    "ServiceClient": "._service_client",
     "TokenFile": "._tokens",
-    "caller_of": "._app",
-    "make_app": "._app",
+    "caller_of": "._guarded_app",
+    "make_app": "._guarded_app",
     "new_token": "._new_token",
     "parse_expiry": "._tokens",
     "serve": "._serve",

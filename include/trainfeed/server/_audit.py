@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,9 @@ _log: Final = logging.getLogger("trainfeed.server.audit")
 class Audit:
     """The audit log: caller, request, outcome, sizes and duration; no payload and no token.
 
-    A full file ``NAME`` becomes ``NAME.1``, ``NAME.1`` becomes ``NAME.2`` and so on.
+    A full file ``NAME`` becomes ``NAME.1``, ``NAME.1`` becomes ``NAME.2`` and so on. A file that
+    another program renamed or removed is made again. While no new file can be begun, lines go to
+    the file that is open, above the limit, and the kept files stay as they are.
 
     Args:
         path: The file, appended to; None leaves the lines to the log ``trainfeed.server.audit``.
@@ -39,9 +40,10 @@ class Audit:
         self._max_bytes = max_bytes
         self._max_files = max_files
         self._descriptor = -1
+        self._is_stuck = False
         if path is not None:
             with os_errors(path):
-                self._open(path)
+                self._use(_opened(path))
 
     def write(self, line: dict[str, Any]) -> None:
         """Add a line. A failure is counted and logged; the request was answered all the same."""
@@ -51,9 +53,8 @@ class Audit:
             return
         data = text.encode() + b"\n"
         try:
-            if self._size_bytes and self._size_bytes + len(data) > self._max_bytes:
-                self._rotate(self._path)
-            self._size_bytes += os.write(self._descriptor, data)
+            self._make_room(self._path, len(data))
+            os.write(self._descriptor, data)
         except OSError as error:
             self.failures += 1
             _log.error("cannot write the audit to %s: %s; %s", self._path, error.strerror, text)
@@ -64,16 +65,56 @@ class Audit:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _open(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(path, flags, 0o600)
-        self._size_bytes = os.fstat(self._descriptor).st_size
+    def _make_room(self, path: Path, num_bytes: int) -> None:
+        """Begin a new file if the file is full or gone; the open one stays in use if that fails."""
+        try:
+            size = self._size(path)
+            if size is None:
+                self._use(_opened(path))
+            elif size and size + num_bytes > self._max_bytes:
+                self._rotate(path)
+            self._is_stuck = False
+        except OSError as error:
+            if not self._is_stuck:
+                _log.error("cannot begin a new file of the audit %s: %s", path, error.strerror)
+            self._is_stuck = True
+
+    def _size(self, path: Path) -> int | None:
+        """Return the size of the file; None if another program renamed or removed it."""
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == self._identity else None
+
+    def _use(self, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        old, self._descriptor = self._descriptor, descriptor
+        self._identity = found.st_dev, found.st_ino
+        if old >= 0:
+            os.close(old)
 
     def _rotate(self, path: Path) -> None:
-        for number in range(self._max_files - 1, 0, -1):
-            with suppress(FileNotFoundError):
-                Path(f"{path}.{number}").replace(f"{path}.{number + 1}")
-        path.replace(f"{path}.1")
-        old = self._descriptor
-        self._open(path)
-        os.close(old)
+        # The new file is open before any is renamed, so that a failure leaves all names.
+        fresh = Path(f"{path}.new")
+        descriptor = _opened(fresh)
+        try:
+            self._shift(path)
+            fresh.replace(path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._use(descriptor)
+
+    def _shift(self, path: Path) -> None:
+        """Free the name of the file; kept files move only up to the first free number."""
+        kept = [Path(f"{path}.{number}") for number in range(1, self._max_files + 1)]
+        free = next((place for place, each in enumerate(kept) if not each.exists()), len(kept) - 1)
+        for place in range(free, 0, -1):
+            kept[place - 1].replace(kept[place])
+        path.replace(kept[0])
+
+
+def _opened(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)

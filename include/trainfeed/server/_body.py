@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope
 
-from trainfeed.server._refusal import Refusal
+from trainfeed.server._http_refusal import Refusal
 
 __all__ = ["Body"]
 

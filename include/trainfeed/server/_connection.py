@@ -9,7 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trainfeed.server._guard import PEER
-from trainfeed.server._settings import Limits
+from trainfeed.server._server_settings import Limits
 from trainfeed.server._tls import common_name
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ from trainfeed.server._guard_refusals import (
     too_slow,
     unknown,
 )
+from trainfeed.server._http_refusal import Refusal
 from trainfeed.server._metrics import Metrics
 from trainfeed.server._rates import Rates
-from trainfeed.server._refusal import Refusal
-from trainfeed.server._settings import Limits
+from trainfeed.server._server_settings import Limits
 from trainfeed.server._tokens import Caller, TokenFile
 
 __all__ = ["CALLER", "FREE", "PEER", "REQUEST", "Guard"]
@@ -138,19 +138,27 @@ class Guard:
             self._record(exchange)
 
     async def _answer(self, exchange: _Exchange) -> None:
+        # Outside of the count and of the time limit: the rest of a refused body may never come.
+        # Its bound is that of ``Body.drain``, and the number of such requests that of connections.
+        if (refusal := await self._refusal(exchange)) is not None:
+            await exchange.refuse(refusal)
+
+    async def _refusal(self, exchange: _Exchange) -> Refusal | None:
+        """Let a request through; return why not, or why it has no answer, or None."""
         self._in_work += 1
         try:
             async with asyncio.timeout(self._limits.request_seconds):
                 await self._admitted(exchange)
         except Refusal as refusal:
-            await exchange.refuse(refusal)
+            return refusal
         except TimeoutError:
-            await exchange.refuse(too_slow(self._limits.request_seconds))
+            return too_slow(self._limits.request_seconds)
         except Exception:  # noqa: BLE001 (one request fails, the server goes on)
             _log.exception("request %s failed", exchange.id)
-            await exchange.refuse(failed())
+            return failed()
         finally:
             self._in_work -= 1
+        return None
 
     async def _admitted(self, exchange: _Exchange) -> None:
         scope = exchange.scope
@@ -197,7 +205,9 @@ class Guard:
 def _declare(metrics: Metrics, audit: Audit, in_work: Callable[[], int]) -> None:
     metrics.counter("requests_total", "Requests by route and status of the answer.")
     metrics.histogram("request_seconds", "Time from headers to the end of the answer.")
-    metrics.gauge("requests_in_work", "Requests that are not answered yet.", in_work)
+    metrics.gauge(
+        "requests_in_work", "Requests that are let through and not answered yet.", in_work
+    )
     metrics.gauge("audit_failures", "Audit lines not written.", lambda: audit.failures)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.server._private_files import read_private
-from trainfeed.server._settings import ServerSettings
+from trainfeed.server._server_settings import ServerSettings
 
 __all__ = ["client_context", "common_name", "server_context"]
 

@@ -8,7 +8,8 @@ One line per token, separated by spaces; empty lines and lines that begin with `
 Without scopes, or with ``*``, a token is good for every route. ``EXPIRES`` is a day or a time in
 UTC, such as ``2027-01-31`` or ``2027-01-31T12:00:00Z``. Two lines of one name are two tokens, which
 is how a token is replaced without an interruption. ``certificate`` stands for a client certificate
-whose common name is NAME.
+whose common name is NAME. Of several lines of one token or certificate, the first that has not
+expired counts.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class TokenFile:
         if token is not None:
             return _matching(self._lines, digest_of(token))
         shown = [line.caller for line in self._lines if line.proof == _CERTIFICATE]
-        return next((caller for caller in shown if caller.name == certificate), None)
+        return _valid([caller for caller in shown if caller.name == certificate])
 
     def _now(self) -> tuple[int, int, int]:
         try:
@@ -128,12 +129,14 @@ class TokenFile:
 
 
 def _matching(lines: list[_Line], digest: str) -> Caller | None:
-    found = None
     # All lines are compared, each in constant time: the time of an answer tells nothing.
-    for line in lines:
-        if hmac.compare_digest(line.proof, digest):
-            found = line.caller
-    return found
+    return _valid([line.caller for line in lines if hmac.compare_digest(line.proof, digest)])
+
+
+def _valid(callers: list[Caller]) -> Caller | None:
+    """Return the first that has not expired; the first of all if there is none."""
+    now = datetime.now(UTC)
+    return next((caller for caller in callers if not caller.is_expired(now)), (*callers, None)[0])
 
 
 def digest_of(token: str) -> str:

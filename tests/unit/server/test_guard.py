@@ -134,6 +134,33 @@ def test_one_request_too_many_at_once_is_refused(tmp_path):
     assert (free.status_code, later.status_code) == (200, 200)
 
 
+def test_bodies_of_refused_requests_that_never_come_take_no_place_of_other_requests(tmp_path):
+    app, token, _ = made(tmp_path, limits=Limits(requests=2))
+    headers = [(b"content-length", b"1")]
+    scope = {"type": "http", "method": "POST", "path": "/echo", "headers": headers}
+    waiting = asyncio.Semaphore(0)
+
+    async def never():
+        waiting.release()
+        await asyncio.Event().wait()
+
+    async def asked():
+        refused = [asyncio.create_task(app(dict(scope), never, None)) for _ in range(2)]
+        for _ in refused:
+            await waiting.acquire()
+        async with client(app) as http:
+            http.headers["authorization"] = f"Bearer {token}"
+            answers = [await http.post("/echo"), await http.get("/metrics")]
+        for task in refused:
+            task.cancel()
+        await asyncio.gather(*refused, return_exceptions=True)
+        return answers
+
+    answer, metrics = asyncio.run(asked())
+    assert answer.status_code == 200
+    assert "\ntrainfeed_requests_in_work 1\n" in metrics.text
+
+
 def test_a_caller_above_its_rate_is_refused_and_others_are_not(tmp_path):
     app, token, settings = made(tmp_path, limits=Limits(requests_per_second=0.01, burst=2))
     other = new_token(settings.token_file, "bert")

@@ -1,8 +1,11 @@
 """Audit files of bounded size, rates per key, and metrics as text."""
 
+import errno
 import json
 import os
 from pathlib import Path
+
+import pytest
 
 from trainfeed.server import Metrics
 from trainfeed.server._audit import Audit
@@ -42,6 +45,95 @@ def test_a_line_that_cannot_be_written_is_counted_and_logged(tmp_path, caplog):
     os.close(descriptor)
     assert audit.failures == 1
     assert '{"who":"anna"}' in caplog.text
+
+
+def numbers_in(*files):
+    return [json.loads(line)["number"] for file in files for line in file.read_text().splitlines()]
+
+
+def test_an_audit_file_that_another_program_removed_is_made_again(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(path, max_bytes=30, max_files=2)
+    for number in range(4):
+        audit.write({"number": number})
+        path.unlink()
+    for number in range(4, 6):
+        audit.write({"number": number})
+    audit.close()
+    assert numbers_in(path) == [4, 5]
+    assert audit.failures == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["audit.jsonl"]
+
+
+def test_an_audit_file_that_another_program_renamed_is_left_and_a_new_one_is_begun(tmp_path):
+    path, moved = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl-20240301"
+    audit = Audit(path, max_bytes=1000, max_files=2)
+    audit.write({"number": 0})
+    path.rename(moved)
+    audit.write({"number": 1})
+    audit.close()
+    assert (numbers_in(moved), numbers_in(path)) == ([0], [1])
+
+
+@pytest.mark.parametrize("refused", ["open", "replace"])
+def test_a_rotation_that_fails_loses_no_line_and_no_kept_file(
+    tmp_path, monkeypatch, caplog, refused
+):
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(path, max_bytes=30, max_files=2)
+    for number in range(6):
+        audit.write({"number": number})
+
+    def fail(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((os, "open") if refused == "open" else (Path, "replace")), fail)
+        for number in range(6, 12):
+            audit.write({"number": number})
+    kept = Path(f"{path}.2"), Path(f"{path}.1"), path
+    assert numbers_in(*kept) == list(range(12))
+    assert audit.failures == 0
+    assert caplog.text.count("cannot begin a new file") == 1
+    audit.write({"number": 12})
+    audit.close()
+    assert numbers_in(*kept) == list(range(2, 13))
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_rotation_that_fails_half_way_moves_each_kept_file_once(tmp_path, monkeypatch):
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(path, max_bytes=30, max_files=3)
+    for number in range(6):
+        audit.write({"number": number})
+    replace = Path.replace
+
+    def fail_for_the_file(self, target):
+        if self == path:
+            raise OSError(errno.EIO, "Input/output error")
+        return replace(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail_for_the_file)
+        for number in range(6, 12):
+            audit.write({"number": number})
+    audit.write({"number": 12})
+    audit.close()
+    kept = Path(f"{path}.3"), Path(f"{path}.2"), Path(f"{path}.1"), path
+    assert numbers_in(*kept) == list(range(13))
+
+
+def test_an_audit_file_that_became_a_link_is_not_followed(tmp_path):
+    path, other = tmp_path / "audit.jsonl", tmp_path / "other"
+    audit = Audit(path, max_bytes=1000, max_files=2)
+    path.rename(tmp_path / "moved")
+    other.touch()
+    path.symlink_to(other)
+    audit.write({"number": 0})
+    audit.close()
+    assert other.read_bytes() == b""
+    assert numbers_in(tmp_path / "moved") == [0]
 
 
 def test_a_bucket_fills_at_its_rate():

@@ -102,6 +102,19 @@ def test_a_certificate_needs_a_line_of_its_own(tokens):
     assert found.caller("wrong", "bert") is None
 
 
+@pytest.mark.parametrize(("proof", "shown"), [("certificate", None), (DIGEST, "secret")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_lines_of_one_caller_the_one_that_has_not_expired_counts(
+    tokens, proof, shown, order
+):
+    lines = [f"bert {proof} read 2020-01-01", f"bert {proof} train 2099-01-01"]
+    tokens.write_text("\n".join([*lines[::order], "anna certificate", ""]))
+    found = TokenFile(tokens).caller(shown, None if shown else "bert")
+    assert found.scopes == {"train"}
+    tokens.write_text(lines[0])
+    assert TokenFile(tokens).caller(shown, None if shown else "bert").scopes == {"read"}
+
+
 def test_the_command_prints_a_token_once(tokens):
     arguments = ["token", "new", "anna", "--tokens", str(tokens), "--expires", "2099-01-31"]
     result = CliRunner().invoke(app, arguments)

@@ -16,9 +16,9 @@ from starlette.types import Scope
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.server._audit import Audit
 from trainfeed.server._guard import CALLER, FREE, REQUEST, Guard
+from trainfeed.server._http_refusal import Refusal, refusal_of, refusal_of_fields
 from trainfeed.server._metrics import Metrics
-from trainfeed.server._refusal import Refusal, refusal_of, refusal_of_fields
-from trainfeed.server._settings import ServerSettings
+from trainfeed.server._server_settings import ServerSettings
 from trainfeed.server._tokens import Caller, TokenFile
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from trainfeed.errors import ConfigError, ServiceError, ServiceUnreachableError
 from trainfeed.printable_text import printable
 from trainfeed.server._client_answers import checked_answer, refusal_text
 from trainfeed.server._private_files import read_private
-from trainfeed.server._settings import is_loopback
+from trainfeed.server._server_settings import is_loopback
 from trainfeed.server._tls import client_context
 
 __all__ = ["Access", "ServiceClient"]

@@ -1,5 +1,6 @@
-"""Answers of a server that say no: one JSON object, without a stack trace or words of the payload.
+"""Answers of a server that say no: one JSON object, without a stack trace.
 
+Refusals of tokens, limits and fields name a field and never its value; routes choose their texts.
 ``error`` is the kind, ``expected``, ``got`` and ``remedy`` are texts for people, and ``request`` is
 the number of the request in audit and log.
 """
@@ -44,7 +45,7 @@ class Refusal(HTTPException):
         status: The HTTP status.
         error: Kind of the error, in the form of a class name.
         expected: Expected value or state.
-        got: Actual value or state; no part of a payload.
+        got: Actual value or state; names and kinds, no values of a payload.
         remedy: Next step for the caller.
         retry_after: Seconds after which the request may succeed; None if it fails again.
     """

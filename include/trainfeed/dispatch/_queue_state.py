@@ -16,7 +16,7 @@ from typing import Final
 
 from trainfeed.errors import ConfigError, ConflictError, StorageError
 
-__all__ = ["DONE", "FAILED", "PENDING", "TODO", "QueueOptions", "open_state", "transaction"]
+__all__ = ["DONE", "FAILED", "PENDING", "TODO", "QueueOptions", "open_state", "part", "transaction"]
 
 TODO: Final = 0
 PENDING: Final = 1
@@ -146,3 +146,23 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def part(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep what the block does for the commit of the transaction; an error undoes the block alone.
+
+    SQLite ends the whole transaction after some errors, a full disk for example; all later parts
+    are refused then, and so is the commit.
+    """
+    if not connection.in_transaction:
+        raise sqlite3.OperationalError("the transaction has ended after an error")
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
