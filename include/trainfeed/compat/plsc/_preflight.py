@@ -69,16 +69,18 @@ def _check_ranks(settings: EntrySettings) -> None:
 def _check_transfers(settings: EntrySettings) -> None:
     if settings.hdfs is None:
         return
+    save, model = settings.hdfs.save, settings.model_save_dir
+    if model is not None and save is None:
+        raise ConfigError(
+            f"expected set_hdfs_info(…, fs_dir_for_save=…) beside model_save_dir {model}, got none;"
+            " nothing was trained; name the folder, or call set_model_save_dir(None)"
+        )
+    # A checkpoint_dir alone is a local one, such as that of a training whose upload failed.
     pairs = (
-        ("fs_dir_for_save", settings.hdfs.save, "model_save_dir", settings.model_save_dir),
+        ("fs_dir_for_save", save, "model_save_dir", model),
         ("fs_checkpoint_dir", settings.hdfs.checkpoint, "checkpoint_dir", settings.checkpoint_dir),
     )
     for remote_name, remote, local_name, local in pairs:
-        if local is not None and remote is None:
-            raise ConfigError(
-                f"expected set_hdfs_info(…, {remote_name}=…) beside {local_name} {local}, got none;"
-                f" nothing was trained; name the folder, or call set_{local_name}(None)"
-            )
         if local is None and remote is not None:
             raise ConfigError(
                 f"expected set_{local_name}() beside {remote_name} {remote}, got none; nothing was"

@@ -173,7 +173,7 @@ def one_folder_for_both(entry, store):
         (taken, "is taken; nothing was trained"),
         (no_parent, "for the upload, there is none"),
         (no_save, r"fs_dir_for_save=…\) beside model_save_dir.*set_model_save_dir\(None\)"),
-        (no_checkpoint, r"fs_checkpoint_dir=…\) beside checkpoint_dir"),
+        (no_checkpoint, "expected a checkpoint in .*local, found none"),
         (nowhere_to_download, r"set_checkpoint_dir\(\) beside fs_checkpoint_dir"),
         (nothing_to_upload, r"set_model_save_dir\(\) beside fs_dir_for_save"),
         (nothing_to_download, "there is none; nothing was trained"),
@@ -217,6 +217,23 @@ def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypa
     with pytest.raises(StorageError, match="away"):
         entry.train()
     assert files(entry.settings.model_save_dir) == ["0/network.npz"]
+
+
+def test_a_training_that_uploads_goes_on_from_its_own_checkpoints(entry, calls, store, monkeypatch):
+    entry.set_hdfs_info("file://", UGI, str(store / "new"))
+    saved = entry.settings.model_save_dir
+
+    def fails(*_):
+        raise StorageError("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+        with pytest.raises(StorageError, match="away"):
+            entry.train()
+    entry.set_checkpoint_dir(saved)
+    entry.train()
+    assert calls[1][3] == ["0"]
+    assert files(store / "new") == ["0/network.npz", TRANSFER_MANIFEST]
 
 
 def ranked(monkeypatch, rank, store, folder):
