@@ -11,6 +11,7 @@ from trainfeed.compat.plsc.training._saved_passes import (
     Saved,
     newest_checkpoint,
     read_checkpoint,
+    saved_passes,
 )
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "read_checkpoint",
     "remove_unfinished",
     "save_checkpoint",
+    "saved_passes",
     "steps_per_pass",
 ]

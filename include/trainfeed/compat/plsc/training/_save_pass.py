@@ -50,7 +50,7 @@ def save_checkpoint(
     head: Mapping[str, NDArray[Any]] | None,
     ranks: Ranks,
 ) -> Path:
-    """Save a checkpoint under the number of the last pass; an older one of the name is replaced.
+    """Save a checkpoint under the number of the last pass; one of that name is replaced.
 
     Args:
         folder: Folder of all checkpoints, one for all ranks.
