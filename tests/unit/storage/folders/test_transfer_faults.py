@@ -244,6 +244,27 @@ def test_a_store_that_returns_other_bytes_than_it_got_is_an_error(
     assert contents(store) == before
 
 
+def test_a_commit_of_unknown_outcome_says_what_becomes_of_the_copy(
+    model: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(store)
+
+    def fails(*_: object) -> None:
+        raise StorageError("away")
+
+    def away(name: str) -> None:
+        if name == "transfer.before_rename":
+            monkeypatch.setattr(FaultyFileSystem, "rename", fails)
+            monkeypatch.setattr(FaultyFileSystem, "stat", fails)
+
+    monkeypatch.setattr(faults, "point", away)
+    target = Location(FaultyFileSystem(Faults()), str(store / "v1"))
+    said = "what has the name stays; only the temporary folder of this copy is deleted"
+    with pytest.raises(CommitUnknownError, match=said):
+        upload(model, target, patience=PATIENCE)
+    assert contents(store) == before
+
+
 def test_two_uploads_of_one_content_end_with_one_folder(
     model: Path, store: Path, place: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
