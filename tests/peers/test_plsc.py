@@ -23,7 +23,8 @@ from trainfeed.compat.plsc.models.resnet import ResNet50
 from trainfeed.compat.plsc.readers import Base64Images
 from trainfeed.compat.plsc.training import Head, Ranks
 from trainfeed.conversion.base64 import ImageOptions
-from trainfeed.errors import ConfigError, SampleShapeError
+from trainfeed.errors import ConfigError, SampleShapeError, StorageError
+from trainfeed.storage.folders import TRANSFER_MANIFEST
 
 paddle.base.core.set_num_threads(1)
 
@@ -270,6 +271,57 @@ def test_two_ranks_learn_digits_and_go_on_after_one_was_killed(tmp_path):
     alone = plsc_digits.entry(tmp_path / "alone", "arcface")
     alone.set_checkpoint_dir(str(folder / "saved"))
     assert dict(alone.test().accuracies) == expected["accuracies"]
+
+
+def test_an_upload_that_failed_or_was_killed_is_all_that_a_second_training_does(
+    tmp_path, monkeypatch
+):
+    def fails(*_):
+        raise StorageError("the store is away")
+
+    first = uploads(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+        with pytest.raises(StorageError, match="away"):
+            first.train()
+    saved = tmp_path / "saved"
+    trained_bytes = contents(saved)
+    (saved / f"0.{'a' * 32}.tmp").mkdir()  # of a rank that was killed while it replaced 0
+    again = uploads(tmp_path)
+    again.set_checkpoint_dir(str(saved))
+    report = again.train()
+    assert (report.epochs, report.losses, report.checkpoint) == (0, (), saved / "0")
+    assert contents(saved) == trained_bytes
+    sent = contents(tmp_path / "store" / "model")
+    del sent[TRANSFER_MANIFEST]
+    assert sent == trained_bytes
+
+
+def test_an_upload_that_is_continued_with_no_passes_left_needs_them_in_model_save_dir(
+    trained, tmp_path
+):
+    made_entry = uploads(tmp_path)
+    made_entry.set_checkpoint_dir(str(trained))
+    with pytest.raises(ConfigError, match="fewer than 1 trained passes"):
+        made_entry.train()
+    assert not list((tmp_path / "store").iterdir())
+
+
+def uploads(folder):
+    """Return an entry of one pass that uploads ``folder/saved`` to ``folder/store/model``."""
+    (folder / "store").mkdir(exist_ok=True)
+    found = plsc_digits.entry(folder, epochs=1)
+    found.set_with_test(False)
+    found.set_hdfs_info("file://", "name,unused", str(folder / "store" / "model"))
+    return found
+
+
+def contents(folder):
+    """Every name below a folder; the bytes of the files, None for folders."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
 
 
 def base64_row(n):

@@ -101,7 +101,8 @@ def test_a_model_goes_up_once_and_comes_down_on_two_ranks(
     verify(target, manifest)
     assert [info.name for info in store[2].list()] == ["model"]
 
-    status, said = ended(begun(store, tmp_path, target.path, ""))
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    status, said = ended(begun(store, elsewhere, target.path, ""))
     assert status == 1
     assert "is taken; nothing was trained" in said
     assert "TRAINED" not in said

@@ -19,6 +19,7 @@ from trainfeed.compat.plsc.training import (
     Training,
     accuracy,
     newest_checkpoint,
+    remove_unfinished,
     save_checkpoint,
 )
 from trainfeed.errors import ConfigError
@@ -36,7 +37,8 @@ def train(settings: EntrySettings, readers: Readers) -> Report:
     """Train, and test after each pass if ``settings.with_test`` says so.
 
     A training with ``checkpoint_dir`` continues the one that saved the checkpoint: with equal
-    settings its losses are those of a training that was never stopped.
+    settings its losses are those of a training that was never stopped. If all of its passes are in
+    ``model_save_dir``, and that folder is to be uploaded, nothing is trained: the upload failed.
 
     Raises:
         ConfigError: The checkpoint is of another model, or of a training that has ended.
@@ -154,7 +156,7 @@ def _read(settings: EntrySettings, ranks: Ranks) -> Saved:
 
 def _continue(training: Training, saved: Saved) -> None:
     settings, note = training.classifier.settings, saved.note
-    if note.epoch >= settings.train_epochs:
+    if note.epoch >= settings.train_epochs and not _is_to_upload(settings, saved):
         raise ConfigError(
             f"expected fewer than {settings.train_epochs} trained passes in {saved.path}, got"
             f" {note.epoch}; nothing was trained; raise set_train_epochs, or train without"
@@ -162,7 +164,21 @@ def _continue(training: Training, saved: Saved) -> None:
         )
     _load(training.classifier, saved)
     training.epoch, training.step = note.epoch, note.step
+    if note.epoch == settings.train_epochs:
+        training.checkpoint = saved.path
+        remove_unfinished(saved.path.parent, training.classifier.ranks)
+        logger.info("no pass of %s is left to train; the model is uploaded", saved.path.parent)
+        return
     logger.info("continuing %s at pass %d, step %d", saved.path, note.epoch, note.step)
+
+
+def _is_to_upload(settings: EntrySettings, saved: Saved) -> bool:
+    """Return whether a checkpoint ends this training, and only the upload of it is missing."""
+    folder = settings.model_save_dir
+    if settings.hdfs is None or settings.hdfs.save is None or folder is None:
+        return False
+    is_own = saved.path.parent.resolve() == folder.resolve()
+    return is_own and saved.note.epoch == settings.train_epochs
 
 
 def _load(classifier: Classifier, saved: Saved) -> None:

@@ -105,7 +105,8 @@ class Entry(EntrySetters):
             FormatError: A line of ``label.txt`` is wrong; nothing was trained.
             SampleShapeError: A sample has another shape, or a label that is no class.
             StorageError: The store refuses or fails; before the training nothing was trained,
-                after it the model stays in ``model_save_dir``.
+                after it the model stays in ``model_save_dir``, and a second call with this folder
+                as ``checkpoint_dir`` only uploads it.
         """
         check_training(self._settings)
         check_store(self._settings, uploads=True)

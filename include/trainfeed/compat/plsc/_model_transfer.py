@@ -14,9 +14,9 @@ from typing import Final
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import make_folders, os_errors, unfinished_name
+from trainfeed.paths import make_folders, os_errors
 from trainfeed.storage import Location
-from trainfeed.storage.folders import download, read_manifest, upload, wait_for
+from trainfeed.storage.folders import download, read_manifest, require_writable, upload, wait_for
 
 __all__ = ["check_store", "download_model", "upload_model"]
 
@@ -118,14 +118,7 @@ def _check_target(target: Location, *, tries: bool) -> None:
             " trained; make it, or correct fs_dir_for_save"
         ) from error
     if tries:
-        _check_writable(target)
-
-
-def _check_writable(target: Location) -> None:
-    """Make an empty folder beside the target and remove it: only a try shows rights and quotas."""
-    probe = target.parent / unfinished_name(target.name)
-    probe.make_dir()
-    probe.delete()
+        require_writable(target)
 
 
 def _remove_if_empty(folder: Path) -> None:

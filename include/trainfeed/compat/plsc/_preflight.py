@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from trainfeed.compat.plsc._settings import EntrySettings
+from trainfeed.compat.plsc.training import saved_passes
 from trainfeed.errors import ConfigError
 from trainfeed.paths import listed, make_folders, os_errors
 
@@ -25,6 +26,7 @@ def check_training(settings: EntrySettings) -> None:
     if settings.checkpoint_dir is not None:
         check_checkpoint(settings)
     if settings.model_save_dir is not None:
+        _check_passes(settings, settings.model_save_dir)
         _check_writable(settings.model_save_dir)
 
 
@@ -69,16 +71,18 @@ def _check_ranks(settings: EntrySettings) -> None:
 def _check_transfers(settings: EntrySettings) -> None:
     if settings.hdfs is None:
         return
+    save, model = settings.hdfs.save, settings.model_save_dir
+    if model is not None and save is None:
+        raise ConfigError(
+            f"expected set_hdfs_info(…, fs_dir_for_save=…) beside model_save_dir {model}, got none;"
+            " nothing was trained; name the folder, or call set_model_save_dir(None)"
+        )
+    # A checkpoint_dir alone is a local one, such as that of a training whose upload failed.
     pairs = (
-        ("fs_dir_for_save", settings.hdfs.save, "model_save_dir", settings.model_save_dir),
+        ("fs_dir_for_save", save, "model_save_dir", model),
         ("fs_checkpoint_dir", settings.hdfs.checkpoint, "checkpoint_dir", settings.checkpoint_dir),
     )
     for remote_name, remote, local_name, local in pairs:
-        if local is not None and remote is None:
-            raise ConfigError(
-                f"expected set_hdfs_info(…, {remote_name}=…) beside {local_name} {local}, got none;"
-                f" nothing was trained; name the folder, or call set_{local_name}(None)"
-            )
         if local is None and remote is not None:
             raise ConfigError(
                 f"expected set_{local_name}() beside {remote_name} {remote}, got none; nothing was"
@@ -89,6 +93,31 @@ def _check_transfers(settings: EntrySettings) -> None:
             f"expected two folders for the downloaded and the trained model, got"
             f" {settings.checkpoint_dir} as both; nothing was trained; call set_model_save_dir()"
         )
+
+
+def _check_passes(settings: EntrySettings, folder: Path) -> None:
+    """Check that no pass in the folder can be taken for one of this training."""
+    last = _last_own_pass(settings, folder)
+    others = [number for path in saved_passes(folder) if (number := int(path.name)) > last]
+    if others:
+        own = f"no pass but those up to {last}" if last >= 0 else "no passes"
+        raise ConfigError(
+            f"expected {own} in model_save_dir {folder}, got passes {others[-1]} to {others[0]};"
+            " nothing was trained; the passes would be taken for those of this training; call"
+            " set_model_save_dir() with an empty folder; or, to continue after the newest pass,"
+            " set_checkpoint_dir() with the same folder and set_train_epochs() with more passes"
+        )
+
+
+def _last_own_pass(settings: EntrySettings, folder: Path) -> int:
+    """Return the number of the last pass that this training may find in a folder, or -1."""
+    if settings.checkpoint_dir is None:
+        return -1
+    start, saved = settings.checkpoint_dir.resolve(), folder.resolve()
+    if start == saved:
+        return settings.train_epochs - 1
+    is_own = start in saved_passes(saved)
+    return int(start.name) if is_own else -1
 
 
 def _check_writable(folder: Path) -> None:

@@ -12,6 +12,7 @@ from trainfeed.storage.folders._transfer import download, download_below, upload
 from trainfeed.storage.folders._transfer_report import TransferReport
 from trainfeed.storage.folders._verification import read_manifest, verify
 from trainfeed.storage.folders._waiting import wait_for
+from trainfeed.storage.folders._write_proof import require_writable
 
 __all__ = [
     "TRANSFER_MANIFEST",
@@ -23,6 +24,7 @@ __all__ = [
     "download",
     "download_below",
     "read_manifest",
+    "require_writable",
     "upload",
     "verify",
     "wait_for",

@@ -107,7 +107,8 @@ def _looked(
     except (StorageError, FormatError) as error:
         raise CommitUnknownError(
             f"{target.uri}: it is not known whether the folder has its name: {cause or error};"
-            " nothing was deleted; copy it again: a copy first looks whether the folder is there"
+            " what has the name stays; only the temporary folder of this copy is deleted; copy it"
+            " again: a copy first looks whether the folder is there"
         ) from error
 
 

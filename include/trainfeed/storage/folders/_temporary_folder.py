@@ -1,4 +1,4 @@
-"""The temporary folder of a transfer: its name, which tells its owner, and its removal.
+"""The temporary folder of a transfer or a proof: its name, which tells its owner, and its removal.
 
 ::
 

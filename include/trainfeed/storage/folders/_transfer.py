@@ -22,8 +22,8 @@ from trainfeed.storage._location import Location
 from trainfeed.storage.folders._commit import commit, is_there, write_manifest
 from trainfeed.storage.folders._file_copy import copy_file
 from trainfeed.storage.folders._folder_manifest import FolderFile, FolderManifest
+from trainfeed.storage.folders._folder_source import Source, described, stored
 from trainfeed.storage.folders._patience import Patience
-from trainfeed.storage.folders._source import Source, described, stored
 from trainfeed.storage.folders._temporary_folder import remove_leftovers, temporary_folder
 from trainfeed.storage.folders._transfer_report import TransferReport
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.models import Model, ModelFolder, ModelsFolder, model_version, parse_version
 from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
 from trainfeed.storage import Location
-from trainfeed.storage.folders import Patience, upload
+from trainfeed.storage.folders import Patience, require_writable, upload
 from trainfeed.training.transfers._store_place import store_place
 
 __all__ = ["require_upload", "upload_model", "upload_version"]
@@ -21,7 +20,7 @@ __all__ = ["require_upload", "upload_model", "upload_version"]
 def require_upload(spec: DatasetSpec, env: Environment) -> dict[str, Any]:
     """Prove before a training that its model can be uploaded: the folder is there and writable.
 
-    A folder with a name of its own is made in it and removed.
+    A temporary folder is made in it and deleted; what a kill leaves, the next proof deletes.
 
     Returns:
         ``upload``: the URI of the folder.
@@ -32,11 +31,10 @@ def require_upload(spec: DatasetSpec, env: Environment) -> dict[str, Any]:
         AccessDeniedError: The account may not write there.
         StorageError: The store refused or failed.
     """
-    place = store_place(env, _wished(spec)[1])
+    model, to = _wished(spec)
+    place = store_place(env, to)
     _require_folder(place)
-    probe = place / f".probe-{secrets.token_hex(8)}"
-    Patience().call(probe.make_dir)
-    Patience().call(probe.delete)
+    require_writable(place / model.name)
     return {"upload": place.uri}
 
 

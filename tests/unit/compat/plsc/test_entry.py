@@ -183,3 +183,45 @@ def test_a_begun_pass_ends_with_a_training_that_fails(entry, monkeypatch):
     with pytest.raises(RuntimeError, match="the engine"):
         entry.train()
     assert ended
+
+
+def with_passes(folder, *numbers):
+    for number in numbers:
+        (folder / str(number)).mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("start", [None, "elsewhere", "elsewhere/0"])
+def test_passes_of_another_training_in_model_save_dir_are_refused(entry, calls, tmp_path, start):
+    with_passes(tmp_path / "output", *range(10))
+    with_passes(tmp_path / "elsewhere", 0)
+    (tmp_path / "elsewhere" / "0" / "checkpoint.json").touch()
+    entry.set_train_epochs(3)
+    entry.set_checkpoint_dir(None if start is None else tmp_path / start)
+    with pytest.raises(ConfigError, match=r"output, got passes 0 to 9; nothing was trained.*empty"):
+        entry.train()
+    assert not calls
+
+
+def test_a_training_may_go_on_in_its_model_save_dir(entry, calls, tmp_path, monkeypatch):
+    with_passes(tmp_path / "output", 0, 1, 2)
+    (tmp_path / "output" / "2" / "checkpoint.json").touch()
+    (tmp_path / "output" / f"3.{'a' * 32}.tmp").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for number, start in enumerate([tmp_path / "output", "output", "output/2"]):
+        entry.set_checkpoint_dir(start)
+        entry.train()
+        assert len(calls) == number + 1
+
+
+@pytest.mark.parametrize(("start", "epochs"), [("output/1", 10), ("output", 2)])
+def test_passes_that_a_training_would_leave_behind_its_own_are_refused(
+    entry, calls, tmp_path, start, epochs
+):
+    with_passes(tmp_path / "output", 0, 1, 2, 3)
+    (tmp_path / "output" / "1" / "checkpoint.json").touch()
+    entry.set_train_epochs(epochs)
+    entry.set_checkpoint_dir(tmp_path / start)
+    with pytest.raises(ConfigError, match=r"up to 1 in .*output, got passes 2 to 3"):
+        entry.train()
+    assert not calls

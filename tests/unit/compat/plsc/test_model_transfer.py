@@ -1,6 +1,7 @@
 """HDFS settings, and the transfers around a training: whole, by rank 0, without secrets."""
 
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.forks import in_a_fork
 from trainfeed.compat.plsc import Entry
-from trainfeed.compat.plsc._model_transfer import download_model
+from trainfeed.compat.plsc._model_transfer import check_store, download_model
 from trainfeed.compat.plsc._setters import EntrySetters
 from trainfeed.errors import (
     AccessDeniedError,
@@ -20,6 +22,7 @@ from trainfeed.errors import (
     StorageError,
 )
 from trainfeed.storage import Location
+from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage.folders import TRANSFER_MANIFEST, upload
 
 ROOT = Path(__file__).parents[4]
@@ -173,7 +176,7 @@ def one_folder_for_both(entry, store):
         (taken, "is taken; nothing was trained"),
         (no_parent, "for the upload, there is none"),
         (no_save, r"fs_dir_for_save=…\) beside model_save_dir.*set_model_save_dir\(None\)"),
-        (no_checkpoint, r"fs_checkpoint_dir=…\) beside checkpoint_dir"),
+        (no_checkpoint, "expected a checkpoint in .*local, found none"),
         (nowhere_to_download, r"set_checkpoint_dir\(\) beside fs_checkpoint_dir"),
         (nothing_to_upload, r"set_model_save_dir\(\) beside fs_dir_for_save"),
         (nothing_to_download, "there is none; nothing was trained"),
@@ -207,6 +210,18 @@ def test_a_store_that_refuses_writing_is_found_before_the_training(
     assert sorted(path.name for path in store.iterdir()) == ["first", "new"]
 
 
+def test_a_check_of_the_store_that_was_killed_leaves_nothing_after_the_next(
+    entry, calls, store, monkeypatch
+):
+    entry.set_hdfs_info("file://", UGI, str(store / "new"))
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFileSystem, "delete", lambda *_, **__: os.kill(os.getpid(), 9))
+        assert in_a_fork(lambda: check_store(entry.settings, uploads=True)) == -9
+    assert len(list(store.iterdir())) == 2
+    check_store(entry.settings, uploads=True)
+    assert [path.name for path in store.iterdir()] == ["first"]
+
+
 def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypatch):
     entry.set_hdfs_info("file://", UGI, str(store / "new"))
 
@@ -217,6 +232,23 @@ def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypa
     with pytest.raises(StorageError, match="away"):
         entry.train()
     assert files(entry.settings.model_save_dir) == ["0/network.npz"]
+
+
+def test_a_training_that_uploads_goes_on_from_its_own_checkpoints(entry, calls, store, monkeypatch):
+    entry.set_hdfs_info("file://", UGI, str(store / "new"))
+    saved = entry.settings.model_save_dir
+
+    def fails(*_):
+        raise StorageError("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+        with pytest.raises(StorageError, match="away"):
+            entry.train()
+    entry.set_checkpoint_dir(saved)
+    entry.train()
+    assert calls[1][3] == ["0"]
+    assert files(store / "new") == ["0/network.npz", TRANSFER_MANIFEST]
 
 
 def ranked(monkeypatch, rank, store, folder):

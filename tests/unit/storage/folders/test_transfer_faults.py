@@ -13,13 +13,15 @@ from tests.unit.forks import in_a_fork
 from tests.unit.storage.folders.conftest import FILES, contents, put
 from tests.unit.storage.folders.faulty import ACTIONS, Faults, FaultyFileSystem, KilledHereError
 from trainfeed import faults
-from trainfeed.errors import CommitUnknownError, StorageError, TrainFeedError
+from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
 from trainfeed.storage import Location
+from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage.folders import (
     TRANSFER_MANIFEST,
     Patience,
     TransferReport,
     download,
+    require_writable,
     upload,
 )
 from trainfeed.storage.folders import _temporary_folder as temporary
@@ -200,6 +202,33 @@ def test_only_names_of_this_target_count_as_left_over(
     assert (store / name / "file").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("call", ["make_dir", "delete"])
+def test_a_store_is_writable_only_if_it_makes_and_deletes_folders(
+    call: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Location(FaultyFileSystem(Faults()), str(store / "v1"))
+    before = contents(store)
+    require_writable(target, patience=PATIENCE)
+    assert contents(store) == before
+
+    def denied(*_: object, **__: object) -> None:
+        raise AccessDeniedError("denied")
+
+    monkeypatch.setattr(LocalFileSystem, call, denied)
+    with pytest.raises(AccessDeniedError):
+        require_writable(target, patience=PATIENCE)
+
+
+@pytest.mark.parametrize("action", ["once", "lost"])
+def test_a_call_that_fails_once_is_repeated_by_the_proof(action: str, store: Path) -> None:
+    before, counted = contents(store), Faults()
+    require_writable(Location(FaultyFileSystem(counted), str(store / "v1")), patience=PATIENCE)
+    for number in range(len(counted.calls)):
+        target = Location(FaultyFileSystem(Faults(number, action)), str(store / "v1"))
+        require_writable(target, patience=PATIENCE)
+        assert contents(store) == before
+
+
 def test_a_store_that_returns_other_bytes_than_it_got_is_an_error(
     model: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +240,27 @@ def test_a_store_that_returns_other_bytes_than_it_got_is_an_error(
     before = contents(store)
     target = Location(FaultyFileSystem(Lossy()), str(store / "v1"))
     with pytest.raises(StorageError, match=r"to be read back, got"):
+        upload(model, target, patience=PATIENCE)
+    assert contents(store) == before
+
+
+def test_a_commit_of_unknown_outcome_says_what_becomes_of_the_copy(
+    model: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(store)
+
+    def fails(*_: object) -> None:
+        raise StorageError("away")
+
+    def away(name: str) -> None:
+        if name == "transfer.before_rename":
+            monkeypatch.setattr(FaultyFileSystem, "rename", fails)
+            monkeypatch.setattr(FaultyFileSystem, "stat", fails)
+
+    monkeypatch.setattr(faults, "point", away)
+    target = Location(FaultyFileSystem(Faults()), str(store / "v1"))
+    said = "what has the name stays; only the temporary folder of this copy is deleted"
+    with pytest.raises(CommitUnknownError, match=said):
         upload(model, target, patience=PATIENCE)
     assert contents(store) == before
 

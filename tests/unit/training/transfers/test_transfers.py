@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from trainfeed.errors import (
 )
 from trainfeed.jobs import JobRecord, JobRoots, JobSpec
 from trainfeed.models import Model
+from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage.folders import TRANSFER_MANIFEST
 from trainfeed.training import TrainingJob
 from trainfeed.training.launch import render, train
@@ -230,6 +232,16 @@ def test_an_upload_that_cannot_be_is_found_before_the_training(clicks, store, mo
     monkeypatch.setattr("trainfeed.storage._local_files.LocalFileSystem.make_dir", denied)
     with pytest.raises(AccessDeniedError):
         require_upload(clicks.spec, clicks.env)
+    assert list((store / "models").iterdir()) == []
+
+
+def test_a_proof_that_was_killed_leaves_nothing_after_the_next(clicks, store, monkeypatch) -> None:
+    spec = arranged(clicks, UPLOAD).spec
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFileSystem, "delete", lambda *_, **__: os.kill(os.getpid(), 9))
+        assert in_a_fork(lambda: require_upload(spec, clicks.env)) == -9
+    assert len(list((store / "models").iterdir())) == 1
+    require_upload(spec, clicks.env)
     assert list((store / "models").iterdir()) == []
 
 

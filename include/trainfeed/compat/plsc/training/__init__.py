@@ -5,12 +5,13 @@ from trainfeed.compat.plsc.training._heads import Head
 from trainfeed.compat.plsc.training._learning_rate import learning_rate, steps_per_pass
 from trainfeed.compat.plsc.training._passes_of_training import Training, accuracy
 from trainfeed.compat.plsc.training._ranks import Ranks
-from trainfeed.compat.plsc.training._save_pass import save_checkpoint
+from trainfeed.compat.plsc.training._save_pass import remove_unfinished, save_checkpoint
 from trainfeed.compat.plsc.training._saved_passes import (
     CheckpointNote,
     Saved,
     newest_checkpoint,
     read_checkpoint,
+    saved_passes,
 )
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "learning_rate",
     "newest_checkpoint",
     "read_checkpoint",
+    "remove_unfinished",
     "save_checkpoint",
+    "saved_passes",
     "steps_per_pass",
 ]

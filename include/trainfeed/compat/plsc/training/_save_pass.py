@@ -38,7 +38,7 @@ from trainfeed.storage import posix
 if TYPE_CHECKING:
     from trainfeed.compat.plsc.training._ranks import Ranks
 
-__all__ = ["save_checkpoint"]
+__all__ = ["remove_unfinished", "save_checkpoint"]
 
 _WHOLE_HEAD: Final = "fc.npz"
 
@@ -50,7 +50,7 @@ def save_checkpoint(
     head: Mapping[str, NDArray[Any]] | None,
     ranks: Ranks,
 ) -> Path:
-    """Save a checkpoint under the number of the last pass; an older one of the name is replaced.
+    """Save a checkpoint under the number of the last pass; one of that name is replaced.
 
     Args:
         folder: Folder of all checkpoints, one for all ranks.
@@ -89,6 +89,18 @@ def save_checkpoint(
     return target
 
 
+def remove_unfinished(folder: Path, ranks: Ranks) -> None:
+    """Remove what killed ranks have left beside the checkpoints of a folder.
+
+    Args:
+        folder: Folder of all checkpoints, one for all ranks.
+        ranks: The ranks; all of them call this function, and the first one removes.
+    """
+    if ranks.is_first:
+        _remove_unfinished(folder)
+    ranks.wait()
+
+
 def _seal(staging: Path, note: CheckpointNote, num_heads: int) -> None:
     """Write the note, after the files that it names are durable."""
     with durable_file(staging / META_FILE) as file:
@@ -112,7 +124,11 @@ def _publish(staging: Path, target: Path) -> None:
         posix.rename_directory(staging, target)
         posix.remove_tree(away)
     posix.sync_dir(target.parent)
-    for path in listed(target.parent):
+    _remove_unfinished(target.parent)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for path in listed(folder):
         if is_unfinished(path.name) and PASS_NAME.fullmatch(path.name.split(".")[0]):
             posix.remove_tree(path)
 

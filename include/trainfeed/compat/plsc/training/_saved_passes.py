@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,7 @@ __all__ = [
     "Saved",
     "newest_checkpoint",
     "read_checkpoint",
+    "saved_passes",
 ]
 
 NOTE_FILE: Final = "checkpoint.json"
@@ -117,7 +118,7 @@ def newest_checkpoint(folder: Path) -> Saved:
     """
     if (folder / NOTE_FILE).exists():
         return read_checkpoint(folder)
-    for path in _passes(folder):
+    for path in saved_passes(folder):
         try:
             return read_checkpoint(path)
         except (FormatError, NotFoundError) as error:
@@ -127,6 +128,14 @@ def newest_checkpoint(folder: Path) -> Saved:
         f" is whole (a checkpoint has {NOTE_FILE} and {META_FILE}); nothing was trained; set"
         " checkpoint_dir to a folder that a training has saved"
     )
+
+
+def saved_passes(folder: Path) -> list[Path]:
+    """Return the folders that are named by a pass, the newest first; none of them is read."""
+    if not folder.is_dir():
+        return []
+    named = [path for path in listed(folder) if PASS_NAME.fullmatch(path.name)]
+    return sorted(named, key=lambda path: int(path.name), reverse=True)
 
 
 def read_checkpoint(path: Path) -> Saved:
@@ -182,13 +191,6 @@ def _require_meta(path: Path, note: CheckpointNote) -> None:
             f"expected {note.meta()} in {path / META_FILE}, as {NOTE_FILE} says, got {found};"
             " nothing was trained; download or save the checkpoint again"
         )
-
-
-def _passes(folder: Path) -> Iterator[Path]:
-    """Yield the folders that are named by a pass, the newest first."""
-    if folder.is_dir():
-        names = [path for path in listed(folder) if PASS_NAME.fullmatch(path.name)]
-        yield from sorted(names, key=lambda path: int(path.name), reverse=True)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
