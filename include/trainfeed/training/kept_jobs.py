@@ -24,7 +24,7 @@ from trainfeed.paths import listed
 from trainfeed.storage import posix
 from trainfeed.training._cluster_job import end_of_log, settle
 
-__all__ = ["KeptJob", "find_job", "kept_job", "kept_jobs", "told"]
+__all__ = ["KeptJob", "find_job", "job_homes", "kept_job", "kept_jobs", "told"]
 
 _NO_LOG: Final = "(no log of this rank)"
 
@@ -140,12 +140,22 @@ def kept_jobs(root: Path, dataset: str | None = None) -> Iterator[KeptJob]:
         JobRejectedError: A job file is damaged.
         StorageError: A folder cannot be listed.
     """
+    for home in job_homes(root, dataset):
+        yield kept_job(root, home)
+
+
+def job_homes(root: Path, dataset: str | None = None) -> Iterator[Path]:
+    """Yield the folders of the jobs of ``kept_jobs``; none of their files is read.
+
+    Raises:
+        StorageError: A folder cannot be listed.
+    """
     for name in [dataset] if dataset is not None else sorted(data_sets_of(root)):
         folder = DatasetFolder(root, name)
         marks = folder.training_marks
         for interval in sorted(listed(marks.parent)) if marks.parent.is_dir() else ():
             if interval != marks:
-                yield from _jobs_in(root, interval)
+                yield from _homes_in(interval)
 
 
 def find_job(root: Path, name: str) -> KeptJob:
@@ -166,10 +176,10 @@ def find_job(root: Path, name: str) -> KeptJob:
     )
 
 
-def _jobs_in(root: Path, interval: Path) -> Iterator[KeptJob]:
+def _homes_in(interval: Path) -> Iterator[Path]:
     for home in sorted(listed(interval)):
         if (home / JOB_FILE).is_file() or (home / "attempts").is_dir():
-            yield kept_job(root, home)
+            yield home
 
 
 def kept_job(root: Path, home: Path) -> KeptJob:

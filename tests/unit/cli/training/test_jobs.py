@@ -213,6 +213,16 @@ def test_a_cluster_that_cannot_be_asked_keeps_no_other_leftover(
     assert "was not swept: expected settings of the cluster 'kubernetes_default'" in caplog.text
 
 
+def test_a_damaged_job_keeps_no_leftover_of_another(cli, cluster, project, monkeypatch, caplog):
+    abandon(cluster, project, cli, monkeypatch)
+    damaged = project.folder.path / "training" / "2024-03-01" / "clicks-2024-03-01-0"
+    damaged.mkdir()
+    (damaged / "job.json").write_text("{")
+    assert swept(cli) == LEFT
+    assert kinds(cluster) == []
+    assert f"the job in {damaged} was not looked at" in caplog.text
+
+
 def test_the_log_of_a_rank_is_printed_without_secrets(cli, cluster, project, monkeypatch):
     name = launched(cluster, project, cli, monkeypatch)
     cluster.pods = [{"metadata": {"name": "pod-0"}, "status": {"phase": "Running"}}]
