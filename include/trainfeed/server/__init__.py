@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainfeed.server._new_token import new_token
     from trainfeed.server._refusal import Refusal
     from trainfeed.server._serve import serve
-    from trainfeed.server._settings import Limits, ServerSettings
+    from trainfeed.server._settings import Limits, ServerSettings, is_loopback
     from trainfeed.server._tokens import ALL_SCOPES, Caller, TokenFile, parse_expiry
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "ServiceClient",
     "TokenFile",
     "caller_of",
+    "is_loopback",
     "make_app",
     "new_token",
     "parse_expiry",
@@ -49,6 +50,7 @@ _HOMES: Final = {
     "ServiceClient": "._client",
     "TokenFile": "._tokens",
     "caller_of": "._app",
+    "is_loopback": "._settings",
     "make_app": "._app",
     "new_token": "._new_token",
     "parse_expiry": "._tokens",

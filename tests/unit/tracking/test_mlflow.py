@@ -213,6 +213,20 @@ def test_a_redirect_is_not_followed_and_gets_no_token(server, record, job):
     assert other.headers == []
 
 
+def test_a_proxy_of_the_environment_gets_no_token(server, record, job, monkeypatch):
+    other = StandIn()
+    running = start(other)
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{running.server_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    told = tracker(server).job(record, job, "RUNNING")
+    running.shutdown()
+    running.server_close()
+    assert other.headers == []
+    assert told == DELIVERED
+
+
 def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
     tracker(server).job(record, job, "RUNNING")
     assert {each["Authorization"] for each in server.headers} == {f"Bearer {SECRET}"}
@@ -235,6 +249,8 @@ def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
         {"url": "http://127.0.0.1", "token": "a\nb"},
         {"url": "http://127.0.0.1", "username": "ann"},
         {"url": "http://127.0.0.1", "token": "a", "username": "b", "password": "c"},
+        {"url": "http://mlflow.example", "token": SECRET},
+        {"url": "http://10.0.0.1", "username": "ann", "password": SECRET},
         {"url": "http://127.0.0.1", "timeout_s": 0},
         {"url": "http://127.0.0.1", "timeout_s": float("inf")},
         {"url": "http://127.0.0.1", "tokn": SECRET},
@@ -244,6 +260,19 @@ def test_wrong_settings_are_refused_without_their_values(settings):
     with pytest.raises(ConfigError, match="TRAINFEED_TRACKERS") as refused:
         MlflowSettings.of({"mlflow_default": settings}, "mlflow_default")
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "http://mlflow.example"},
+        {"url": "https://mlflow.example", "token": SECRET},
+        {"url": "http://localhost:5000", "token": SECRET},
+        {"url": "http://[::1]:5000", "token": SECRET},
+    ],
+)
+def test_credentials_go_encrypted_or_stay_on_this_machine(settings):
+    assert MlflowSettings.of({"a": settings}, "a").url == settings["url"]
 
 
 def test_a_server_without_settings_is_named():
