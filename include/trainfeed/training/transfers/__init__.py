@@ -10,6 +10,7 @@ from trainfeed.training.transfers._start_model import (
     download_start_model,
     has_start_model,
     open_start_model,
+    start_model_digest,
 )
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "missing_upload",
     "open_start_model",
     "require_upload",
+    "start_model_digest",
     "upload_model",
     "upload_version",
 ]
