@@ -9,11 +9,15 @@ import pytest
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from tests.unit.training.points import spec
 from trainfeed import faults
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, TrackingError
 from trainfeed.jobs import JobRecord, JobResult, JobVersion
 from trainfeed.tracking import MlflowSettings, Tracker
+from trainfeed.tracking._mlflow_calls import MlflowCalls
+from trainfeed.tracking._mlflow_run import MlflowRun
 
 SECRET = "s3cret-token"
+# Length of a fault that the limits have to cut short, far above them on a loaded machine.
+FAULT_S = 30.0
 DELIVERED = {"mlflow": "delivered"}
 
 
@@ -176,24 +180,35 @@ def test_an_address_without_a_server_is_told(record, job, server):
 
 
 def test_a_server_that_hangs_or_drips_is_given_up_after_the_time_limit(server, record, job):
-    over = threading.Event()
+    over, begun_s = threading.Event(), time.monotonic()
 
-    def hang(handler, _path):
+    def drip(handler, _path):
         handler.send_response(200)
         handler.end_headers()
-        while not over.wait(0.02):
+        while not over.wait(0.02) and time.monotonic() - begun_s < FAULT_S:
             try:
                 handler.wfile.write(b" ")
             except OSError:
                 break
         return True
 
-    server.fault = hang
-    begun_s = time.monotonic()
+    server.fault = drip
+    settings = tracker(server, timeout_s=0.2).settings
+    with pytest.raises(TrackingError, match=r"took more than 0\.2 s \(timeout_s\)"):
+        MlflowCalls(settings).get("experiments/get-by-name")
     told = tracker(server, timeout_s=0.2).job(record, job, "RUNNING")
     over.set()
     assert told["mlflow"].startswith("not delivered")
-    assert time.monotonic() - begun_s < 60
+    # Two deliveries of at most 2.2 s each; without a limit, each would take as long as the drips.
+    assert time.monotonic() - begun_s < FAULT_S / 2
+
+
+def test_what_no_request_limits_is_given_up_two_seconds_later(server, record, job, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(MlflowRun, "deliver", lambda *_: over.wait(FAULT_S))
+    told = tracker(server, timeout_s=0.2).job(record, job, "RUNNING")
+    over.set()
+    assert told == {"mlflow": "not delivered: no end within 2.2 s"}
 
 
 def test_a_redirect_is_not_followed_and_gets_no_token(server, record, job):
