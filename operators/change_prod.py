@@ -28,7 +28,8 @@ class ChangeProdOperator(BaseOperator):
 
     Returns:
         ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``;
-        ``tracking``, how the delivery to a tracking server ended, when there is one.
+        ``tracking``, how the delivery to a tracking server ended, when there is one; ``upload``,
+        the command that uploads the version, when ``train.model.upload`` is set.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -36,6 +37,7 @@ class ChangeProdOperator(BaseOperator):
         from trainfeed.dataset import require_root
         from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
         from trainfeed.tracking import deliver_change
+        from trainfeed.training.transfers import missing_upload
 
         params, run = context["params"], context["dag_run"].run_id
         with airflow_outcome(context):
@@ -58,6 +60,7 @@ class ChangeProdOperator(BaseOperator):
             "verdict": done if is_new else "unchanged",
             "path": str(folder.version(parse_version(change.version))),
             **({"tracking": delivered} if delivered else {}),
+            **missing_upload(folder, env.datasets, change.version),
         }
         logger.info("%s", report)
         return report

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
+from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.pipeline.upkeep import Swept
     from trainfeed.training.abandoned import LeftObject
+    from trainfeed.training.kept_jobs import KeptJob
 
 __all__ = ["HousekeepingOperator"]
 
@@ -36,26 +39,28 @@ class HousekeepingOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, int]:
         """Sweep all data sets; in a dry run, only log what would be removed."""
         from trainfeed.pipeline.upkeep import sweep
+        from trainfeed.training.abandoned import abandoned_launches, sweep_launches
 
         params = context["params"]
         with airflow_outcome():
             require_known(params, "older_than", "dry_run")
             age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
             env = environment_from_connections(())
+            jobs = abandoned_launches(Path(env.root), older_than=age)
             files = sweep(env, older_than=age, dry_run=dry_run)
-            launches = _launches(Path(env.root), age, dry_run=dry_run)
+            launches = sweep_launches(jobs, _clusters(jobs), dry_run=dry_run)
         removed: list[Swept | LeftObject] = [*files, *launches]
         for each in removed:
             logger.info("%s, %d bytes, last touched %s", each.place, each.bytes, each.modified)
         return {"leftovers": len(removed), "bytes": sum(each.bytes for each in removed)}
 
 
-def _launches(root: Path, age: timedelta, *, dry_run: bool) -> list[LeftObject]:
-    from trainfeed.training.abandoned import abandoned_launches, sweep_launches
-
-    jobs = abandoned_launches(root, older_than=age)
-    names = {each.job.placement.connection for each in jobs if each.job.placement}
-    if not names:
-        return []
-    env = environment_from_connections((), clusters=sorted(names))
-    return sweep_launches(jobs, env.clusters, dry_run=dry_run)
+def _clusters(jobs: Iterable[KeptJob]) -> dict[str, Mapping[str, Any]]:
+    """Return the settings of the jobs' clusters; a connection that is gone is left out."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in sorted({each.job.placement.connection for each in jobs if each.job.placement}):
+        try:
+            found |= environment_from_connections((), clusters=[name]).clusters
+        except ConfigError as error:
+            logger.warning("the launches on cluster %r are not swept: %s", name, error)
+    return found

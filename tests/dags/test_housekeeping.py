@@ -81,13 +81,15 @@ def test_a_missing_connection_is_named(dag, leftover, monkeypatch):
         sweep(dag)
 
 
-def test_launches_on_a_cluster_are_swept_with_the_settings_of_their_connection(
-    dag, leftover, monkeypatch
+def test_launches_on_a_cluster_are_swept_although_a_connection_of_another_job_is_gone(
+    dag, leftover, monkeypatch, caplog
 ):
-    kept = KeptJob(leftover.parents[2], JobRecord(leftover.parent), of_cluster())
-    monkeypatch.setattr(abandoned, "abandoned_launches", lambda *_, **__: [kept])
-    with pytest.raises(Exception, match="connection 'kubernetes_default' is not defined"):
-        sweep(dag)
+    record = JobRecord(leftover.parent)
+    jobs = [
+        KeptJob(leftover.parents[2], record, of_cluster(connection=name))
+        for name in ("kubernetes_default", "kubernetes_old")
+    ]
+    monkeypatch.setattr(abandoned, "abandoned_launches", lambda *_, **__: jobs)
     settings = {"namespace": "trainings"}
     value = json.dumps({"conn_type": "generic", "extra": settings})
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", value)
@@ -99,11 +101,13 @@ def test_launches_on_a_cluster_are_swept_with_the_settings_of_their_connection(
 
     monkeypatch.setattr(abandoned, "sweep_launches", removed)
     assert sweep(dag) == {"leftovers": 1, "bytes": 0}
-    assert asked == [([kept], {"kubernetes_default": settings}, False)]
+    assert asked == [(jobs, {"kubernetes_default": settings}, False)]
+    assert "cluster 'kubernetes_old' are not swept" in caplog.text
+    assert "connection 'kubernetes_old' is not defined" in caplog.text
 
 
-def of_cluster():
-    placement = JobPlacement(launcher="indexed-job", connection="kubernetes_default")
+def of_cluster(connection):
+    placement = JobPlacement(launcher="indexed-job", connection=connection)
     return spec(ranks=2).model_copy(update={"placement": placement})
 
 

@@ -250,6 +250,36 @@ def test_a_wrong_file_of_clusters_is_named(
         environment_from_environ()
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o604])
+def test_a_file_of_trackers_with_a_secret_is_closed_to_other_accounts(
+    mode: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "trackers.yaml"
+    monkeypatch.setenv("TRAINFEED_TRACKERS", str(file))
+    file.write_text("open: {url: 'http://a'}\n")
+    file.chmod(mode)
+    assert environment_from_environ().trackers == {"open": {"url": "http://a"}}
+    file.write_text("closed: {url: 'https://a', token: s3cret}\n")
+    with pytest.raises(ConfigError, match=rf"chmod 600 {file}") as caught:
+        environment_from_environ()
+    assert "s3cret" not in str(caught.value)
+    for closed in (0o600, 0o640, 0o400):
+        file.chmod(closed)
+        assert environment_from_environ().trackers["closed"]["token"] == "s3cret"
+
+
+def test_a_file_of_trackers_that_is_no_yaml_is_named_without_its_values(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "trackers.yaml"
+    file.write_text("a:\n  url: https://a\n  token: 's3cret\n  x: }\n")
+    monkeypatch.setenv("TRAINFEED_TRACKERS", str(file))
+    with pytest.raises(ConfigError, match=r"expected YAML in .*trackers\.yaml, line ") as caught:
+        environment_from_environ()
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
 def test_a_missing_file_of_connections_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -34,8 +34,9 @@ def gc(
     """Remove leftovers of killed builds and of launches; versions and landed records stay."""
     env, age = environment_from_environ(), timedelta(hours=older_than)
     with error_console().status("looking for leftovers"):
-        files = sweep(env, older_than=age, dry_run=dry_run)
+        # Found before any file is removed: an error here must not hide what was removed.
         jobs = abandoned_launches(Path(env.root), older_than=age)
+        files = sweep(env, older_than=age, dry_run=dry_run)
         objects = sweep_launches(jobs, env.clusters, dry_run=dry_run)
     removed: list[Swept | LeftObject] = [*files, *objects]
     if as_json:

@@ -20,6 +20,7 @@ the others adopt it.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -150,8 +151,19 @@ class JobRecord:
                 " started; remove the job's folder, and train again"
             ) from error
 
+    def touch(self, number: int) -> None:
+        """Let a launch continue an attempt: its age counts from now.
+
+        Raises:
+            NotFoundError: There is no such attempt.
+            StorageError: The time cannot be written.
+        """
+        path = self._path(number, "")
+        with posix.map_errors(path):
+            os.utime(path)
+
     def claimed_at(self, number: int) -> datetime:
-        """Return the time, in UTC, at which an attempt was written down.
+        """Return the time, in UTC, at which a launch last wrote down or continued an attempt.
 
         Raises:
             NotFoundError: There is no such attempt.

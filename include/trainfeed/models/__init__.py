@@ -21,6 +21,7 @@ from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._model_manifest import ModelData, ModelFile, ModelJob, ModelManifest
 from trainfeed.models._models_folder import ModelFolder, ModelsFolder, model_version, parse_version
 from trainfeed.models._registration import Candidate, data_digest, find, register
+from trainfeed.models._spec_of_model import spec_of_model
 
 __all__ = [
     "CANDIDATE",
@@ -50,4 +51,5 @@ __all__ = [
     "promote",
     "register",
     "rollback",
+    "spec_of_model",
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainfeed.server._metrics import Metrics
     from trainfeed.server._new_token import new_token
     from trainfeed.server._serve import serve
-    from trainfeed.server._server_settings import Limits, ServerSettings
+    from trainfeed.server._server_settings import Limits, ServerSettings, is_loopback
     from trainfeed.server._service_client import Access, ServiceClient
     from trainfeed.server._tokens import ALL_SCOPES, Caller, TokenFile, parse_expiry
 
@@ -32,6 +32,7 @@ __all__ = [
     "ServiceClient",
     "TokenFile",
     "caller_of",
+    "is_loopback",
     "make_app",
     "new_token",
     "parse_expiry",
@@ -49,6 +50,7 @@ _HOMES: Final = {
     "ServiceClient": "._service_client",
     "TokenFile": "._tokens",
     "caller_of": "._guarded_app",
+    "is_loopback": "._server_settings",
     "make_app": "._guarded_app",
     "new_token": "._new_token",
     "parse_expiry": "._tokens",

@@ -90,8 +90,9 @@ class ModelSpec(Part):
             ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
         download: Folder of the model from which the training starts. It is downloaded before the
             training, and its content belongs to the job's identity.
-        upload: Folder of models. Every promoted model, or with ``promote: by_hand`` every
-            candidate, is uploaded to ``<path>/<name>/<version>``.
+        upload: Folder of models. The DAG of the training uploads each version that it promotes, or
+            with ``promote: by_hand`` each candidate, to ``<path>/<name>/<version>``. A promotion or
+            rollback by command or form uploads nothing.
     """
 
     name: Name

@@ -3,7 +3,8 @@
 MLflow's own client is not used: it reads its token and its time limits from variables of the
 process, which every thread and child of the launching side would see; by default it repeats a
 request seven times with two minutes each; and it reports its use to its makers. These requests are
-bounded by one deadline, follow no redirect, and take only the settings that they are given.
+bounded by one deadline, follow no redirect, use no proxy, and take only the settings that they are
+given.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from http.client import HTTPException
 from typing import IO, Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
+from urllib.request import (
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from trainfeed.errors import TrackingError
 from trainfeed.printable_text import printable, without_secrets
@@ -129,7 +137,8 @@ def _opener(settings: MlflowSettings) -> OpenerDirector:
         context = ssl.create_default_context(cafile=settings.ca_file)
     except OSError as error:
         raise TrackingError(f"cannot read the ca_file {settings.ca_file}: {error}") from error
-    return build_opener(_NoRedirect, HTTPSHandler(context=context))
+    # No proxy of the environment: the token goes to this server only.
+    return build_opener(ProxyHandler({}), _NoRedirect, HTTPSHandler(context=context))
 
 
 def _authorization(settings: MlflowSettings) -> str | None:

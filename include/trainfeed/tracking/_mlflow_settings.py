@@ -9,11 +9,13 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from trainfeed.errors import ConfigError
+from trainfeed.server import is_loopback
 
 __all__ = ["MlflowSettings"]
 
 _KNOWN: Final = ("url", "token", "username", "password", "ca_file", "timeout_s")
 _TEXTS: Final = _KNOWN[:-1]
+_SECRETS: Final = frozenset({"token", "password"})
 _TIMEOUT_S: Final = 10.0
 _MOST_S: Final = 600.0
 _REMEDY: Final = (
@@ -27,7 +29,8 @@ class MlflowSettings:
     """Address and credentials of a tracking server.
 
     Attributes:
-        url: URL of the server, without a slash at its end.
+        url: URL of the server, without a slash at its end; with credentials ``https://``, or
+            ``http://`` for this machine.
         token: Bearer token; None for none.
         username: Name for basic authentication; None for none.
         password: Password for basic authentication.
@@ -80,6 +83,8 @@ def _check(found: Mapping[str, Any], connection: str) -> None:
         raise refuse("url as http://host[:port][/path] or https://…, without credentials")
     if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():
         raise refuse("token, or username with password")
+    if found.keys() & _SECRETS and url.scheme == "http" and not is_loopback(url.hostname):
+        raise refuse(f"https:// for {url.hostname}, because credentials go to another machine,")
     seconds = found.get("timeout_s", _TIMEOUT_S)
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MOST_S:

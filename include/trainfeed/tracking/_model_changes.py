@@ -11,8 +11,7 @@ from pathlib import Path
 
 from trainfeed.config import Environment
 from trainfeed.errors import TrainFeedError
-from trainfeed.models import Model, ModelFolder
-from trainfeed.specification import SPEC_FILE, DatasetSpec, load_spec
+from trainfeed.models import ModelFolder, spec_of_model
 from trainfeed.tracking._tracker import Tracker
 
 __all__ = ["deliver_change"]
@@ -31,21 +30,19 @@ def deliver_change(
         env_with: Returns an environment with the settings of the tracking server of a connection.
 
     Returns:
-        ``{"mlflow": …}``: ``delivered`` or the reason why not; empty if the data set has no server,
-        or is not here.
+        ``{"mlflow": …}``: ``delivered`` or the reason why not; empty if no server is known: the
+        data set has none, is not here, or cannot be read, which is a warning in the log.
     """
     try:
-        spec = _spec_of(folder, datasets)
-        if spec is None or spec.train is None or spec.train.tracking.mlflow is None:
-            return {}
+        spec = spec_of_model(folder, datasets)
+    except TrainFeedError as error:
+        logger.warning("the tracking server of model %s is not known: %s", folder.name, error)
+        return {}
+    if spec is None or spec.train is None or spec.train.tracking.mlflow is None:
+        return {}
+    try:
         tracker = Tracker.of(spec, env_with(spec.train.tracking.mlflow))
     except TrainFeedError as error:
         logger.warning("the aliases of model %s were not delivered: %s", folder.name, error)
         return {"mlflow": f"not delivered: {error}"}
     return {} if tracker is None else tracker.model(folder)
-
-
-def _spec_of(folder: ModelFolder, datasets: Path) -> DatasetSpec | None:
-    newest = Model.open(folder, folder.versions()[-1])
-    home = datasets / newest.manifest.job.dataset
-    return load_spec(home) if (home / SPEC_FILE).is_file() else None

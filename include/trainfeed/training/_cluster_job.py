@@ -6,13 +6,23 @@ attempt. A launch without a reason, such as a scheduler's retry, adopts the newe
 
 from __future__ import annotations
 
+import logging
+
 from trainfeed import faults
-from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, LaunchError
+from trainfeed.errors import (
+    JobFailedError,
+    JobKilledError,
+    JobRejectedError,
+    LaunchError,
+    StorageError,
+)
 from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
 from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.printable_text import printable, without_secrets
 
 __all__ = ["claim_attempt", "end_of_log", "require_success", "settle"]
+
+logger = logging.getLogger(__name__)
 
 _TAIL_BYTES = 2000
 
@@ -32,6 +42,8 @@ def claim_attempt(
         settle(record, launcher)
     newest = record.newest_attempt()
     if newest is not None and not _may_follow(newest, record, again):
+        if newest.ended is None:
+            _continue(newest, record)
         return newest, False
     if newest is None:
         # From here on, retention keeps the versions that the job file names.
@@ -40,6 +52,15 @@ def claim_attempt(
     is_new = record.claim(job.model_copy(update={"attempt": number}), again)
     faults.point("launch.after_record")
     return record.attempt(number), is_new
+
+
+def _continue(attempt: JobAttempt, record: JobRecord) -> None:
+    """Make an attempt young: the sweep of abandoned launches leaves out what a launch continues."""
+    try:
+        record.touch(attempt.number)
+    except StorageError as error:
+        # The file of another account: the sweep still looks for the job before it removes anything.
+        logger.warning("the attempt keeps its age: %s", error)
 
 
 def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:

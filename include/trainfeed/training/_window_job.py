@@ -12,7 +12,7 @@ from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteErro
 from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
 from trainfeed.specification import DatasetSpec, TrainSpec
-from trainfeed.training.transfers import download_start_model, has_start_model
+from trainfeed.training.transfers import download_start_model, has_start_model, start_model_digest
 from trainfeed.usercode import training_digest
 
 __all__ = ["require_training", "window_job"]
@@ -35,6 +35,8 @@ def window_job(
     folder: DatasetFolder,
     interval: Interval,
     start_model: str | None = None,
+    *,
+    copies: bool = True,
 ) -> JobSpec:
     """Return the job of the window of intervals that ends with ``interval``.
 
@@ -47,6 +49,8 @@ def window_job(
         interval: The interval.
         start_model: Digest of the downloaded model that the training starts from. Without it, the
             model of ``train.model.download`` is downloaded now, if there is one.
+        copies: Whether that download takes place; otherwise only the digest is read, if the store
+            has it.
 
     Raises:
         WindowIncompleteError: Intervals of the window are not published yet.
@@ -58,9 +62,13 @@ def window_job(
     """
     job = _job(spec, env, folder, interval)
     if start_model is None and has_start_model(spec):
-        start_model = download_start_model(spec, env)["start_model"]
+        start_model = _downloaded(spec, env) if copies else start_model_digest(spec, env)
     fields = {name: value for name, value in job if name not in {"name", "start_model"}}
     return JobSpec.named(**fields, start_model=start_model)
+
+
+def _downloaded(spec: DatasetSpec, env: Environment) -> str:
+    return str(download_start_model(spec, env)["start_model"])
 
 
 def _job(spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval) -> JobSpec:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed.errors import TrainFeedError
-from trainfeed.training.kept_jobs import KeptJob, kept_jobs
+from trainfeed.training.kept_jobs import KeptJob, job_homes, kept_job
 
 __all__ = ["LeftObject", "abandoned_launches", "sweep_launches"]
 
@@ -40,20 +40,29 @@ class LeftObject:
 def abandoned_launches(root: Path, *, older_than: timedelta) -> list[KeptJob]:
     """Return the jobs on clusters whose newest attempt is old and has no final state.
 
+    A job whose files are damaged is named in a warning and left out.
+
     Args:
         root: The publication root.
         older_than: Least age of the attempt.
 
     Raises:
-        JobRejectedError: A job file is damaged.
         StorageError: A folder cannot be listed.
     """
-    before, found = datetime.now(UTC) - older_than, []
-    for job in kept_jobs(root):
+    before = datetime.now(UTC) - older_than
+    return [job for home in job_homes(root) if (job := _open_since(root, home, before))]
+
+
+def _open_since(root: Path, home: Path, before: datetime) -> KeptJob | None:
+    """Return the job of a folder if its newest attempt began until then and has no final state."""
+    try:
+        job = kept_job(root, home)
         attempt = job.record.newest_attempt()
-        if attempt is not None and attempt.ended is None:
-            found += [job] if job.record.claimed_at(attempt.number) <= before else []
-    return found
+        is_open = attempt is not None and attempt.ended is None
+        return job if is_open and job.record.claimed_at(job.job.attempt) <= before else None
+    except TrainFeedError as error:
+        logger.warning("the job in %s was not looked at: %s", home, error)
+        return None
 
 
 def sweep_launches(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError, NotFoundError, StorageError, TrainFeedError
 from trainfeed.jobs import (
     JOB_FILE,
+    JobAttempt,
     JobLook,
     JobRecord,
     JobRoots,
@@ -24,7 +26,7 @@ from trainfeed.paths import listed
 from trainfeed.storage import posix
 from trainfeed.training._cluster_job import end_of_log, settle
 
-__all__ = ["KeptJob", "find_job", "kept_job", "kept_jobs", "told"]
+__all__ = ["KeptJob", "find_job", "job_homes", "kept_job", "kept_jobs", "told"]
 
 _NO_LOG: Final = "(no log of this rank)"
 
@@ -88,7 +90,7 @@ class KeptJob:
 
         These are code and service of an attempt whose job was never made, or has ended while no
         process asked for its state; the state of an ended job is written down. A job that waits
-        or runs keeps everything.
+        or runs keeps everything, and so does an attempt that a launch continues meanwhile.
 
         Args:
             clusters: Settings of each cluster by connection id.
@@ -105,6 +107,7 @@ class KeptJob:
         launcher, attempt = self._launcher(clusters), self.record.newest_attempt()
         if launcher is None or attempt is None or attempt.ended is not None:
             return []
+        claimed = self.record.claimed_at(attempt.number)
         is_made = attempt.is_created or launcher.is_made(attempt)
         if is_made and launcher.look(self.record).state.is_live:
             return []
@@ -113,8 +116,17 @@ class KeptJob:
             settle(self.record, launcher)
         elif not dry_run:
             # The attempt stays open: a later launch makes its objects again.
-            launcher.clean(attempt)
+            return found if self._is_cleaned(launcher, attempt, claimed) else []
         return found
+
+    def _is_cleaned(
+        self, launcher: KubernetesLauncher, attempt: JobAttempt, claimed: datetime
+    ) -> bool:
+        """Remove what an attempt without a job left, unless a launch has continued it meanwhile."""
+        if self.record.claimed_at(attempt.number) != claimed or launcher.is_made(attempt):
+            return False
+        launcher.clean(attempt)
+        return True
 
     def _launcher(self, clusters: Mapping[str, Mapping[str, Any]]) -> KubernetesLauncher | None:
         if self.job.placement is None:
@@ -140,12 +152,22 @@ def kept_jobs(root: Path, dataset: str | None = None) -> Iterator[KeptJob]:
         JobRejectedError: A job file is damaged.
         StorageError: A folder cannot be listed.
     """
+    for home in job_homes(root, dataset):
+        yield kept_job(root, home)
+
+
+def job_homes(root: Path, dataset: str | None = None) -> Iterator[Path]:
+    """Yield the folders of the jobs of ``kept_jobs``; none of their files is read.
+
+    Raises:
+        StorageError: A folder cannot be listed.
+    """
     for name in [dataset] if dataset is not None else sorted(data_sets_of(root)):
         folder = DatasetFolder(root, name)
         marks = folder.training_marks
         for interval in sorted(listed(marks.parent)) if marks.parent.is_dir() else ():
             if interval != marks:
-                yield from _jobs_in(root, interval)
+                yield from _homes_in(interval)
 
 
 def find_job(root: Path, name: str) -> KeptJob:
@@ -166,10 +188,10 @@ def find_job(root: Path, name: str) -> KeptJob:
     )
 
 
-def _jobs_in(root: Path, interval: Path) -> Iterator[KeptJob]:
+def _homes_in(interval: Path) -> Iterator[Path]:
     for home in sorted(listed(interval)):
         if (home / JOB_FILE).is_file() or (home / "attempts").is_dir():
-            yield kept_job(root, home)
+            yield home
 
 
 def kept_job(root: Path, home: Path) -> KeptJob:

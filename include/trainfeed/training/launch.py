@@ -145,14 +145,15 @@ def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) ->
 def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict[str, Any]]:
     """Return the objects that a launch would make on the cluster, and make none of them.
 
-    The start model is downloaded if there is one, because the job's name depends on it.
+    Of a start model only the manifest is read, because the job's name depends on it; one without
+    ``TRANSFER.json`` is downloaded.
 
     Raises:
         TrainFeedError: The errors of ``launch``, except those of the cluster.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_root(folder.root, env.root_setting)
-    job = window_job(spec, env, folder, interval)
+    job = window_job(spec, env, folder, interval, copies=False)
     home = folder.training(interval.name, job.name)
     if job.placement is None:
         return list(_local(spec, folder).render(job, home))

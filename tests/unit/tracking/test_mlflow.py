@@ -9,11 +9,15 @@ import pytest
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from tests.unit.training.points import spec
 from trainfeed import faults
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, TrackingError
 from trainfeed.jobs import JobRecord, JobResult, JobVersion
 from trainfeed.tracking import MlflowSettings, Tracker
+from trainfeed.tracking._mlflow_calls import MlflowCalls
+from trainfeed.tracking._mlflow_run import MlflowRun
 
 SECRET = "s3cret-token"
+# Length of a fault that the limits have to cut short, far above them on a loaded machine.
+FAULT_S = 30.0
 DELIVERED = {"mlflow": "delivered"}
 
 
@@ -176,24 +180,35 @@ def test_an_address_without_a_server_is_told(record, job, server):
 
 
 def test_a_server_that_hangs_or_drips_is_given_up_after_the_time_limit(server, record, job):
-    over = threading.Event()
+    over, begun_s = threading.Event(), time.monotonic()
 
-    def hang(handler, _path):
+    def drip(handler, _path):
         handler.send_response(200)
         handler.end_headers()
-        while not over.wait(0.02):
+        while not over.wait(0.02) and time.monotonic() - begun_s < FAULT_S:
             try:
                 handler.wfile.write(b" ")
             except OSError:
                 break
         return True
 
-    server.fault = hang
-    begun_s = time.monotonic()
+    server.fault = drip
+    calls = MlflowCalls(tracker(server, timeout_s=2).settings)
+    with pytest.raises(TrackingError, match=r"took more than 2 s \(timeout_s\)"):
+        calls.get("experiments/get-by-name")
     told = tracker(server, timeout_s=0.2).job(record, job, "RUNNING")
     over.set()
     assert told["mlflow"].startswith("not delivered")
-    assert time.monotonic() - begun_s < 60
+    # 2 s and at most 2.2 s; without a limit, each of the two would take as long as the drips.
+    assert time.monotonic() - begun_s < FAULT_S / 2
+
+
+def test_what_no_request_limits_is_given_up_two_seconds_later(server, record, job, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(MlflowRun, "deliver", lambda *_: over.wait(FAULT_S))
+    told = tracker(server, timeout_s=0.2).job(record, job, "RUNNING")
+    over.set()
+    assert told == {"mlflow": "not delivered: no end within 2.2 s"}
 
 
 def test_a_redirect_is_not_followed_and_gets_no_token(server, record, job):
@@ -211,6 +226,20 @@ def test_a_redirect_is_not_followed_and_gets_no_token(server, record, job):
     running.server_close()
     assert "302" in told["mlflow"]
     assert other.headers == []
+
+
+def test_a_proxy_of_the_environment_gets_no_token(server, record, job, monkeypatch):
+    other = StandIn()
+    running = start(other)
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{running.server_port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    told = tracker(server).job(record, job, "RUNNING")
+    running.shutdown()
+    running.server_close()
+    assert other.headers == []
+    assert told == DELIVERED
 
 
 def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
@@ -235,6 +264,8 @@ def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
         {"url": "http://127.0.0.1", "token": "a\nb"},
         {"url": "http://127.0.0.1", "username": "ann"},
         {"url": "http://127.0.0.1", "token": "a", "username": "b", "password": "c"},
+        {"url": "http://mlflow.example", "token": SECRET},
+        {"url": "http://10.0.0.1", "username": "ann", "password": SECRET},
         {"url": "http://127.0.0.1", "timeout_s": 0},
         {"url": "http://127.0.0.1", "timeout_s": float("inf")},
         {"url": "http://127.0.0.1", "tokn": SECRET},
@@ -244,6 +275,19 @@ def test_wrong_settings_are_refused_without_their_values(settings):
     with pytest.raises(ConfigError, match="TRAINFEED_TRACKERS") as refused:
         MlflowSettings.of({"mlflow_default": settings}, "mlflow_default")
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "http://mlflow.example"},
+        {"url": "https://mlflow.example", "token": SECRET},
+        {"url": "http://localhost:5000", "token": SECRET},
+        {"url": "http://[::1]:5000", "token": SECRET},
+    ],
+)
+def test_credentials_go_encrypted_or_stay_on_this_machine(settings):
+    assert MlflowSettings.of({"a": settings}, "a").url == settings["url"]
 
 
 def test_a_server_without_settings_is_named():

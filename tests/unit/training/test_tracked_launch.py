@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.models.test_registration import damage
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from trainfeed.errors import ConfigError, GateError, JobFailedError
 from trainfeed.jobs import JobRecord
-from trainfeed.models import PROD, ModelsFolder, parse_version
+from trainfeed.models import PROD, Model, ModelsFolder, parse_version
 from trainfeed.models import promote as lead
 from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
@@ -153,3 +154,18 @@ def test_a_change_by_hand_is_delivered_and_never_refused_for_the_server(tracked,
     assert deliver_change(folder, env.datasets, lambda _: env) == {"mlflow": "delivered"}
     assert server.models["click_model"]["aliases"] == {"candidate": "1", "prod": "1"}
     assert deliver_change(folder, env.datasets / "elsewhere", lambda _: env) == {}
+
+
+@pytest.mark.parametrize("fault", ["version", "specification"])
+def test_a_change_by_hand_of_a_model_whose_server_is_not_known_promises_no_delivery(
+    tracked, caplog, fault
+):
+    project, env = tracked
+    version = evaluate(project.spec, env, "2024-03-01", run(project, env)["job"])["version"]
+    folder = ModelsFolder(Path(env.root)).model("click_model")
+    if fault == "version":
+        damage(Model.open(folder, parse_version(version)))
+    else:
+        (env.datasets / "clicks" / "dataset.yaml").write_text("nme: clicks\n")
+    assert deliver_change(folder, env.datasets, lambda _: env) == {}
+    assert "the tracking server of model click_model is not known" in caplog.text

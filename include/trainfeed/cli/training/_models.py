@@ -34,7 +34,7 @@ from trainfeed.storage.folders import download
 from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
-from trainfeed.training.transfers import upload_version
+from trainfeed.training.transfers import missing_upload, upload_version
 
 __all__ = ["app"]
 
@@ -190,6 +190,7 @@ def _print_change(
         "verdict": verdict,
         "path": str(path),
         **({"tracking": delivered} if delivered else {}),
+        **missing_upload(folder, env.datasets, version),
     }
     print_json(report) if as_json else print_mapping(report)
 

@@ -54,7 +54,12 @@ def train(  # noqa: PLR0913 - options of a command
         typer.Option(help="Where the training runs, in the place of train.launcher."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be made, as YAML.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only print what would be made, as YAML. A start model without TRANSFER.json on"
+            " its store is downloaded all the same: the job's name depends on its files.",
+        ),
     ] = False,
     again: Annotated[
         str | None,

@@ -31,7 +31,7 @@ from trainfeed.models import (
     parse_version,
     register,
 )
-from trainfeed.models import promote as lead
+from trainfeed.models import promote as point_alias
 from trainfeed.paths import read_plain
 from trainfeed.specification import DatasetSpec, ModelSpec
 from trainfeed.storage import posix
@@ -117,7 +117,7 @@ def promote(
     model, tracker = _require_model(spec), Tracker.of(spec, env)
     require_root(Path(env.root), env.root_setting)
     folder = ModelsFolder(Path(env.root)).model(model.name)
-    _, is_new = lead(
+    _, is_new = point_alias(
         folder,
         PROD,
         parse_version(version),
@@ -147,7 +147,7 @@ def _make_candidate(folder: ModelFolder, number: int, request: str, *, is_new: b
     The request of a new version may be known already, from an earlier version that is damaged.
     """
     is_known = is_new and any(each.request == request for each in history(folder, CANDIDATE))
-    lead(folder, CANDIDATE, number, "passed its gate", request=None if is_known else request)
+    point_alias(folder, CANDIDATE, number, "passed its gate", request=None if is_known else request)
 
 
 def _require_model(spec: DatasetSpec) -> ModelSpec:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import require_root
-from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.models import Model, ModelFolder, ModelsFolder, model_version, parse_version
+from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.models import (
+    Model,
+    ModelFolder,
+    ModelsFolder,
+    model_version,
+    parse_version,
+    spec_of_model,
+)
 from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
 from trainfeed.storage import Location
 from trainfeed.storage.folders import Patience, require_writable, upload
 from trainfeed.training.transfers._store_place import store_place
 
-__all__ = ["require_upload", "upload_model", "upload_version"]
+__all__ = ["missing_upload", "require_upload", "upload_model", "upload_version"]
+
+logger = logging.getLogger(__name__)
 
 
 def require_upload(spec: DatasetSpec, env: Environment) -> dict[str, Any]:
@@ -85,6 +95,31 @@ def upload_version(
     patience.call(above.make_dir)
     report = upload(model.path, above / model_version(number), patience=patience)
     return {"model": folder.name, "version": model_version(number), **report.to_json()}
+
+
+def missing_upload(folder: ModelFolder, datasets: Path, version: str) -> dict[str, str]:
+    """Return what a person has to do after a change of ``prod`` by hand, which uploads nothing.
+
+    Args:
+        folder: The model.
+        datasets: Folder of the data sets.
+        version: Name of the version that ``prod`` points to.
+
+    Returns:
+        ``{"upload": …}`` with the command to run; empty if the data set has no
+        ``train.model.upload``, is not here, or cannot be read, which is a warning in the log.
+    """
+    try:
+        spec = spec_of_model(folder, datasets)
+    except TrainFeedError as error:
+        logger.warning("the store of model %s is not known: %s", folder.name, error)
+        return {}
+    model = spec.train.model if spec is not None and spec.train is not None else None
+    if model is None or model.upload is None:
+        return {}
+    to = f"{model.upload.path} of connection {model.upload.connection}"
+    command = f"trainfeed models upload {folder.name}/{version} TO"
+    return {"upload": f"not uploaded by this step; for {to} (train.model.upload) run: {command}"}
 
 
 def _require_folder(place: Location) -> None:

@@ -7,6 +7,7 @@ and another job.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,23 @@ from trainfeed.models import ModelsFolder
 from trainfeed.paths import walk
 from trainfeed.specification import DatasetSpec, StoreFolderSpec
 from trainfeed.storage import posix
-from trainfeed.storage.folders import Patience, download_below, wait_for
+from trainfeed.storage.folders import (
+    TRANSFER_MANIFEST,
+    Patience,
+    download_below,
+    read_manifest,
+    wait_for,
+)
 from trainfeed.training.transfers._store_place import store_place
 
-__all__ = ["download_start_model", "has_start_model", "open_start_model"]
+__all__ = [
+    "download_start_model",
+    "has_start_model",
+    "open_start_model",
+    "start_model_digest",
+]
+
+logger = logging.getLogger(__name__)
 
 _FILE_MODE: Final = 0o444
 _FOLDER_MODE: Final = 0o755
@@ -52,19 +66,33 @@ def download_start_model(
         FileReplacedError: The folder was replaced twice during the download.
         StorageError: The store or the publication root refused or failed; nothing is there.
     """
-    folder = _wished(spec)
-    if folder is None:
-        raise ConfigError(
-            f"data set {spec.name!r} starts from no model; add train.model.download to dataset.yaml"
-        )
+    source = store_place(env, _require_wished(spec))
     require_root(Path(env.root), env.root_setting)
     models = ModelsFolder(Path(env.root))
-    source = store_place(env, folder)
     posix.make_public_dir(models.start_models)
     report = download_below(source, models.start_models, patience=patience)
     kept = models.start_model(report.manifest_sha256)
     _make_public(kept)
     return {"start_model": report.manifest_sha256, "path": str(kept), **report.to_json()}
+
+
+def start_model_digest(spec: DatasetSpec, env: Environment) -> str:
+    """Return the digest that ``download_start_model`` would return, for a dry run.
+
+    The manifest of the folder on the store is read, and no other file. A folder without manifest
+    has to be downloaded, because its digest depends on its files; a training then adopts it.
+
+    Raises:
+        TrainFeedError: The errors of ``download_start_model``.
+    """
+    place = store_place(env, _require_wished(spec))
+    manifest = read_manifest(place, Patience())
+    if manifest is not None:
+        return manifest.sha256
+    logger.warning(
+        "%s has no %s, so the model is downloaded to name the job", place.uri, TRANSFER_MANIFEST
+    )
+    return str(download_start_model(spec, env)["start_model"])
 
 
 def open_start_model(root: Path | None, digest: str) -> Path:
@@ -90,6 +118,15 @@ def open_start_model(root: Path | None, digest: str) -> Path:
             f"expected the downloaded model {digest[:12]} in {folder}: {error}; nothing was read;"
             " remove the folder if it is there, and clear the task download_model"
         ) from error
+    return folder
+
+
+def _require_wished(spec: DatasetSpec) -> StoreFolderSpec:
+    folder = _wished(spec)
+    if folder is None:
+        raise ConfigError(
+            f"data set {spec.name!r} starts from no model; add train.model.download to dataset.yaml"
+        )
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import yaml
@@ -10,8 +11,9 @@ import yaml
 from tests.kubernetes_schemas import problems
 from tests.unit.cli.conftest import cli
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
-from trainfeed.jobs import JobRecord, JobResult
+from trainfeed.jobs import JobRecord, JobResult, KubernetesLauncher
 from trainfeed.jobs.kubernetes import ApiError
+from trainfeed.jobs.kubernetes._object_names import object_name
 
 __all__ = ["cli"]
 
@@ -156,7 +158,7 @@ def abandon(cluster, project, cli, monkeypatch):
 
 
 def kinds(cluster):
-    return sorted(each["kind"] for each in cluster.objects.values())
+    return sorted(each.get("kind", "") for each in cluster.objects.values())
 
 
 def swept(cli, *more):
@@ -211,6 +213,49 @@ def test_a_cluster_that_cannot_be_asked_keeps_no_other_leftover(
     monkeypatch.delenv("TRAINFEED_CLUSTERS")
     assert swept(cli) == []
     assert "was not swept: expected settings of the cluster 'kubernetes_default'" in caplog.text
+
+
+def test_a_launch_that_continues_an_old_attempt_makes_it_young(cli, cluster, project, monkeypatch):
+    abandon(cluster, project, cli, monkeypatch)
+    (attempt,) = project.folder.path.glob("training/*/*/attempts/0001.json")
+    os.utime(attempt, (0, 0))
+    assert len(of(cli("gc", "--dry-run", "--json"))[1]) == 2
+    abandon(cluster, project, cli, monkeypatch)
+    assert of(cli("gc", "--dry-run", "--json")) == (0, [])
+
+
+@pytest.mark.parametrize("made", ["ConfigMap", "Job"])
+def test_a_launch_that_continues_during_the_sweep_keeps_its_code(
+    cli, cluster, project, monkeypatch, made
+):
+    abandon(cluster, project, cli, monkeypatch)
+    (attempt,) = project.folder.path.glob("training/*/*/attempts/0001.json")
+    leftovers = KubernetesLauncher.leftovers
+
+    def meanwhile(launcher, old):
+        found = leftovers(launcher, old)
+        if made == "Job":
+            name = object_name(old.job)
+            (code,) = (path for path in cluster.objects if "/configmaps/" in path)
+            space = code.partition("/namespaces/")[2].partition("/")[0]
+            cluster.objects[f"/apis/batch/v1/namespaces/{space}/jobs/{name}"] = {}
+        else:
+            os.utime(attempt)
+        return found
+
+    monkeypatch.setattr(KubernetesLauncher, "leftovers", meanwhile)
+    assert swept(cli) == []
+    assert [each for each in kinds(cluster) if each] == ["ConfigMap", "Service"]
+
+
+def test_a_damaged_job_keeps_no_leftover_of_another(cli, cluster, project, monkeypatch, caplog):
+    abandon(cluster, project, cli, monkeypatch)
+    damaged = project.folder.path / "training" / "2024-03-01" / "clicks-2024-03-01-0"
+    damaged.mkdir()
+    (damaged / "job.json").write_text("{")
+    assert swept(cli) == LEFT
+    assert kinds(cluster) == []
+    assert f"the job in {damaged} was not looked at" in caplog.text
 
 
 def test_the_log_of_a_rank_is_printed_without_secrets(cli, cluster, project, monkeypatch):

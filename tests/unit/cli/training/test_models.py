@@ -113,6 +113,17 @@ def test_a_model_goes_to_a_store_and_back_by_command(models, tmp_path):
     assert (status, "SHA-256" in message) == (3, True)
 
 
+def test_a_change_by_hand_says_that_nothing_is_uploaded_and_how_to_do_it(models, clicks):
+    told = json.loads(models("models", "promote", "click_model/v0001", "--why", "x", "--json")[1])
+    assert "upload" not in told
+    clicks.edit("{name: click_model,", "{name: click_model, upload: {path: /models},")
+    models("models", "promote", "click_model/v0002", "--why", "x")
+    told = json.loads(models("models", "rollback", "click_model", "--why", "x", "--json")[1])
+    assert "not uploaded" in told["upload"]
+    assert "/models of connection hdfs_default (train.model.upload)" in told["upload"]
+    assert told["upload"].endswith("trainfeed models upload click_model/v0001 TO")
+
+
 def test_a_store_with_a_password_in_its_uri_is_refused_and_not_shown(models, tmp_path):
     uri = "webhdfs://hdfs:canary-1@namenode:9870/models"
     for arguments in (

@@ -24,9 +24,10 @@ from trainfeed.errors import (
     SpecError,
 )
 from trainfeed.jobs import JobRecord, JobRoots, JobSpec
-from trainfeed.models import Model
+from trainfeed.models import Model, ModelsFolder
+from trainfeed.storage import Location
 from trainfeed.storage._local_files import LocalFileSystem
-from trainfeed.storage.folders import TRANSFER_MANIFEST
+from trainfeed.storage.folders import TRANSFER_MANIFEST, _transfer, upload
 from trainfeed.training import TrainingJob
 from trainfeed.training.launch import render, train
 from trainfeed.training.transfers import (
@@ -144,6 +145,18 @@ def test_a_missing_start_model_is_an_error_before_anything_is_made(clicks) -> No
     arranged(clicks, "download: {path: /start, connection: elsewhere}")
     with pytest.raises(ConfigError, match="expected a connection 'elsewhere'"):
         run(clicks)
+
+
+def test_a_dry_run_reads_the_digest_of_an_uploaded_start_model_and_copies_nothing(
+    clicks, store, monkeypatch
+) -> None:
+    upload(store / "start", Location.parse(str(store / "uploaded")))
+    arranged(clicks, "download: {path: /uploaded}")
+    with monkeypatch.context() as patch:
+        patch.setattr(_transfer, "copy_file", None)
+        shown = render(clicks.spec, clicks.env, clicks.interval(DAYS[0]))
+    assert not ModelsFolder(Path(clicks.env.root)).start_models.exists()
+    assert run(clicks)["job"] in json.dumps(shown)
 
 
 def test_a_dry_run_names_the_job_that_would_run(clicks) -> None:
