@@ -1,13 +1,16 @@
 """A process with a model: predictions in order, and one error for whatever the code does."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.unit.prediction.conftest import LIMITS, raw
+from tests.unit.processes import is_running, until
 from trainfeed.errors import (
     CodeChangedError,
     ConfigError,
+    EngineError,
     PredictionError,
     PredictionTimeError,
     SkewError,
@@ -101,6 +104,26 @@ def test_a_process_is_replaced_only_with_the_same_code(predicting):
             worker.predict([raw(98)])
         with pytest.raises(CodeChangedError, match="changed since the model was opened"):
             worker.predict([raw(2)])
+
+
+def test_a_model_that_is_being_opened_can_be_closed_by_another_thread(predicting, tmp_path):
+    opening, started = tmp_path / "opening", []
+    predicting.make(f"sleep {opening}", 2)
+    with ThreadPoolExecutor(1) as thread:
+        opened = thread.submit(ModelWorker, predicting.place(2), LIMITS, on_start=started.append)
+        pid = int(until(lambda: opening.exists() and opening.read_text()))
+        started[0].close()
+        with pytest.raises(EngineError, match="was ended by SIGKILL"):
+            opened.result(60)
+    assert not is_running(pid)
+
+
+def test_a_closed_model_gets_no_other_process(predicting):
+    with ModelWorker(predicting.place(), LIMITS) as worker:
+        worker.close()
+        with pytest.raises(EngineError, match="got a model that was closed"):
+            worker.predict([raw(1)])
+        assert worker.restarts == 0
 
 
 def test_other_preprocessing_than_that_of_the_data_is_refused_with_both_digests(predicting):

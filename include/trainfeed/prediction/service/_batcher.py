@@ -135,10 +135,16 @@ class Batcher:
         return await waiting.answer
 
     async def exchange(self, engine: Engine) -> None:
-        """Give all batches from the next one on to another engine, and close the one before."""
-        async with self._turn:
-            before, self._engine = self._engine, engine
-        await asyncio.to_thread(before.close)
+        """Give all batches from the next one on to another engine, and close the one before.
+
+        If the task is cancelled before that, the other engine is closed.
+        """
+        unused = engine
+        try:
+            async with self._turn:
+                unused, self._engine = self._engine, engine
+        finally:
+            await asyncio.to_thread(unused.close)
 
     async def run(self) -> None:
         """Predict until the task is cancelled; then close the engine."""
