@@ -149,6 +149,25 @@ def test_a_request_that_was_given_up_is_not_predicted():
     assert engine.batches == [[1], [3]]
 
 
+def test_after_a_failed_batch_a_request_that_was_given_up_meanwhile_is_not_predicted_alone():
+    engine = Doubling()
+
+    async def use(batcher, _):
+        engine.gate.clear()
+        requests = [asyncio.create_task(batcher.predict([n])) for n in (2, 13, 4)]
+        await until_at_work(engine)
+        requests[0].cancel()
+        await asyncio.sleep(0)
+        engine.gate.set()
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    gone, failed, four = ran(engine, use)
+    assert isinstance(gone, asyncio.CancelledError)
+    assert isinstance(failed, PredictionError)
+    assert doubles(four) == [8]
+    assert engine.batches == [[2, 13, 4], [13], [4]]
+
+
 def test_models_are_exchanged_between_batches_and_every_answer_names_its_own():
     before, after = Doubling(1), Doubling(2)
     before.gate.clear()

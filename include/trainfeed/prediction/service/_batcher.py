@@ -188,7 +188,8 @@ class Batcher:
             if len(batch) > 1:
                 # One request may be the cause: each is predicted alone, so that the others succeed.
                 for waiting in batch:
-                    await self._answer([waiting])
+                    if not waiting.answer.done():
+                        await self._answer([waiting])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(error)
             return
