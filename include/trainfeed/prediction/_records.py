@@ -57,6 +57,12 @@ class RawRecord:
     timestamp_ms: int = _NO_STAMP
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of value, key and headers; of the name of a header, the number of characters."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.value or b"") + len(self.key or b"") + headers
+
 
 def read_json(data: bytes | str) -> Any:
     """Parse JSON strictly: no ``NaN``, no ``Infinity``.

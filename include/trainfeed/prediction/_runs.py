@@ -93,7 +93,7 @@ def _batches(records: Iterator[RawRecord], most: int) -> Iterator[list[RawRecord
     num_bytes = 0
     for record in records:
         batch.append(record)
-        num_bytes += len(record.value or b"")
+        num_bytes += record.num_bytes
         if len(batch) >= most or num_bytes >= _BATCH_BYTES:
             yield batch
             batch, num_bytes = [], 0
