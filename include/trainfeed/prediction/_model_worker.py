@@ -25,8 +25,8 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline.workers import Death, DeathCause, Desk, Job, OwnWorker, WorkerLimits
 from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
-from trainfeed.prediction._outcome import Outcome
 from trainfeed.prediction._predictor import Predictor
+from trainfeed.prediction._record_outcome import Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.prediction._user_predictor import Arrays
 from trainfeed.process_ties import signal_name

@@ -11,7 +11,7 @@ from trainfeed.dataset import Version
 from trainfeed.errors import PredictionError
 from trainfeed.loader import DataLoader
 from trainfeed.prediction._model_worker import ModelWorker
-from trainfeed.prediction._outcome import Counts, Outcome
+from trainfeed.prediction._record_outcome import Counts, Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.readers import DatasetReader
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from trainfeed.prediction._opened_model import ModelFacts
-from trainfeed.prediction._outcome import Outcome
+from trainfeed.prediction._record_outcome import Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.server import Metrics, Refusal
 
