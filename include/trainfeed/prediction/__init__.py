@@ -7,8 +7,8 @@ model was trained on; where these differ, nothing is predicted.
 from trainfeed.prediction._lines import STANDARD_INPUT, read_lines
 from trainfeed.prediction._model_worker import ModelWorker, PredictionLimits
 from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
-from trainfeed.prediction._outcome import Counts, Outcome, OutcomeKind
 from trainfeed.prediction._predictor import Predictor
+from trainfeed.prediction._record_outcome import Counts, Outcome, OutcomeKind
 from trainfeed.prediction._records import RawRecord, RecordForm, WrongRecordError
 from trainfeed.prediction._runs import predict_records, predict_split, write_outcomes
 

@@ -7,7 +7,8 @@ for the records that were being predicted; the process is ended, and the next re
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,8 +25,8 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline.workers import Death, DeathCause, Desk, Job, OwnWorker, WorkerLimits
 from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
-from trainfeed.prediction._outcome import Outcome
 from trainfeed.prediction._predictor import Predictor
+from trainfeed.prediction._record_outcome import Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.prediction._user_predictor import Arrays
 from trainfeed.process_ties import signal_name
@@ -97,12 +98,14 @@ class _SamplesJob:
 class ModelWorker:
     """A process with an opened model; a context manager that ends the process.
 
-    One thread at a time predicts.
+    One thread at a time predicts, any thread may end the process.
 
     Args:
         place: The model.
         limits: Limits of the process.
         version: Folder of a published version, whose samples are predicted in place of records.
+        on_start: Called with this object when the process was started, before the model is opened;
+            ``close`` ends the opening from another thread.
 
     Attributes:
         facts: Description of the model.
@@ -114,14 +117,22 @@ class ModelWorker:
     """
 
     def __init__(
-        self, place: ModelPlace, limits: PredictionLimits, version: Path | None = None
+        self,
+        place: ModelPlace,
+        limits: PredictionLimits,
+        version: Path | None = None,
+        *,
+        on_start: Callable[[ModelWorker], None] = lambda _: None,
     ) -> None:
         self._limits = limits
         self._open_job = _OpenJob(place, version)
         self.restarts = 0
         self.is_able = True
+        self._starting = threading.Lock()
+        self._is_closed = False
         self._worker = OwnWorker()
         try:
+            on_start(self)
             self.facts = self._open()
         except BaseException:
             self._worker.close()
@@ -134,7 +145,7 @@ class ModelWorker:
             PredictionError: The function that predicts raised, or returned no predictions.
             PredictionTimeError: The records took longer than the limit.
             MemoryLimitError: The process took more memory than its limit.
-            EngineError: The process was killed.
+            EngineError: The process was killed, or ended by ``close``.
         """
         return self._run(_RecordsJob(records))
 
@@ -143,7 +154,9 @@ class ModelWorker:
         return self._run(_SamplesJob(columns, num_samples))
 
     def close(self) -> None:
-        """End the process; safe to call twice."""
+        """End the process for good, also while it opens or predicts; safe to call twice."""
+        with self._starting:
+            self._is_closed = True
         self._worker.close()
 
     def __enter__(self) -> Self:
@@ -165,7 +178,13 @@ class ModelWorker:
     def _replace(self) -> None:
         """Start another process with the same model; its code must be the same, too."""
         self._worker.close()
-        self._worker = OwnWorker()
+        with self._starting:
+            if self._is_closed:
+                raise EngineError(
+                    f"expected to predict with {self.facts.name}, got a model that was closed; no"
+                    " prediction was made; ask again when the service or the command has started"
+                )
+            self._worker = OwnWorker()
         self.restarts += 1
         self.is_able = False
         try:

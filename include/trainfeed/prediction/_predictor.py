@@ -11,7 +11,7 @@ from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.errors import CodeChangedError, ConfigError, PredictionError
 from trainfeed.models import Model, ModelsFolder, model_version
 from trainfeed.prediction._opened_model import ModelFacts, ModelPlace, predicting_model
-from trainfeed.prediction._outcome import Outcome, OutcomeKind
+from trainfeed.prediction._record_outcome import Outcome, OutcomeKind
 from trainfeed.prediction._records import RawRecord
 from trainfeed.prediction._samples import SampleMaker
 from trainfeed.prediction._skew import (

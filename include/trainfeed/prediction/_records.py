@@ -21,6 +21,7 @@ from trainfeed.sources import LANDING_SCHEMA
 __all__ = ["RawRecord", "RecordForm", "WrongRecordError", "landed", "read_json", "record_of_json"]
 
 _NO_STAMP: Final = -1
+_STAMP: Final = "expected milliseconds since 1970, from -1 to 2**63 - 1"
 _NAMES: Final = frozenset({"value", "value_base64", "key", "timestamp_ms", "headers"})
 
 
@@ -38,7 +39,7 @@ class RecordForm(StrEnum):
 
 
 class WrongRecordError(ValueError):
-    """A value is no record; the message says what was expected and got."""
+    """A value is no record; the message says what was expected and got, and quotes no data."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class RawRecord:
     key: bytes | None = None
     timestamp_ms: int = _NO_STAMP
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of value, key and headers; of the name of a header, the number of characters."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.value or b"") + len(self.key or b"") + headers
 
 
 def read_json(data: bytes | str) -> Any:
@@ -80,8 +87,8 @@ def record_of_json(found: Any, form: RecordForm) -> RawRecord:
         return RawRecord(_value(found))
     if not isinstance(found, Mapping):
         raise WrongRecordError(f"expected an object with 'value', got {_kind(found)}")
-    if unknown := sorted(set(found) - _NAMES):
-        raise WrongRecordError(f"expected the keys {sorted(_NAMES)}, got also {unknown[:3]}")
+    if unknown := set(found) - _NAMES:
+        raise WrongRecordError(f"expected the keys {sorted(_NAMES)}, got {len(unknown)} other keys")
     if ("value" in found) == ("value_base64" in found):
         raise WrongRecordError("expected one of 'value' and 'value_base64'")
     return RawRecord(
@@ -139,8 +146,10 @@ def _text(found: Mapping[str, Any], name: str) -> bytes | None:
 
 def _stamp(found: Mapping[str, Any]) -> int:
     stamp = found.get("timestamp_ms", _NO_STAMP)
-    if type(stamp) is not int or not _NO_STAMP <= stamp < 1 << 63:
-        raise WrongRecordError(f"timestamp_ms: expected milliseconds since 1970, got {stamp!r:.40}")
+    if type(stamp) is not int:
+        raise WrongRecordError(f"timestamp_ms: {_STAMP}, got {_kind(stamp)}")
+    if not _NO_STAMP <= stamp < 1 << 63:
+        raise WrongRecordError(f"timestamp_ms: {_STAMP}, got a whole number out of that range")
     return stamp
 
 

@@ -11,7 +11,7 @@ from trainfeed.dataset import Version
 from trainfeed.errors import PredictionError
 from trainfeed.loader import DataLoader
 from trainfeed.prediction._model_worker import ModelWorker
-from trainfeed.prediction._outcome import Counts, Outcome
+from trainfeed.prediction._record_outcome import Counts, Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.readers import DatasetReader
 
@@ -93,7 +93,7 @@ def _batches(records: Iterator[RawRecord], most: int) -> Iterator[list[RawRecord
     num_bytes = 0
     for record in records:
         batch.append(record)
-        num_bytes += len(record.value or b"")
+        num_bytes += record.num_bytes
         if len(batch) >= most or num_bytes >= _BATCH_BYTES:
             yield batch
             batch, num_bytes = [], 0

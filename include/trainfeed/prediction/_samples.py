@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.pipeline.functions import SampleLimits, UserFunction, mode_of
-from trainfeed.prediction._outcome import Outcome, OutcomeKind
+from trainfeed.prediction._record_outcome import Outcome, OutcomeKind
 from trainfeed.prediction._records import RawRecord, landed
 from trainfeed.preprocessing import Reject
 from trainfeed.preprocessing.source_record import cut_message

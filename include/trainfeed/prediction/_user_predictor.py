@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import JobRejectedError, PredictionError
-from trainfeed.prediction._outcome import Outcome, OutcomeKind
+from trainfeed.prediction._record_outcome import Outcome, OutcomeKind
 from trainfeed.preprocessing.source_record import cut_message
 from trainfeed.specification import DatasetSpec
 from trainfeed.usercode import load_training_function

@@ -149,6 +149,25 @@ def test_a_request_that_was_given_up_is_not_predicted():
     assert engine.batches == [[1], [3]]
 
 
+def test_after_a_failed_batch_a_request_that_was_given_up_meanwhile_is_not_predicted_alone():
+    engine = Doubling()
+
+    async def use(batcher, _):
+        engine.gate.clear()
+        requests = [asyncio.create_task(batcher.predict([n])) for n in (2, 13, 4)]
+        await until_at_work(engine)
+        requests[0].cancel()
+        await asyncio.sleep(0)
+        engine.gate.set()
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    gone, failed, four = ran(engine, use)
+    assert isinstance(gone, asyncio.CancelledError)
+    assert isinstance(failed, PredictionError)
+    assert doubles(four) == [8]
+    assert engine.batches == [[2, 13, 4], [13], [4]]
+
+
 def test_models_are_exchanged_between_batches_and_every_answer_names_its_own():
     before, after = Doubling(1), Doubling(2)
     before.gate.clear()
@@ -173,6 +192,24 @@ def test_models_are_exchanged_between_batches_and_every_answer_names_its_own():
     assert sorted(versions) == versions
 
 
+def test_an_engine_whose_exchange_is_cancelled_is_closed_and_the_one_in_use_stays():
+    before, after = Doubling(1), Doubling(2)
+    before.gate.clear()
+
+    async def use(batcher, _):
+        first = asyncio.create_task(batcher.predict([1]))
+        await until_at_work(before)
+        exchange = asyncio.create_task(batcher.exchange(after))
+        await asyncio.sleep(0)
+        exchange.cancel()
+        await asyncio.gather(exchange, return_exceptions=True)
+        assert (after.closed, before.closed, exchange.cancelled()) == (True, False, True)
+        before.gate.set()
+        return doubles(await first)
+
+    assert ran(before, use) == [2]
+
+
 class Alias:
     """An alias whose version a test sets."""
 
@@ -191,7 +228,7 @@ def test_the_alias_is_followed_and_a_version_that_cannot_be_opened_keeps_the_one
     engine, alias = Doubling(1), Alias()
     opened = []
 
-    def load(number):
+    async def load(number):
         opened.append(number)
         if number == 2:
             raise PredictionError("cannot be opened")

@@ -4,11 +4,13 @@ import importlib.util
 import json
 import shutil
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from examples.digits.images import read_digits
@@ -30,6 +32,7 @@ from trainfeed.prediction import (
     predict_records,
     predict_split,
 )
+from trainfeed.preprocessing import Record
 from trainfeed.readers import DatasetReader
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location
@@ -69,13 +72,15 @@ class Trained:
         return cls(env, name, found, report["metrics"], values)
 
     def split(self, name):
-        """Predictions and labels of a split."""
+        """Predictions of a split, and its columns, in the order of its samples."""
         place = ModelPlace(self.env.root, str(self.env.datasets), self.name, 1)
         with ModelWorker(place, LIMITS, self.version.path) as worker:
             batches = list(predict_split(worker, self.version, name, 4096))
         rows = [each.predictions[0] for batch in batches for each in batch]
-        blocks = DatasetReader([self.version], name).iter_arrays()
-        return rows, np.concatenate([block["label"] for block in blocks])
+        blocks = list(DatasetReader([self.version], name).iter_arrays())
+        return rows, {
+            field: np.concatenate([each[field] for each in blocks]) for field in blocks[0]
+        }
 
     def raw(self, values):
         place = ModelPlace(Path(self.env.root), self.env.datasets, self.name, 1)
@@ -83,12 +88,12 @@ class Trained:
             batches = predict_records(worker, map(RawRecord, values), 100)
             return [outcome for batch in batches for outcome in batch]
 
-    def module(self):
+    def module(self, module):
         package = f"{self.name}_of_equality"
         made = importlib.util.module_from_spec(importlib.util.spec_from_loader(package, None))
         made.__path__ = [str(self.env.datasets / self.name)]
         sys.modules[package] = made
-        return importlib.import_module(f"{package}.train")
+        return importlib.import_module(f"{package}.{module}")
 
 
 def environment(tmp_path, name, **more):
@@ -99,10 +104,41 @@ def environment(tmp_path, name, **more):
     return Environment(**places, datasets=tmp_path / "datasets", **more)
 
 
-def assert_same(raw, splits, column):
-    """Every sample of the splits was predicted from its record; sums of a batch may end apart."""
-    of_raw = sorted(p[column] for outcome in raw for p in outcome.predictions)
-    np.testing.assert_allclose(of_raw, sorted(splits), rtol=1e-13)
+def published_chances(trained):
+    """Features of every published sample of the flights → chances."""
+    found = defaultdict(list)
+    for split in ("train", "eval"):
+        rows, columns = trained.split(split)
+        for row, *features in zip(rows, columns["indices"], columns["values"], strict=True):
+            found[key(*features)].append(row["chance"])
+    return found
+
+
+def raw_chances(trained, pairs):
+    """The same of records, whose features the function of the data set makes once more."""
+    make, folder = trained.module("preprocess").flights, trained.env.datasets / "flights"
+    lookups = {name: pq.read_table(folder / f"{name}.parquet") for name in ("weather", "planes")}
+    found = defaultdict(list)
+    for value, outcome in pairs:
+        if outcome.is_predicted:
+            sample = make(Record(value, None, 0, (), "test", 0), lookups)
+            (row,) = outcome.predictions
+            found[key(sample["indices"], sample["values"])].append(row["chance"])
+    return found
+
+
+def key(indices, values):
+    return indices.tobytes() + values.tobytes()
+
+
+def assert_each_has_the_chance_of_its_sample(raw, published):
+    """Samples of equal features have one chance; sums of a batch may end apart."""
+    assert len(published) > 200
+    assert {each: len(chances) for each, chances in raw.items()} == {
+        each: len(chances) for each, chances in published.items()
+    }
+    for each, chances in raw.items():
+        np.testing.assert_allclose(sorted(chances), sorted(published[each]), rtol=1e-13)
 
 
 def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_data):
@@ -112,9 +148,9 @@ def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_dat
     lines = (tmp_path / "logs/digits/dt=2024-01-02/part-00000.txt").read_bytes().splitlines()
     edits = [("min: 0.8, ", "min: 0.1, ")]
     trained = Trained.make(env, "digits", "2024-01-02", lines, edits)
-    rows, labels = trained.split("eval")
+    rows, columns = trained.split("eval")
     digits = np.array([row["digit"] for row in rows])
-    assert float((digits == labels).mean()) == trained.metrics["accuracy"]
+    assert float((digits == columns["label"]).mean()) == trained.metrics["accuracy"]
     sound = [line for line in lines if line.count(b"\t") == 1]
     without = trained.raw([line.partition(b"\t")[0] for line in sound])
     with_labels = trained.raw(sound)
@@ -136,17 +172,20 @@ def test_flights_are_predicted_as_the_training_has_evaluated(tmp_path, flights_d
     edits = [("{min: 0.5}", "{min: 0.0}"), ("max: 1.0", "max: 99.0")]
     edits += [("{check: count, min: 50,", "{check: count, min: 1,"), ("max: 0.01", "max: 0.5")]
     trained = Trained.make(env, "flights", "2013-01-02", lines, edits)
-    rows, labels = trained.split("eval")
-    chances, module = np.array([row["chance"] for row in rows]), trained.module()
+    rows, columns = trained.split("eval")
+    chances, labels = np.array([row["chance"] for row in rows]), columns["label"]
+    module = trained.module("train")
     assert module.log_loss(labels, chances) == trained.metrics["log_loss"]
     assert module.auc(labels, chances) == trained.metrics["auc"]
     raw = trained.raw(lines)
     kinds = {outcome.kind.value for outcome in raw}
     assert {"predicted", "filtered"} <= kinds
-    everything = [row["chance"] for row in (*rows, *trained.split("train")[0])]
     stamps = events["timestamp_ms"].to_numpy()
-    of_day = [o for o, stamp in zip(raw, stamps, strict=True) if date_of(stamp) == "2013-01-02"]
-    assert_same(of_day, everything, "chance")
+    triples = zip(lines, raw, stamps, strict=True)
+    of_day = [(line, o) for line, o, stamp in triples if date_of(stamp) == "2013-01-02"]
+    assert_each_has_the_chance_of_its_sample(
+        raw_chances(trained, of_day), published_chances(trained)
+    )
     # A departure that is still to come: neither its time nor its delay is known.
     known = [(number, json.loads(lines[number])) for number, o in enumerate(raw) if o.is_predicted]
     ahead = [

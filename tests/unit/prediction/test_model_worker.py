@@ -1,13 +1,17 @@
 """A process with a model: predictions in order, and one error for whatever the code does."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.unit.prediction.conftest import LIMITS, raw
+from tests.unit.pipeline.conftest import make_project
+from tests.unit.prediction.conftest import LIMITS, make_predicting, raw
+from tests.unit.processes import is_running, until
 from trainfeed.errors import (
     CodeChangedError,
     ConfigError,
+    EngineError,
     PredictionError,
     PredictionTimeError,
     SkewError,
@@ -15,6 +19,27 @@ from trainfeed.errors import (
 from trainfeed.prediction import ModelWorker, OutcomeKind, PredictionLimits, RawRecord
 
 QUICK = PredictionLimits(time_s=1, memory_bytes=2 << 30)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A data set with a model, which no test changes."""
+    return make_predicting(make_project(tmp_path_factory.mktemp("project")))
+
+
+@pytest.fixture(scope="module")
+def opened(shared):
+    """A process for tests after which the same process predicts."""
+    with ModelWorker(shared.place(), LIMITS) as worker:
+        yield worker
+        assert worker.restarts == 0
+
+
+@pytest.fixture(scope="module")
+def quick(shared):
+    """A process that may be replaced, with a short limit."""
+    with ModelWorker(shared.place(), QUICK) as worker:
+        yield worker
 
 
 def told(outcomes):
@@ -25,12 +50,11 @@ def told(outcomes):
 
 
 def test_outcomes_stand_in_the_order_of_the_records_with_a_reason_for_each_that_has_none(
-    predicting,
+    opened,
 ):
     records = [raw(1), RawRecord(b"no json"), raw(-1), raw(4, copies=3), RawRecord(None), raw(6)]
-    with ModelWorker(predicting.place(), LIMITS) as worker:
-        assert told(worker.predict([])) == []
-        outcomes = worker.predict(records)
+    assert told(opened.predict([])) == []
+    outcomes = opened.predict(records)
     assert told(outcomes) == [
         [2.0],
         ("rejected", "not_json"),
@@ -55,10 +79,9 @@ def test_a_function_that_completes_records_may_turn_them_down_or_fail_at_them(pr
     assert outcomes[1].message.endswith("train.model.complete: expected bytes, got NoneType")
 
 
-def test_a_mistake_of_the_preprocessing_concerns_its_record_alone(predicting):
+def test_a_mistake_of_the_preprocessing_concerns_its_record_alone(opened):
     records = [raw(1), raw("text"), RawRecord(b'{"value": null}'), raw(2)]
-    with ModelWorker(predicting.place(), LIMITS) as worker:
-        outcomes = worker.predict(records)
+    outcomes = opened.predict(records)
     assert told(outcomes) == [[2.0], *[("failed", "function_failed")] * 2, [4.0]]
     assert "raised TypeError" in outcomes[1].message
     assert "at records offset 1" in outcomes[1].message
@@ -82,16 +105,16 @@ def test_a_prediction_that_is_no_number_fails_its_record_alone(predicting):
     ],
 )
 def test_whatever_the_function_does_is_one_error_and_the_next_records_are_predicted(
-    predicting, value, error, message
+    quick, value, error, message
 ):
-    with ModelWorker(predicting.place(), QUICK) as worker:
-        (first,) = worker.predict([raw(1)])
-        with pytest.raises(error, match=message):
-            worker.predict([raw(value)])
-        (second,) = worker.predict([raw(2)])
-        assert told([second]) == [[4.0]]
-        is_new = second.predictions[0]["process"] != first.predictions[0]["process"]
-        assert is_new == (value != 13) == bool(worker.restarts)
+    before = quick.restarts
+    (first,) = quick.predict([raw(1)])
+    with pytest.raises(error, match=message):
+        quick.predict([raw(value)])
+    (second,) = quick.predict([raw(2)])
+    assert told([second]) == [[4.0]]
+    is_new = second.predictions[0]["process"] != first.predictions[0]["process"]
+    assert is_new == (value != 13) == (quick.restarts > before)
 
 
 def test_a_process_is_replaced_only_with_the_same_code(predicting):
@@ -101,6 +124,26 @@ def test_a_process_is_replaced_only_with_the_same_code(predicting):
             worker.predict([raw(98)])
         with pytest.raises(CodeChangedError, match="changed since the model was opened"):
             worker.predict([raw(2)])
+
+
+def test_a_model_that_is_being_opened_can_be_closed_by_another_thread(predicting, tmp_path):
+    opening, started = tmp_path / "opening", []
+    predicting.make(f"sleep {opening}", 2)
+    with ThreadPoolExecutor(1) as thread:
+        opened = thread.submit(ModelWorker, predicting.place(2), LIMITS, on_start=started.append)
+        pid = int(until(lambda: opening.exists() and opening.read_text()))
+        started[0].close()
+        with pytest.raises(EngineError, match="was ended by SIGKILL"):
+            opened.result(60)
+    assert not is_running(pid)
+
+
+def test_a_closed_model_gets_no_other_process(shared):
+    with ModelWorker(shared.place(), LIMITS) as worker:
+        worker.close()
+        with pytest.raises(EngineError, match="got a model that was closed"):
+            worker.predict([raw(1)])
+        assert worker.restarts == 0
 
 
 def test_other_preprocessing_than_that_of_the_data_is_refused_with_both_digests(predicting):

@@ -208,3 +208,16 @@ def test_a_promotion_under_load_loses_no_request_and_a_bad_version_changes_nothi
     rollback(predicting.folder, "why")
     until(lambda: model()["version"] == "v0001")
     assert doubles(service.predict(7)) == [[14.0]]
+
+
+def test_an_end_while_a_version_is_being_opened_does_not_wait_for_it_and_leaves_no_process(
+    tmp_path,
+):
+    predicting = make_predicting(make_project(tmp_path / "project"))
+    opening = tmp_path / "opening"
+    with serving(predicting, tmp_path / "service") as service:
+        predicting.make(f"sleep {opening}", 2)
+        pid = int(until(lambda: opening.exists() and opening.read_text()))
+        assert is_running(pid)
+        assert doubles(service.predict(1)) == [[2.0]]
+    assert not is_running(pid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,7 @@ __all__ = ["AliasWatch", "RefusedVersion"]
 
 logger = logging.getLogger(__name__)
 
-Load = Callable[[int], Engine]
+Load = Callable[[int], Awaitable[Engine]]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class AliasWatch:
 
     async def _exchange(self, number: int) -> None:
         self._tried_at = time.monotonic()
-        engine = await asyncio.to_thread(self._load, number)
+        engine = await self._load(number)
         before = self._batcher.facts.name
         await self._batcher.exchange(engine)
         self.refused = None

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from trainfeed.prediction._opened_model import ModelFacts
-from trainfeed.prediction._outcome import Outcome
+from trainfeed.prediction._record_outcome import Outcome
 from trainfeed.prediction._records import RawRecord
 from trainfeed.server import Metrics, Refusal
 
@@ -135,10 +135,16 @@ class Batcher:
         return await waiting.answer
 
     async def exchange(self, engine: Engine) -> None:
-        """Give all batches from the next one on to another engine, and close the one before."""
-        async with self._turn:
-            before, self._engine = self._engine, engine
-        await asyncio.to_thread(before.close)
+        """Give all batches from the next one on to another engine, and close the one before.
+
+        If the task is cancelled before that, the other engine is closed.
+        """
+        unused = engine
+        try:
+            async with self._turn:
+                unused, self._engine = self._engine, engine
+        finally:
+            await asyncio.to_thread(unused.close)
 
     async def run(self) -> None:
         """Predict until the task is cancelled; then close the engine."""
@@ -182,7 +188,8 @@ class Batcher:
             if len(batch) > 1:
                 # One request may be the cause: each is predicted alone, so that the others succeed.
                 for waiting in batch:
-                    await self._answer([waiting])
+                    if not waiting.answer.done():
+                        await self._answer([waiting])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(error)
             return

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,6 +17,7 @@ from trainfeed.prediction._opened_model import ModelPlace
 from trainfeed.prediction.service._alias_watch import AliasWatch
 from trainfeed.prediction.service._batcher import BatchBounds, Batcher
 from trainfeed.prediction.service._routes import SCOPES, make_routes
+from trainfeed.prediction.service._version_opening import VersionOpening
 from trainfeed.server import Metrics, ServerSettings, make_app, serve
 
 __all__ = ["ServiceSettings", "serve_model"]
@@ -72,21 +73,19 @@ def _app(
     metrics = Metrics()
     batcher = Batcher(worker, settings.bounds, metrics)
 
-    def load(number: int) -> ModelWorker:
-        return ModelWorker(replace(place, number=number), settings.limits)
-
-    watch = AliasWatch(chosen, load, batcher, metrics, every_s=settings.watch_s)
+    opening = VersionOpening(place, settings.limits)
+    watch = AliasWatch(chosen, opening.open, batcher, metrics, every_s=settings.watch_s)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(each) for each in (batcher.run(), watch.run())]
+        predicting, watching = (asyncio.create_task(each) for each in (batcher.run(), watch.run()))
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            # The watch ends first: the batcher closes the engine that it has at its own end.
+            await _ended(watching)
+            opening.close()
+            await _ended(predicting)
 
     def told() -> dict[str, Any]:
         return watch.to_json()
@@ -99,3 +98,9 @@ def _app(
         lifespan=running,
         is_healthy=lambda: batcher.is_able,
     )
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
