@@ -150,11 +150,11 @@ nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-e2e
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
-	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py $(PYTEST)
+	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py tests/integration/kafka/test_boundaries.py $(PYTEST)
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
-nightly-e2e: services-build data data/scikit-learn/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster
-	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e $(PYTEST)
+nightly-e2e: services-build data data/scikit-learn/.done .venv-docs/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster, the longest page of commands
+	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
 nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
 	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)

@@ -38,6 +38,8 @@ RUNNABLE = [
 
 # Read one after another, in one clone: each goes on with what the one before has built.
 FIRST_WALK = ["README.md", "docs/start.md", "docs/tutorials/several-ranks.md"]
+# Minutes of Airflow, most of which the end-to-end tests run too.
+LONG_WALKS = ["docs/guides/trigger-and-backfill.md"]
 WALKS = [FIRST_WALK, *([document] for document in RUNNABLE if document not in FIRST_WALK)]
 
 pytestmark = pytest.mark.timeout(1800)
@@ -121,6 +123,7 @@ def as_parameter(walk):
     """The documents as a parameter, with the services that they need as marks."""
     needed = {service for document in walk for service in services_of(document)}
     marks = [pytest.mark.integration(service) for service in sorted(needed)]
+    marks += [pytest.mark.nightly] if walk[0] in LONG_WALKS else []
     return pytest.param(walk, marks=marks, id=" ".join(walk))
 
 

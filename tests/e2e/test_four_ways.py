@@ -130,6 +130,7 @@ def test_the_command_line_accounts_for_every_acknowledged_event(by_command_line,
     assert counts["quarantined"] == counts["planted"] > 0
 
 
+@pytest.mark.nightly
 def test_a_schedule_with_catch_up_gives_equal_bytes(by_schedule, by_command_line):
     ground, reports = by_schedule
     assert all(report["source_reads"] > 0 for report in reports)
@@ -137,11 +138,13 @@ def test_a_schedule_with_catch_up_gives_equal_bytes(by_schedule, by_command_line
     assert len(ground.jobs()) == 3
 
 
+@pytest.mark.nightly
 def test_triggered_runs_give_equal_bytes(by_trigger, by_command_line):
     ground, _ = by_trigger
     assert contents(ground.versions()) == contents(by_command_line[0].versions())
 
 
+@pytest.mark.nightly
 def test_two_runs_of_one_day_at_once_make_one_generation_and_one_job(by_trigger):
     ground, reports = by_trigger
     first = [report for report in reports if report["interval"] == NAMES[0]]
@@ -166,6 +169,7 @@ def test_a_backfill_with_every_stage_killed_once_gives_equal_bytes(by_backfill, 
     assert len(observer.seen) == 3
 
 
+@pytest.mark.nightly
 def test_every_way_accounts_for_every_acknowledged_event(
     by_schedule, by_trigger, by_backfill, on_broker
 ):
@@ -181,6 +185,7 @@ def test_a_recorded_topic_gives_the_bytes_of_the_broker(from_recorded, by_comman
     check([version.path for version in ground.versions().values()], recorded.ledger)
 
 
+@pytest.mark.nightly
 def test_every_way_trained_the_same_jobs_to_the_same_metrics(by_schedule, by_trigger, by_backfill):
     results = [
         {

@@ -226,6 +226,7 @@ def test_an_open_transaction_is_named_and_leaves_no_boundary(broker, nightly):
     assert project.ranges([0, 1]) == [(0, 300), (300, 600)]
 
 
+@pytest.mark.nightly
 def test_a_hundred_partitions_are_asked_together(broker, tmp_path):
     """Every partition is right; how long it takes is measured elsewhere."""
     name = broker.create(partitions=100)
