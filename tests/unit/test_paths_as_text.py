@@ -49,12 +49,15 @@ BETWEEN_ROOMS = {
     "abandoned_launches.root",
     "adopted.home",
     "find_job.root",
+    "job_homes.root",
     "kept_job.home",
     "kept_job.root",
     "kept_jobs.root",
     "newest_checkpoint.folder",
     "read_checkpoint.path",
+    "remove_unfinished.folder",
     "save_checkpoint.folder",
+    "saved_passes.folder",
 }
 
 
