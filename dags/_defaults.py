@@ -18,6 +18,7 @@ __all__ = [
     "TAGS",
     "TRAINING_LIMIT",
     "dataset_asset",
+    "uploads_asset",
 ]
 
 RETRY_DELAY: Final = timedelta(seconds=5)
@@ -40,3 +41,8 @@ TAGS: Final = ("trainfeed",)
 def dataset_asset(dataset: str) -> Asset:
     """Return the asset of a data set; its events have the interval's name as partition key."""
     return Asset(name=dataset, uri=f"trainfeed://{dataset}")
+
+
+def uploads_asset(dataset: str) -> Asset:
+    """Return the asset of the uploads of a data set; an event tells of new receipts."""
+    return Asset(name=f"{dataset}.uploads", uri=f"trainfeed://{dataset}/uploads")

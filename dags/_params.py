@@ -48,7 +48,7 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             title="Rebuild: why",
             description="Build a new generation even if one is published. The reason is"
             " recorded, for example: label was off by one. Another run with the same reason"
-            " builds nothing, so clearing a task is safe.",
+            f" builds nothing, so clearing a task is safe.{_of_uploads(spec)}",
         ),
         "allow_gap": Param(
             None,
@@ -62,6 +62,15 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
     if spec.train is None:
         return params
     return {**params, "training": _training_param(spec), "catch_up": _catch_up_param(spec)}
+
+
+def _of_uploads(spec: DatasetSpec) -> str:
+    if spec.uploads is None:
+        return ""
+    return (
+        " A rebuild takes uploads that came after the published version; the log of"
+        f" uploads.{spec.name} names their intervals."
+    )
 
 
 def _training_param(spec: DatasetSpec) -> Param:

@@ -16,6 +16,7 @@ from airflow.sdk import get_parsing_context
 
 from dags._build import build_dag
 from dags._train import train_dag
+from dags._uploads import uploads_dag
 from operators.datasets import datasets_folder
 from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_or_error
 
@@ -39,10 +40,10 @@ def make_dags(share: int) -> None:
     if wanted is None:
         for spec in map(spec_or_error, _folders(share)):
             if isinstance(spec, DatasetSpec):
-                _make(spec, "build", "train")
+                _make(spec, "build", "train", "uploads")
         return
     kind, _, name = wanted.partition(".")
-    if kind in {"build", "train"} and name and share_of(name) == share:
+    if kind in {"build", "train", "uploads"} and name and share_of(name) == share:
         _make(load_spec(datasets_folder() / name), kind)
 
 
@@ -67,3 +68,5 @@ def _make(spec: DatasetSpec, *kinds: str) -> None:
         build_dag(spec)
     if "train" in kinds and spec.train is not None:
         train_dag(spec)
+    if "uploads" in kinds and spec.uploads is not None:
+        uploads_dag(spec)

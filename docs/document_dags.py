@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, convert, housekeeping, models
+from dags import _build, _train, _uploads, convert, housekeeping, models
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -33,6 +33,7 @@ splits and gates. For alarms see [runbook.md](../operations/runbook.md).
 _RECORDED: Final = "recorded: {path: ./sample}"
 _MODEL: Final = "train: {model: {name: clicks, metrics: {accuracy: {min: 0.6}}, promote: approve}, "
 _OF_MODELS: Final = " (with `train.model`)"
+_UPLOADS: Final = "\nuploads: {key: [visitor], labels: [label], join: left, defaults: {label: 0}}\n"
 _LOGS: Final = 'logs: {path: "/logs/clicks/dt={start:%Y-%m-%d}"}'
 
 
@@ -44,8 +45,9 @@ def documents() -> Mapping[str, str]:
             _HEAD,
             *_family(_build, [_build.build_dag(spec) for spec in specs[:2]], " (of log files)"),
             *_family(
-                _train, [_train.train_dag(spec) for spec in specs[1:]], " (with `train.model`)"
+                _train, [_train.train_dag(spec) for spec in specs[1:3]], " (with `train.model`)"
             ),
+            *_family(_uploads, [_uploads.uploads_dag(specs[-1])]),
             *_family(models, [models.dag]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
@@ -54,7 +56,7 @@ def documents() -> Mapping[str, str]:
 
 
 def _specs(datasets: Path) -> list[DatasetSpec]:
-    """A data set over a topic, the same one over log files, and one that makes a model."""
+    """A data set over a topic, over log files, one that makes a model, and one with uploads."""
     folder = datasets / _DATASET
     new_dataset(datasets, _DATASET)
     of_topic = load_spec(folder)
@@ -63,7 +65,10 @@ def _specs(datasets: Path) -> list[DatasetSpec]:
     of_logs = load_spec(folder)
     found = (folder / SPEC_FILE).read_text(encoding="utf-8")
     (folder / SPEC_FILE).write_text(re.sub(r"(?m)^train: {", _MODEL, found), encoding="utf-8")
-    return [of_topic, of_logs, load_spec(folder)]
+    of_model = load_spec(folder)
+    with (folder / SPEC_FILE).open("a", encoding="utf-8") as file:
+        file.write(_UPLOADS)
+    return [of_topic, of_logs, of_model, load_spec(folder)]
 
 
 def _family(module: ModuleType, dags: Sequence[Any], note: str = "") -> Iterator[str]:
@@ -71,9 +76,11 @@ def _family(module: ModuleType, dags: Sequence[Any], note: str = "") -> Iterator
     yield f"## `{first.dag_id.replace(_DATASET, '<data set>')}`\n\n{inspect.getdoc(module)}\n"
     yield f"- Starts: {_starts(first)}"
     yield f"- Runs at once: {first.max_active_runs}\n"
-    yield "| parameter | type | what it is |\n| --- | --- | --- |"
-    yield from (_parameter(name, first.params.get_param(name)) for name in first.params)
-    yield "\n| task | what it does | tries | limit | links |\n| --- | --- | --- | --- | --- |"
+    if first.params:
+        yield "| parameter | type | what it is |\n| --- | --- | --- |"
+        yield from (_parameter(name, first.params.get_param(name)) for name in first.params)
+        yield ""
+    yield "| task | what it does | tries | limit | links |\n| --- | --- | --- | --- | --- |"
     for task in last.topological_sort():
         yield _task(task, "" if task.task_id in first.task_ids else note)
     yield ""
@@ -102,7 +109,10 @@ def _task(task: Any, note: str) -> str:
     operator = task.operator_class if task.is_mapped else type(task)
     limit = task.execution_timeout
     hours = "none" if limit is None else f"{limit.total_seconds() / 3600:g} h"
-    mapped = ", one per unit" if task.is_mapped else ""
+    mapped = ""
+    if task.is_mapped:
+        is_ours = operator.__module__.startswith("operators.")
+        mapped = f", one per {'unit' if is_ours else 'interval'}"
     links = ", ".join(link.name for link in task.operator_extra_links)
     summary = (inspect.getdoc(operator) or "").partition("\n\n")[0]
     what = summary.replace("\n", " ").replace("``", "`")

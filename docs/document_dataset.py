@@ -57,6 +57,7 @@ source:
     transaction_wait: 1h
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
+documents: [LICENCE.txt]
 schema:
   visitor: {dtype: int64}
   features: {dtype: float32, shape: [3]}
@@ -181,6 +182,23 @@ train:
   image: "r.example/clicks:nightly"
   allow_tag: true
   command: [torchrun, train.py]
+""",
+    "Labels that people upload": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  click: {dtype: int64}
+  price: {dtype: float32}
+  label: {dtype: int8}
+uploads:
+  key: [click]
+  labels: [label]
+  join: left
+  defaults: {label: -1}
+  max_file_bytes: 1GiB
 """,
     "A recorded topic": """\
 name: clicks

@@ -6,7 +6,8 @@ connection      type                    what it has
 hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
                                         ``work``; ``logs`` and ``models``: the paths at which
                                         those of log files and of transferred models start
-cephfs_default  any                     extra ``path``: the publication root, mounted here
+cephfs_default  any                     extra ``path``: the publication root, mounted here, or
+                                        ``pfs://home/…``; ``file`` connections take that too
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
                                         conversion may use; ``work``: one for its work files
 of ``train``    any                     extras: the settings of a Kubernetes cluster, as
@@ -20,14 +21,14 @@ of the spec     any                     extra: librdkafka settings, or ``recorde
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from operators.datasets import datasets_folder
-from trainfeed.config import Environment, KafkaSettings
+from trainfeed.config import Environment, KafkaSettings, is_public, root_folder
+from trainfeed.datacenters import is_shared
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = ["conversion_roots", "environment_from_connections"]
 _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"
 _CONVERT: Final = "convert_default"
+_ROOT_SETTING: Final = f"the extra 'path' of connection {_CEPHFS!r}"
 _PORTS: Final = {"webhdfs": 9870, "hdfs": 8020}
 
 _HDFS_EXAMPLE: Final = (
@@ -87,8 +89,9 @@ def environment_from_connections(
             but no values, which may be secrets.
     """
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
+    root = _extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE)
     return Environment(
-        root=_extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE),
+        root=root_folder(_ROOT_SETTING, root) if is_shared(root) else root,
         landing=_uri(hdfs, _extra(hdfs, "landing", _HDFS_EXAMPLE)),
         work=_uri(hdfs, _extra(hdfs, "work", _HDFS_EXAMPLE)),
         kafka={name: _kafka(name) for name in kafka},
@@ -100,7 +103,8 @@ def environment_from_connections(
             for name in clusters
         },
         trackers={name: _tracker(name) for name in trackers},
-        root_setting=f"the extra 'path' of connection {_CEPHFS!r}",
+        root_setting=_ROOT_SETTING,
+        is_root_public=is_public(root),
     )
 
 
@@ -121,7 +125,8 @@ def conversion_roots() -> Roots:
                 f"expected connection {_CONVERT!r} to have the extras 'inputs' and 'outputs',"
                 f" lists of absolute paths, and 'work', one such; change it: {_CONVERT_EXAMPLE}"
             )
-    return Roots(tuple(map(Path, inputs)), tuple(map(Path, outputs)), Path(work))
+    # As text: a Path would lose a slash of pfs://.
+    return Roots(tuple(inputs), tuple(outputs), work)
 
 
 def _tracker(name: str) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def _tracker(name: str) -> dict[str, Any]:
 
 
 def _is_absolute(path: object) -> bool:
-    return isinstance(path, str) and path.startswith("/") and path != "/"
+    return isinstance(path, str) and path.startswith(("/", "pfs://")) and path != "/"
 
 
 def _connection(name: str, example: str) -> Connection:
@@ -145,7 +150,7 @@ def _connection(name: str, example: str) -> Connection:
 
 def _extra(connection: Connection, key: str, example: str) -> str:
     value = connection.extra_dejson.get(key)
-    if not isinstance(value, str) or not value.startswith("/"):
+    if not isinstance(value, str) or not value.startswith(("/", "pfs://")):
         raise ConfigError(
             f"expected connection {connection.conn_id!r} to have the extra {key!r}, an absolute"
             f" path, got none; change it: {example}"
@@ -161,7 +166,12 @@ def _start(connection: Connection, key: str) -> str:
 
 def _uri(hdfs: Connection, path: str) -> str:
     if hdfs.conn_type == "file":
-        return f"file://{path}"
+        return path if is_shared(path) else f"file://{path}"
+    if is_shared(path):
+        raise ConfigError(
+            f"expected connection {hdfs.conn_id!r} to be of type file for a path of shared storage,"
+            f" got type {hdfs.conn_type!r}; change the type, or name a path of HDFS"
+        )
     if hdfs.conn_type not in _PORTS or not hdfs.host:
         raise ConfigError(
             f"expected connection {hdfs.conn_id!r} to be of type webhdfs, hdfs or file, the first"

@@ -34,7 +34,7 @@ class ChangeProdOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form."""
-        from trainfeed.dataset import require_root
+        from trainfeed.dataset import require_writable_root
         from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
         from trainfeed.tracking import deliver_change
         from trainfeed.training.transfers import missing_upload
@@ -43,7 +43,7 @@ class ChangeProdOperator(BaseOperator):
         with airflow_outcome(context):
             require_known(params, "action", "model", "version", "why")
             env = environment_from_connections(())
-            require_root(Path(env.root), env.root_setting)
+            require_writable_root(env)
             folder = ModelsFolder(Path(env.root)).known(params["model"])
             number = None if params["version"] is None else parse_version(params["version"])
             if params["action"] == "rollback":

@@ -79,11 +79,10 @@ class TrainingJobOperator(BaseOperator):
 
     def on_kill(self) -> None:
         """Cancel the job on a cluster; while the task is deferred, the trigger does so instead."""
-        from trainfeed.jobs import KubernetesLauncher
+        from trainfeed.training.launch import cancel_launched
 
-        launched = self._launched
-        if launched is not None and isinstance(launched.launcher, KubernetesLauncher):
-            launched.launcher.cancel(launched.record)
+        if self._launched is not None:
+            cancel_launched(self._launched)
 
     def _first(self, context: Context, spec: DatasetSpec, env: Environment) -> JsonObject:
         from trainfeed.dataset import DatasetFolder, TrainingMarks

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 __all__ = [
     "BUILD",
     "TRAIN",
+    "UPLOADS",
     "Failure",
     "RunFacts",
     "Stage",
@@ -29,6 +30,7 @@ __all__ = [
 
 BUILD: Final = "build."
 TRAIN: Final = "train."
+UPLOADS: Final = "uploads."
 
 _MOST_TRAININGS: Final = 20
 _MOST_FAILURES: Final = 5
@@ -100,6 +102,7 @@ class RunFacts:
         job: Report of the training job, in a run that trains.
         model: Report of the model, and of its gate.
         promotion: Report of the promotion.
+        uploads: Report of the check, in a run that takes uploads.
     """
 
     dag_id: str
@@ -114,15 +117,16 @@ class RunFacts:
     job: _Report = field(default_factory=dict)
     model: _Report = field(default_factory=dict)
     promotion: _Report = field(default_factory=dict)
+    uploads: _Report = field(default_factory=dict)
 
     @property
     def is_build(self) -> bool:
-        """Whether the run builds an interval; otherwise it trains on one."""
+        """Whether the run builds an interval; otherwise it trains on one, or takes uploads."""
         return self.dag_id.startswith(BUILD)
 
 
 def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
-    """Return the facts about a run of ``build.…`` or ``train.…``."""
+    """Return the facts about a run of ``build.…``, ``train.…`` or ``uploads.…``."""
     state = session.scalar(
         select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     )
@@ -141,6 +145,8 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         return RunFacts(
             **common, job=report("train"), model=report("evaluate"), promotion=report("promote")
         )
+    if dag_id.startswith(UPLOADS):
+        return RunFacts(**common, uploads=report("check", "uploads"))
     return RunFacts(
         **common,
         plan=report("plan", "plan"),

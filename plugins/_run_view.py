@@ -20,6 +20,7 @@ from plugins._html import (
 from plugins._model_view import gate, model
 from plugins._run_facts import Failure, RunFacts, Stage, Training
 from plugins._training_view import announced, started, training_job
+from plugins._uploads_view import told_uploads
 
 __all__ = ["page"]
 
@@ -42,14 +43,15 @@ _NO_MESSAGE: Final = (
 
 
 def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") -> str:
-    """Return the page of a run of ``build.…`` or ``train.…``; for others, a page that says so.
+    """Return the page of a run of a data set; for other runs, a page that says so.
 
     Args:
         facts: Facts about the run.
         trainings: The training runs that its interval started.
         note: HTML with a note about trainings, for example that none can start.
     """
-    if not any((facts.state, facts.stages, facts.failures, facts.plan, facts.publish, facts.job)):
+    told = (facts.plan, facts.publish, facts.job, facts.uploads)
+    if not any((facts.state, facts.stages, facts.failures, *told)):
         return document(_NOTHING)
     refresh = None if not facts.state or facts.state in _ENDED else _REFRESH_S
     return document(*_parts(facts, trainings, note), refresh_s=refresh)
@@ -73,6 +75,7 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
     for training in trainings:
         yield training_job(training)
         yield from model(training.model, {})
+    yield section("Uploads", pairs(facts.uploads))
     if facts.job:
         yield section("Training job", pairs(facts.job))
     yield from model(facts.model, facts.promotion)
@@ -108,8 +111,8 @@ def _sentence(facts: RunFacts) -> str:
         return _failed(facts)
     if planned := _only_planned(facts):
         return planned
-    if facts.publish:
-        return _published(facts)
+    if facts.publish or facts.uploads:
+        return _published(facts) if facts.publish else told_uploads(facts.uploads)
     if facts.job:
         name, version = facts.model.get("model"), facts.model.get("version")
         made = f" Model {name}/{version}." if facts.model else ""
@@ -131,6 +134,8 @@ def _only_planned(facts: RunFacts) -> str:
 def _failed(facts: RunFacts) -> str:
     tasks = ", ".join(dict.fromkeys(failure.task_id for failure in facts.failures))
     what = "Nothing was published by this run." if facts.is_build else "No job is finished."
+    if facts.uploads:
+        what = told_uploads(facts.uploads)
     if facts.job:
         what = "The training has a result; no model was promoted by this run."
     return f"Task {tasks} failed. {'' if facts.publish else what}"

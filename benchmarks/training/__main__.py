@@ -93,7 +93,7 @@ def stall(root: Path, intervals: list[str], rounds: int) -> None:
             begun_s = time.perf_counter()
             metrics = trainer.main(job)
             wall_s = time.perf_counter() - begun_s
-            report = job._run.loaders["train"].report()  # noqa: SLF001 - what a trainer has not
+            report = job._state.loaders._loaders["train"].report()  # noqa: SLF001 - what a trainer has not
             print(
                 f"{len(versions)} days, {report.batches} steps: {wall_s:.2f} s, waited"
                 f" {report.wait_s:.4f} of {report.elapsed_s:.2f} s, stall_fraction"

@@ -11,21 +11,21 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.memory_group import KillCount
 from trainfeed.paths import write_all
 from trainfeed.process_ties import start_ticks
 from trainfeed.storage import Location
 
-__all__ = ["ATTEMPTS", "attempt"]
+__all__ = ["ATTEMPTS", "FoundMark", "attempt", "found_marks"]
 
 # Folder of the marks of builds, in the work folder.
 ATTEMPTS: Final = "attempts"
@@ -34,6 +34,44 @@ logger = logging.getLogger(__name__)
 
 _MAX_BYTES: Final = 64 << 10
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class FoundMark:
+    """The mark of an attempt that has not ended in good order, or is still at work.
+
+    Attributes:
+        name: Name of the file.
+        began: Begin of the attempt, ISO 8601 in UTC.
+        host: Name of the machine, with its boot id.
+        pid: Id of the process.
+        is_at_work: Whether the process lives; None for one of another machine.
+    """
+
+    name: str
+    began: str
+    host: str
+    pid: int
+    is_at_work: bool | None
+
+
+def found_marks(folder: Location, names: Iterable[str]) -> list[FoundMark]:
+    """Read marks of attempts; one that is gone by now, or damaged, is left out.
+
+    Args:
+        folder: Folder of the marks.
+        names: Names of the files.
+
+    Raises:
+        StorageError: The store refused or failed.
+    """
+    found = []
+    for name in names:
+        mark = _read(folder / name)
+        if mark is not None:
+            here = mark.is_at_work() if mark.host == _host() else None
+            found.append(FoundMark(name, mark.began, mark.host, mark.pid, here))
+    return found
 
 
 @contextmanager
@@ -123,7 +161,7 @@ def _why(last: _Mark, remedy: str) -> str:
 
 def _read(mark: Location) -> _Mark | None:
     try:
-        return _Mark.from_json(canonical.loads(mark.read_bytes(max_bytes=_MAX_BYTES)))
+        return _Mark.from_json(canonical_json.loads(mark.read_bytes(max_bytes=_MAX_BYTES)))
     except NotFoundError:
         return None
     except (TypeError, AttributeError):
@@ -132,7 +170,7 @@ def _read(mark: Location) -> _Mark | None:
 
 
 def _write(mark: Location) -> None:
-    data = canonical.dumps(asdict(_Mark.of_this_process()))
+    data = canonical_json.dumps(asdict(_Mark.of_this_process()))
     mark.write_atomic(lambda file: write_all(file, data))
 
 

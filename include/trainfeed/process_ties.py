@@ -6,6 +6,7 @@ The module imports nothing slow, because processes are tied to their parent befo
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import pickle  # noqa: TID251 (only to find out whether an exception can travel)
@@ -14,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +25,9 @@ __all__ = [
     "ending",
     "has_ended",
     "is_stopped",
+    "mark_has_ended",
     "portable",
+    "process_mark",
     "program",
     "signal_name",
     "start_ticks",
@@ -41,6 +45,8 @@ _PR_SET_PDEATHSIG: Final = 1
 # Indices into the fields of /proc/<pid>/stat behind the name: state and start time.
 _STATE_FIELD: Final = 0
 _START_FIELD: Final = 19
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_PROCESSES: Final = Path("/proc/self/ns/pid")
 
 
 def program(module: str, arguments: Sequence[int | str], executable: str = "") -> list[str]:
@@ -86,6 +92,30 @@ def start_ticks(pid: int) -> int | None:
     """Return when a process started, in ticks since the boot; None if it has ended."""
     fields = _stat(pid)
     return None if fields[_STATE_FIELD] in (b"Z", b"X", b"") else int(fields[_START_FIELD])
+
+
+def process_mark() -> str:
+    """Return a text for this process, by which others learn whether it still runs.
+
+    The form is ``<machine>-<process>-<start>``; ``machine`` stands for one boot of one kernel and
+    one namespace of process ids.
+    """
+    pid = os.getpid()
+    return f"{_machine()}-{pid}-{start_ticks(pid)}"
+
+
+def mark_has_ended(mark: str) -> bool | None:
+    """Return whether the process of a mark has ended; None if it was on another machine."""
+    machine, pid, start = mark.split("-")
+    if machine != _machine():
+        return None
+    return start_ticks(int(pid)) != int(start)
+
+
+@cache
+def _machine() -> str:
+    boot = f"{_BOOT_ID.read_text()} {_PROCESSES.readlink()}"
+    return hashlib.sha256(boot.encode()).hexdigest()[:12]
 
 
 def _stat(pid: int) -> list[bytes]:

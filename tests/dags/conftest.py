@@ -10,6 +10,8 @@ from tests.airflow_home import HOME
 # Airflow reads these when it is first imported, which the test modules do.
 os.environ["AIRFLOW_HOME"] = HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+# Airflow limits the time of the machine, which may be busy; tests limit the time of the process.
+os.environ["AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT"] = "600"
 os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(Path(__file__).resolve().parents[2] / "plugins")
 
 import pytest

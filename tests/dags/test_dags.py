@@ -718,3 +718,51 @@ def test_the_form_of_models_asks_for_everything_and_explains_it(load):
         param = params.get_param(name)
         assert param.schema["title"]
         assert param.description.endswith(".")
+
+
+UPLOADS = "uploads: {key: [id], labels: [label], join: left, defaults: {label: -1}}\n"
+WITH_KEY = {
+    "schema: {label: {dtype: int64}}": "schema: {id: {dtype: int64}, label: {dtype: int64}}"
+}
+
+
+def test_a_data_set_with_uploads_has_a_dag_that_takes_them(add, load):
+    add("clicks", extra=UPLOADS, **WITH_KEY)
+    add("views", extra="")
+    bag = load()
+    assert bag.import_errors == {}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "uploads.clicks", "build.views"}
+    dag = bag.dags["uploads.clicks"]
+    edges = {task.task_id: task.downstream_task_ids for task in dag.tasks}
+    assert edges == {"check": {"build", "settle"}, "build": set(), "settle": set()}
+    assert dag.get_task("check").outlets == [
+        Asset(name="clicks.uploads", uri="trainfeed://clicks/uploads")
+    ]
+    assert (dag.catchup, dag.max_active_runs, dict(dag.params)) == (False, 1, {})
+    build = dag.get_task("build")
+    assert build.is_mapped
+    assert build.partial_kwargs["trigger_dag_id"] == "build.clicks"
+    assert build.partial_kwargs["skip_when_already_exists"]
+
+
+def test_the_dag_of_uploads_is_serialized_and_looks_four_times_an_hour(add, load, monkeypatch):
+    add("clicks", extra=UPLOADS, **WITH_KEY)
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "uploads.clicks")
+    ((name, dag),) = load(f"dags/datasets_{share_of('clicks')}.py").dags.items()
+    assert (name, dag.schedule) == ("uploads.clicks", "*/15 * * * *")
+    assert round_trip(dag).task_ids == dag.task_ids
+    for task in dag.tasks:
+        assert task.retries == 2
+        assert task.execution_timeout is not None
+
+
+def test_the_form_says_that_a_rebuild_takes_newer_uploads_where_there_can_be_any(add, load):
+    add("clicks", extra=UPLOADS, **WITH_KEY)
+    add("views", extra="")
+    bag = load()
+    said = {
+        name: bag.dags[f"build.{name}"].params.get_param("rebuild").description
+        for name in ("clicks", "views")
+    }
+    assert "takes uploads that came after the published version" in said["clicks"]
+    assert "uploads" not in said["views"]

@@ -473,3 +473,37 @@ def test_a_declined_training_says_why(look, reports):
     told = {"dag": "train.clicks", "state": "declined", "why": "training: last, and …"}
     reports[key] = {**reports[key], "training": told}
     assert "No training of this interval starts: training: last, and …." in look()
+
+
+UPLOADS_RUN = "scheduled__2026-01-03T03:15:00+00:00"
+
+
+@pytest.mark.parametrize("is_failed", [False, True])
+def test_a_run_of_uploads_says_what_it_started_what_it_left_and_which_file_is_refused(
+    client, log_in, reports, run, is_failed
+):
+    reports["uploads.clicks", UPLOADS_RUN, "check", "uploads"] = {
+        "announced": [3, 4],
+        "builds": ["uploads__2026-01-02__4"],
+        "newer_than_version": ["2026-01-01"],
+        "refused": 1,
+    }
+    refused = "refused uploads: 1, nothing of them is used; 2026-01-02/a.csv: line 2"
+    run((), [failed("settle", error="FormatError", message=refused)] if is_failed else ())
+    page = client.get(address("uploads.clicks", UPLOADS_RUN), headers=log_in("viewer")).text
+    assert "Builds that were started: 1." in page
+    assert "newer uploads stay as they are: 2026-01-01. To take the uploads, trigger" in page
+    assert ("2026-01-02/a.csv: line 2" in page) == is_failed
+    assert "No job is finished" not in page
+
+
+@pytest.mark.parametrize("odd", [7, "text", {"a": 1}, [{"b": HOSTILE}], None])
+def test_a_report_of_uploads_of_another_shape_breaks_no_page(client, log_in, reports, odd):
+    reports["uploads.clicks", UPLOADS_RUN, "check", "uploads"] = {
+        "builds": odd,
+        "newer_than_version": odd,
+        "announced": odd,
+    }
+    answer = client.get(address("uploads.clicks", UPLOADS_RUN), headers=log_in("viewer"))
+    assert answer.status_code == 200
+    assert HOSTILE not in answer.text

@@ -29,6 +29,7 @@ _JSON: Final = frozenset(
             "marker",
             "model",
             "plan",
+            "receipt",
             "schema",
             "schema_file",
         ),

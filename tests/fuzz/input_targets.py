@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.fuzz.places import place
+from trainfeed.canonical_json import seal
 from trainfeed.conversion import (
     ConvertOptions,
     Format,
@@ -37,12 +38,14 @@ from trainfeed.conversion import (
     write_json_lines,
     write_parquet,
 )
-from trainfeed.dataset.canonical import seal
 from trainfeed.errors import TrainFeedError
-from trainfeed.samples import Field, Schema
+from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LineRange, iter_lines
 from trainfeed.specification import SPEC_FILE, load_spec
 from trainfeed.storage import Location
+from trainfeed.uploads import LabelFields
+from trainfeed.uploads._label_rows import iter_rows
+from trainfeed.uploads._label_table import merged, table_of_rows
 
 __all__ = ["INPUT_MUTATORS", "INPUT_SEEDS", "INPUT_TARGETS"]
 
@@ -56,6 +59,11 @@ _SCHEMA = Schema(
         Field("e", "uint8", (None, 2)),
     )
 )
+_LABELS = LabelFields(
+    Schema((Field("id", "int64"),)),
+    Schema((Field("label", "float32"), Field("note", "str", optional=True))),
+)
+_LABEL_BYTES = 1 << 24
 _SPARSE = SparseOptions(index_base=0, num_features=10)
 _OPTIONS = ConvertOptions(memory_bytes=1 << 16)
 
@@ -164,6 +172,16 @@ def schema_file(data: bytes) -> None:
     load_schema(_placed("schema.json", data))
 
 
+def upload(data: bytes) -> None:
+    """An upload of labels, in each of its formats, as far as the table that a build joins."""
+    path = _placed("upload", data)
+    for kind in ("csv", "jsonl", "parquet"):
+        with suppress(TrainFeedError):
+            rows = iter_rows(path, kind, _LABELS)
+            found = merged([table_of_rows(rows, _LABELS, 0, _LABEL_BYTES)], _LABELS, _LABEL_BYTES)
+            assert found.rows == len(found.table) + found.repeated
+
+
 def _table(kind: Format) -> Callable[[bytes], None]:
     return partial(samples_of, kind=kind, schemas=(None,))
 
@@ -173,6 +191,7 @@ def _text(kind: Format) -> Callable[[bytes], None]:
 
 
 INPUT_TARGETS: dict[str, Callable[[bytes], None]] = {
+    "upload": upload,
     "csv": _text(Format.CSV),
     "jsonl": _text(Format.JSON_LINES),
     "idx": _table(Format.IDX),
@@ -241,6 +260,18 @@ def _csvs() -> list[bytes]:
     return [file.getvalue().encode(), b"a,b\n1,\\N\n"]
 
 
+def _uploads() -> list[bytes]:
+    rows = [{"id": 1, "label": 0.5, "note": "a"}, {"id": 2, "label": -1.0, "note": None}]
+    schema = Schema((*_LABELS.key, *_LABELS.labels))
+    codec = TypedCodec(schema)
+    samples = [codec.decode(codec.encode(row)) for row in rows]
+    return [
+        b"id,label,note\n1,0.5,a\n2,-1,\\N\n1,0.5,a\n",
+        b'{"id": 1, "label": 0.5}\n{"id": 2, "label": 1, "note": null}\n',
+        *_written(lambda file: write_parquet(file, samples, schema)),
+    ]
+
+
 def _json_lines() -> list[bytes]:
     own = _written(lambda file: write_json_lines(file, _samples(), _SCHEMA))
     return [*own, b'{"a": [1, 2.5, null, "x"]}\n\n[true]\n']
@@ -300,6 +331,7 @@ def _resealed(data: bytes) -> bytes:
 INPUT_MUTATORS: dict[str, Callable[[bytes], bytes]] = {"shards": _resealed}
 
 INPUT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
+    "upload": _uploads,
     "csv": _csvs,
     "jsonl": _json_lines,
     "idx": _idxs,

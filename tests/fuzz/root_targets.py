@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ import pyarrow as pa
 
 from tests.fuzz.places import place
 from tests.fuzz.targets import SEEDS
-from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version
 from trainfeed.dataset.ledger import Leaf
 from trainfeed.dataset.root import require_root
 from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.trainings import TrainingMarks
+from trainfeed.dataset.unpublished import read_unpublished
 from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobRecord, JobSpec
 from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
@@ -36,7 +39,11 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerWriter
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
+from trainfeed.status._facts import VersionFacts
+from trainfeed.status._index import IndexRow, parse_index
 from trainfeed.storage import Location
+from trainfeed.uploads import Receipt, ReceiptBook, Refusal, unannounced
+from trainfeed.uploads._receipt import Seen, from_sealed, to_sealed
 
 __all__ = ["ROOT_SEEDS", "ROOT_TARGETS"]
 
@@ -107,13 +114,13 @@ def plan(data: bytes) -> None:
     folder, ref = _folder(), PlanRef("a", _INTERVAL, "0123456789abcdef-g0001")
     _placed(folder.plan(ref.interval, ref.plan_id), data)
     found = load_plan(folder, ref)
-    assert Plan.model_validate(canonical.loads(found.to_bytes())) == found
+    assert Plan.model_validate(canonical_json.loads(found.to_bytes())) == found
     assert len(found.all_shards()) == sum(found.shards.values())
 
 
 def ledger(data: bytes) -> None:
     """The ledger of a manifest."""
-    value = canonical.loads(data)
+    value = canonical_json.loads(data)
     found = Ledger.from_json(value)
     assert Ledger.from_json(found.to_json()) == found
     found.imbalances()
@@ -126,7 +133,7 @@ def job(data: bytes) -> None:
     _placed(folder.version(_INTERVAL, 1) / "MANIFEST.json", b"")
     TrainingMarks(folder).untrained()
     found = JobSpec.read(path)
-    assert JobSpec.model_validate(canonical.loads(found.to_bytes())) == found
+    assert JobSpec.model_validate(canonical_json.loads(found.to_bytes())) == found
 
 
 def job_record(data: bytes) -> None:
@@ -136,7 +143,7 @@ def job_record(data: bytes) -> None:
     with suppress(TrainFeedError):
         record.result()
     ended = _placed(record.home / "attempts" / "0001.ended.json", data)
-    _placed(record.home / "attempts" / "0001.json", canonical.dumps({"job": _a_job()}))
+    _placed(record.home / "attempts" / "0001.json", canonical_json.dumps({"job": _a_job()}))
     with suppress(TrainFeedError):
         record.attempt(1)
     ended.unlink()
@@ -155,8 +162,9 @@ def model(data: bytes) -> None:
 
 
 def marker(data: bytes) -> None:
-    """The small files of a root: its mark, a skipped interval, a schedule, a recorded topic."""
+    """The small files of a root: its mark, skipped and failed intervals, a schedule, a topic."""
     folder = _folder()
+    _placed(folder.unpublished(_INTERVAL), data)
     _placed(_home() / "TRAINFEED.json", data)
     _placed(folder.skip(_INTERVAL), data)
     _placed(folder.schedule, data)
@@ -166,17 +174,47 @@ def marker(data: bytes) -> None:
         read(folder)
 
 
+def receipt(data: bytes) -> None:
+    """The receipt and the refusal of an upload; what is accepted comes back from its own bytes.
+
+    The input is sealed here, so that what lies behind the digest is reached.
+    """
+    data = canonical_json.seal(data.removesuffix(b"}") + b"\n}\n")
+    folder = DatasetFolder(_home() / "uploads", "a")
+    path = _placed(folder.receipts / "refused" / "0.json", data)
+    with suppress(TrainFeedError):
+        (refusal,) = ReceiptBook(folder).refusals()
+        assert from_sealed(Refusal, to_sealed(refusal), path="a") == refusal
+    path.unlink()
+    path = _placed(folder.receipts / "announced.json", data)
+    with suppress(TrainFeedError):
+        assert unannounced(folder) == []
+    path.unlink()
+    _placed(folder.receipts / "00000001.json", data)
+    (found,) = ReceiptBook(folder).receipts()
+    assert from_sealed(Receipt, to_sealed(found), path="a") == found
+    assert found.interval
+
+
+def status_index(data: bytes) -> None:
+    """The index of a status: damaged lines are left out, and no line is an error."""
+    for row in parse_index(data).values():
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
+            facts = VersionFacts.from_json(row.facts)
+            assert VersionFacts.from_json(facts.to_json()) == facts
+
+
 def schema(data: bytes) -> None:
     """A schema; what is accepted comes back from its own JSON."""
-    found = Schema.from_json(canonical.loads(data))
+    found = Schema.from_json(canonical_json.loads(data))
     assert Schema.from_json(found.to_json()) == found
 
 
 def statistics(data: bytes) -> None:
     """Statistics of a version, with their histograms, read, added up and written again."""
-    found = Statistics.from_json(_SCHEMA, canonical.loads(data))
-    found.merge(Statistics.from_json(_SCHEMA, canonical.loads(data)))
-    canonical.dumps(found.to_json())
+    found = Statistics.from_json(_SCHEMA, canonical_json.loads(data))
+    found.merge(Statistics.from_json(_SCHEMA, canonical_json.loads(data)))
+    canonical_json.dumps(found.to_json())
 
 
 def _read_root(folder: DatasetFolder) -> None:
@@ -201,6 +239,7 @@ _MARKERS = tuple(
         (
             _read_root,
             lambda folder: read_skip(folder, _INTERVAL),
+            lambda folder: read_unpublished(folder, _INTERVAL),
             read_schedule,
             _read_topic,
             lambda folder: TrainingMarks(folder).untrained(),
@@ -213,7 +252,7 @@ _MARKERS = tuple(
 def _quarantined() -> Manifest:
     found = json.loads(SEEDS["manifest"]()[0])
     found["files"].append({"name": "quarantine/records.arrow", "bytes": 1, "sha256": "0" * 64})
-    return Manifest.from_bytes(canonical.dumps(found))
+    return Manifest.from_bytes(canonical_json.dumps(found))
 
 
 ROOT_TARGETS: dict[str, Callable[[bytes], None]] = {
@@ -228,6 +267,8 @@ ROOT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "job_record": job_record,
     "model": model,
     "marker": marker,
+    "receipt": receipt,
+    "status_index": status_index,
     "schema": schema,
     "statistics": statistics,
 }
@@ -251,7 +292,7 @@ def _landings() -> list[bytes]:
         writer = LandingWriter(file)
         writer.write(pa.RecordBatch.from_pylist(rows, schema=LANDING_SCHEMA))
         leaf = Leaf(len(rows), 4, 1, 2).to_json()
-        writer.close({"ledger": canonical.dumps(leaf).decode()})
+        writer.close({"ledger": canonical_json.dumps(leaf).decode()})
         files.append(file.getvalue())
     return files
 
@@ -296,7 +337,7 @@ def _boundaries() -> list[bytes]:
     at = "2013-01-01T00:00:00Z"
     head = {"at": at, "found_at": at, "topic": "t", "topic_uuid": "u", "cluster": "c"}
     return [
-        canonical.dumps({**head, "partitions": {"0": partition, "1": each}})
+        canonical_json.dumps({**head, "partitions": {"0": partition, "1": each}})
         for each in (partition, {**partition, "evidence": evidence})
     ]
 
@@ -305,7 +346,7 @@ def _ledgers() -> list[bytes]:
     leaf = Leaf(1, 2, 3, 4).to_json()
     valid = {**leaf, "samples": 1, "s1": "0" * 16, "s2": "f" * 16}
     source = {"read": leaf, "valid": valid, "quarantined": leaf, "filtered": {"empty": leaf}}
-    return [canonical.dumps({"kafka:a/0": source})]
+    return [canonical_json.dumps({"kafka:a/0": source})]
 
 
 def _a_job() -> dict[str, Any]:
@@ -329,7 +370,10 @@ def _jobs() -> list[bytes]:
         "node_selector": {"a": "b"},
     }
     later = {"image": "a", "command": ["a"], "environment": {"A": "b"}, "placement": place}
-    return [canonical.dumps(_a_job()), canonical.dumps({**_a_job(), **later, "attempt": 2})]
+    return [
+        canonical_json.dumps(_a_job()),
+        canonical_json.dumps({**_a_job(), **later, "attempt": 2}),
+    ]
 
 
 def _job_records() -> list[bytes]:
@@ -338,7 +382,7 @@ def _job_records() -> list[bytes]:
     file = {"size": 1, "sha256": "0" * 64}
     result = {"metrics": {"a": 0.5}, "files": {"m": file}, "job": "a", "identity": "b"}
     attempt = {"job": _a_job(), "why": "w"}
-    return [canonical.dumps(each) for each in (ended, result, attempt, {"a": 0.5})]
+    return [canonical_json.dumps(each) for each in (ended, result, attempt, {"a": 0.5})]
 
 
 def _models() -> list[bytes]:
@@ -356,7 +400,7 @@ def _models() -> list[bytes]:
         "files": [{"name": "b/model.npz", "bytes": 1, "sha256": digest}],
     }
     change = {"kind": "promote", "version": "v0001", "at": at, "by": "a", "why": "w"}
-    return [canonical.dumps(manifest), canonical.dumps(change)]
+    return [canonical_json.dumps(manifest), canonical_json.dumps(change)]
 
 
 def _plans() -> list[bytes]:
@@ -379,7 +423,7 @@ def _plans() -> list[bytes]:
         "convert": [[{"split": "train", "index": 0}]],
         "shards": {"train": 1},
     }
-    return [canonical.dumps(plan)]
+    return [canonical_json.dumps(plan)]
 
 
 def _markers() -> list[bytes]:
@@ -388,19 +432,35 @@ def _markers() -> list[bytes]:
     schedule = {"format": 1, "cron": "0 0 * * *", "first": skip["at"], "last": None}
     topic = {"topic": "t", "uuid": "u", "partitions": [{"start": 0, "end": 3}]}
     since = {"versions": {_INTERVAL: 1}}
-    return list(map(canonical.dumps, (mark, skip, schedule, topic, since)))
+    ended = {"interval": _INTERVAL, "since": skip["at"], "work": "check", "plan": None}
+    ended |= {"outcome": "failed", "error": "GateError", "why": "w"}
+    return list(map(canonical_json.dumps, (mark, skip, schedule, topic, since, ended)))
+
+
+def _status_indexes() -> list[bytes]:
+    topic = ("kafka:a", "0" * 16, [0, 1], [0, 5], [3, 9])
+    facts = VersionFacts(0, 86_400, 3, "no record", ("kafka:a/0 lost",), 2, 5_000, [topic])
+    row = IndexRow(_INTERVAL, ["CURRENT", "g0001"], 1, [1, 2, 3, 4, 5], facts.to_json())
+    return [row.to_line() * 2, b"\n"]
+
+
+def _receipts() -> list[bytes]:
+    seen = Seen(3, 4, 5)
+    made = Receipt(1, f"{_INTERVAL}/a.csv", "csv", "0" * 64, 2, 2, seen, "t", "a", 0)
+    refusals = [Refusal(f"{_INTERVAL}/a.csv", "why", each, "r", "t") for each in (seen, None)]
+    return [canonical_json.dumps({"format": 1, **asdict(each)}) for each in (made, *refusals)]
 
 
 def _schemas() -> list[bytes]:
     fields = (*_SCHEMA, Field("e", "int16", (None, 2), optional=True), Field("f", "bytes"))
-    return [canonical.dumps(Schema(fields).to_json())]
+    return [canonical_json.dumps(Schema(fields).to_json())]
 
 
 def _statistics() -> list[bytes]:
     found = Statistics(_SCHEMA)
     for number in range(3):
         found.update({"a": number - 1, "b": [0.5, number], "c": "é", "d": number})
-    return [canonical.dumps(each.to_json()) for each in (found, Statistics(_SCHEMA))]
+    return [canonical_json.dumps(each.to_json()) for each in (found, Statistics(_SCHEMA))]
 
 
 ROOT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
@@ -415,6 +475,8 @@ ROOT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "job_record": _job_records,
     "model": _models,
     "marker": _markers,
+    "receipt": _receipts,
+    "status_index": _status_indexes,
     "schema": _schemas,
     "statistics": _statistics,
 }

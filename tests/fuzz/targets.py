@@ -15,7 +15,8 @@ from collections.abc import Callable
 import numpy as np
 from crc32c import crc32c
 
-from trainfeed.dataset import Manifest, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import Manifest
 from trainfeed.errors import TrainFeedError
 from trainfeed.loader.sources._tfrecord_places import (
     RecordPlaces,
@@ -332,7 +333,7 @@ def _manifests() -> list[bytes]:
         "sources": ["kafka:a/0"],
         "plan": "0",
     }
-    return [canonical.dumps(manifest), b'{"format":1}']
+    return [canonical_json.dumps(manifest), b'{"format":1}']
 
 
 SEEDS: dict[str, Callable[[], list[bytes]]] = {

@@ -2,9 +2,8 @@
 
 import pytest
 
+import datasets
 from trainfeed.conversion import ColumnOptions, SourceOptions, convert_files, open_sample_file
-
-datasets = pytest.importorskip("datasets")
 
 FEATURES = datasets.Features(
     {
@@ -41,7 +40,6 @@ def test_a_saved_data_set_is_read_with_its_images(saved, tmp_path):
 
 
 def test_the_type_of_images_is_that_struct(tmp_path):
-    pytest.importorskip("PIL")
     features = datasets.Features({"image": datasets.Image(decode=False)})
     rows = {"image": [{"bytes": b"x", "path": "a.jpg"}]}
     datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")

@@ -11,14 +11,13 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import mlflow
 import pytest
 
 from trainfeed import faults
 from trainfeed.jobs import JobRecord, JobResult, JobSpec, JobVersion
 from trainfeed.models import CANDIDATE, PROD, Candidate, ModelJob, ModelsFolder, promote, register
 from trainfeed.tracking import MlflowSettings, Tracker
-
-mlflow = pytest.importorskip("mlflow")
 
 START_S = 300
 DELIVERED = {"mlflow": "delivered"}

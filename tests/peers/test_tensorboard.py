@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
 
 from trainfeed.tracking import EventFiles
-
-event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
 KILLED = """
 import os, signal, sys

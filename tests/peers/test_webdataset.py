@@ -3,7 +3,7 @@
 import io
 
 import numpy as np
-import pytest
+import webdataset
 
 from trainfeed.conversion import (
     SinkOptions,
@@ -13,8 +13,6 @@ from trainfeed.conversion import (
     transcode,
 )
 from trainfeed.samples import Field, Schema
-
-webdataset = pytest.importorskip("webdataset")
 
 SCHEMA = Schema(
     (

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 
+import trainfeed
 from trainfeed.config import (
     Environment,
     KafkaSettings,
+    command_environ,
     environment_from_environ,
     training_environ,
 )
@@ -125,7 +128,7 @@ def test_brokers_are_hosts_and_ports(kafka: str) -> None:
             "LANDING",
             "ftp://host/landing",
             (
-                "expected TRAINFEED_LANDING to be a path or a URI of file, hdfs, webhdfs, got"
+                "expected TRAINFEED_LANDING to be a path or a URI of file, hdfs, pfs, webhdfs, got"
                 " 'ftp://host/landing'"
             ),
         ),
@@ -191,6 +194,13 @@ def test_a_training_job_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> N
     environ = training_environ("/srv/package", {"EPOCHS": "3"})
     assert "canary" not in environ.values()
     assert (environ["PATH"], environ["PYTHONPATH"].split(":")[0]) == ("/bin", "/srv/package")
+
+
+def test_a_command_finds_the_same_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    first, *others = command_environ()["PYTHONPATH"].split(os.pathsep)
+    assert Path(first) == Path(trainfeed.__file__).parents[1]
+    assert others == ["/elsewhere"]
 
 
 def test_a_file_of_connections_has_clusters_with_credentials_and_places_of_logs(

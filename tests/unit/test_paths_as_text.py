@@ -18,7 +18,7 @@ from trainfeed.paths import open_plain, read_plain
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec, load_specs
 
-INNER = ("dispatch", "jobs", "models", "server", "tracking", "usercode")
+INNER = ("datacenters", "dispatch", "jobs", "models", "server", "tracking", "usercode")
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
 # What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder and ModelPlace take text
 # when they are made.
@@ -31,6 +31,8 @@ HANDED_OUT = {
     "Environment.datasets",
     "Report.checkpoint",
     "ModelPlace.datasets",
+    "PublicBuild.root",
+    "PublicVersion.root",
     "ModelPlace.root",
     "Roots.inputs",
     "Roots.outputs",
@@ -42,6 +44,8 @@ HANDED_OUT = {
 }
 # What rooms hand each other: folders that one of them has made or found.
 BETWEEN_ROOMS = {
+    "dataset_status.datasets",
+    "list_public_sets.root",
     "KeptJob.root",
     "ModelWorker.version",
     "Saved.path",
@@ -52,7 +56,6 @@ BETWEEN_ROOMS = {
     "job_homes.root",
     "kept_job.home",
     "kept_job.root",
-    "kept_jobs.root",
     "newest_checkpoint.folder",
     "read_checkpoint.path",
     "remove_unfinished.folder",
@@ -97,6 +100,11 @@ def test_no_public_function_asks_for_a_path_object_alone():
 @pytest.fixture
 def made(tmp_path):
     """Files of each kind, the folder of them as text."""
+    return make_files(tmp_path)
+
+
+def make_files(tmp_path):
+    """Make a file of each kind, and return their folder as text."""
     conversion.convert(tmp_path, fixed_samples(6), 2, "p", schema=FIXED)
     lines = {
         "a.csv": "a,b\n1,2\n",

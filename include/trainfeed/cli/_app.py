@@ -16,20 +16,17 @@ import typer
 from trainfeed import __version__
 from trainfeed.cli import (
     _bench,
-    _boundaries_command,
-    _dispatch,
-    _gc,
     _init,
-    _look,
     _new,
-    _prune,
-    _quarantine,
-    _token,
-    _version_look,
+    _public,
+    _uploads_command,
     build,
     file,
-    prediction,
+    pfs,
+    serving,
     training,
+    upkeep,
+    versions,
 )
 from trainfeed.cli._printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
@@ -53,15 +50,16 @@ for _name, _command, _example in (
     ("schema", _new.schema, "trainfeed schema > dataset.schema.json"),
     ("build", build.build, "trainfeed build flights/2013-01-01/2013-01-31 --jobs 4"),
     ("train", training.train, "trainfeed train flights --interval 2013-01-04"),
-    ("predict", prediction.predict, "trainfeed predict flights@prod flights.jsonl"),
-    ("serve", prediction.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
-    ("ls", _look.ls, "trainfeed ls flights"),
-    ("show", _look.show, "trainfeed show flights/2013-01-01"),
-    ("head", _version_look.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
-    ("stats", _version_look.stats, "trainfeed stats flights/2013-01-01"),
-    ("verify", _look.verify, "trainfeed verify flights/2013-01"),
-    ("gc", _gc.gc, "trainfeed gc --older-than 24 --dry-run"),
-    ("prune", _prune.prune_dataset, "trainfeed prune flights --dry-run"),
+    ("predict", serving.predict, "trainfeed predict flights@prod flights.jsonl"),
+    ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
+    ("status", versions.status, "trainfeed status flights"),
+    ("ls", versions.ls, "trainfeed ls flights"),
+    ("show", versions.show, "trainfeed show flights/2013-01-01"),
+    ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
+    ("stats", versions.stats, "trainfeed stats flights/2013-01-01"),
+    ("verify", versions.verify, "trainfeed verify flights/2013-01"),
+    ("gc", upkeep.gc, "trainfeed gc --older-than 24 --dry-run"),
+    ("prune", upkeep.prune_dataset, "trainfeed prune flights --dry-run"),
     (
         "process-base64",
         file.process_base64,
@@ -70,13 +68,17 @@ for _name, _command, _example in (
 ):
     app.command(_name, epilog=f"Example: {_example}")(_command)
 app.add_typer(file.app, name="file")
+app.add_typer(pfs.app, name="pfs")
+app.add_typer(pfs.paddle, name="paddle")
 app.add_typer(_bench.app, name="bench")
-app.add_typer(_quarantine.app, name="quarantine")
-app.add_typer(_boundaries_command.app, name="boundaries")
+app.add_typer(upkeep.quarantine, name="quarantine")
+app.add_typer(upkeep.boundaries, name="boundaries")
+app.add_typer(_public.app, name="public")
+app.add_typer(_uploads_command.app, name="uploads")
 app.add_typer(training.jobs, name="jobs")
 app.add_typer(training.models, name="models")
-app.add_typer(_dispatch.app, name="dispatch")
-app.add_typer(_token.app, name="token")
+app.add_typer(serving.dispatch, name="dispatch")
+app.add_typer(serving.token, name="token")
 
 
 class _PlainFormatter(logging.Formatter):

@@ -10,6 +10,7 @@ import typer
 
 from trainfeed.cli._look_target import complete_target
 from trainfeed.cli._printing import error_console, print_json, print_mapping
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _opened(target: str, split: str) -> Any:
     from trainfeed.readers import open_dataset
 
     name, _, interval = target.partition("/")
-    if Path(target).exists() or any(mark in target for mark in "*?["):
+    if Path(local_source(target)).exists() or any(mark in target for mark in "*?["):
         return RecordFiles(target)
     if not name or not interval:
         raise ConfigError(f"expected NAME/INTERVAL, or files, got {target!r}")

@@ -28,7 +28,9 @@ def init(
     Versions in the folder are not changed. Builds refuse a folder without this step, because its
     name may be misspelt, or its file system not mounted.
     """
-    place = Path(environment_from_environ(root=root).root)
+    env = environment_from_environ(root=root)
+    env.refuse_public_root()
+    place = Path(env.root)
     mark, is_new = init_root(place)
     report = {
         "root": str(place),

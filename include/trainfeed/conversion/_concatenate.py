@@ -10,6 +10,7 @@ from trainfeed.conversion._conversion_options import OnProgress
 from trainfeed.conversion._convert_files import open_inputs
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.samplefiles import Format, SampleFile, SourceOptions, write_sidecar
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath, NewFile, write_all
@@ -42,7 +43,7 @@ def merge_files(
         ConfigError: The files hold different samples, or are not all RecordIO or all TFRecord.
         FormatError: A file is damaged; nothing was written.
     """
-    inputs = open_inputs(map(Path, paths), SourceOptions())
+    inputs = open_inputs(map(Path, map(local_source, paths)), SourceOptions())
     formats = {file.file_format for file in inputs.files}
     if len(formats) > 1 or not formats <= {Format.RECORDIO, Format.TFRECORD}:
         raise ConfigError(
@@ -50,14 +51,14 @@ def merge_files(
             " first"
         )
     append = _append_chunks if formats == {Format.RECORDIO} else _append_records
-    count = 0
+    output, count = Path(local_target(output)), 0
     with NewFile(output) as new:
         for number, file in enumerate(inputs.files):
             if on_progress is not None:
                 on_progress(len(inputs.files), number)
             count += append(file, new)
         if inputs.encoding is not Encoding.BYTES:
-            write_sidecar(Path(output), inputs.encoding, inputs.schema)
+            write_sidecar(output, inputs.encoding, inputs.schema)
     return count
 
 

@@ -13,6 +13,7 @@ from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions
 from trainfeed.conversion.samplefiles import ArrayEncoder, record_encoder
 from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
+from trainfeed.datacenters import local_target
 from trainfeed.dataset.shards import Encoding, ShardManifest
 from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
@@ -74,7 +75,7 @@ def convert(  # noqa: PLR0913 (the rest is in options)
             unchanged.
     """
     target = ConversionTarget(
-        Path(output_path).absolute(),
+        Path(local_target(output_path)).absolute(),
         num_shards,
         name_prefix,
         seed,
@@ -129,7 +130,7 @@ def convert_arrays(  # noqa: PLR0913 (as for convert)
         StorageError: See ``convert``.
     """
     target = ConversionTarget(
-        Path(output_path).absolute(),
+        Path(local_target(output_path)).absolute(),
         num_shards,
         name_prefix,
         seed,

@@ -19,6 +19,7 @@ from trainfeed.conversion.samplefiles import (
 )
 from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
+from trainfeed.datacenters import local_target
 from trainfeed.dataset.shards import Encoding, ShardManifest
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.paths import SetWatch
@@ -106,7 +107,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
     with sets.explains():
         opened = open_inputs(paths, source)
     target = ConversionTarget(
-        Path(output_path).absolute(),
+        Path(local_target(output_path)).absolute(),
         num_shards,
         name_prefix,
         seed,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from trainfeed.dataset.canonical import MAX_BYTES as MAX_JSON_BYTES
+from trainfeed.canonical_json import MAX_BYTES as MAX_JSON_BYTES
 from trainfeed.paths import FilePath, open_plain, read_plain
 
 __all__ = ["MAX_LINE_BYTES", "Line", "iter_lines", "open_input", "read_small"]

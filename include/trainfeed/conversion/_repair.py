@@ -12,6 +12,7 @@ from trainfeed.conversion._conversion_options import OnProgress
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.samplefiles import Format, known_encoding, write_sidecar
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile, UnfinishedFile, write_all
@@ -62,7 +63,7 @@ def repair_file(
             whole parts would take too long; or the file with its schema, or the manifest of its
             set, is damaged.
     """
-    path, output = Path(path), Path(output)
+    path, output = Path(local_source(path)), Path(local_target(output))
     encoding, schema = known_encoding(path)
     with NewFile(output) as unfinished:
         report = _repair(path, unfinished.file, file_format, on_progress)
@@ -82,8 +83,9 @@ def repair_in_place(
         ConfigError: The format is neither RecordIO nor TFRecord.
         FormatError: See ``repair_file``.
     """
+    path = Path(local_target(path))
     with UnfinishedFile(path) as unfinished:
-        report = _repair(Path(path), unfinished.file, file_format, on_progress)
+        report = _repair(path, unfinished.file, file_format, on_progress)
         unfinished.replace()
     return report
 

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
         published_root,
         require_readable_root,
         require_root,
+        require_writable_root,
     )
     from trainfeed.dataset.schedules import read_schedule, record_schedule
     from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
     from trainfeed.dataset.trainings import Declined, TrainingMarks, Untrained
+    from trainfeed.dataset.unpublished import (
+        Unpublished,
+        lift_unpublished,
+        read_unpublished,
+        write_unpublished,
+    )
     from trainfeed.dataset.version import Version
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "Skip",
     "SourceLedger",
     "TrainingMarks",
+    "Unpublished",
     "Untrained",
     "ValidLeaf",
     "Version",
@@ -42,14 +50,18 @@ __all__ = [
     "cover_named",
     "init_root",
     "lift_skip",
+    "lift_unpublished",
     "published_in",
     "published_root",
     "read_schedule",
     "read_skip",
+    "read_unpublished",
     "record_schedule",
     "require_readable_root",
     "require_root",
+    "require_writable_root",
     "write_skip",
+    "write_unpublished",
 ]
 
 # Imported on demand: workers of a loader need ``dataset.chunks`` only, and not the Arrow and
@@ -65,6 +77,7 @@ _HOMES: Final = {
     "Skip": ".skips",
     "SourceLedger": ".ledger",
     "TrainingMarks": ".trainings",
+    "Unpublished": ".unpublished",
     "Untrained": ".trainings",
     "ValidLeaf": ".ledger",
     "Version": ".version",
@@ -73,14 +86,18 @@ _HOMES: Final = {
     "cover_named": ".coverage",
     "init_root": ".root",
     "lift_skip": ".skips",
+    "lift_unpublished": ".unpublished",
     "published_in": ".coverage",
     "published_root": ".root",
     "read_schedule": ".schedules",
     "read_skip": ".skips",
+    "read_unpublished": ".unpublished",
     "record_schedule": ".schedules",
     "require_readable_root": ".root",
     "require_root": ".root",
+    "require_writable_root": ".root",
     "write_skip": ".skips",
+    "write_unpublished": ".unpublished",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -5,6 +5,7 @@
     <root>/TRAINFEED.json                  the marker of a publication root; see root.py
     <root>/<dataset>/
       SCHEDULE.json                        the schedule, from which intervals follow
+      STATUS.jsonl                         index of trainfeed status; never trusted, may be deleted
       code/<digest>.json                   the code of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
@@ -13,10 +14,16 @@
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
+      unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single attempts
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
+      uploads/<interval>/<file>            labelled files, put there by people
+      receipts/<number>.json               one per accepted upload, in order of arrival
+      receipts/refused/<digest>.json       the reason why an upload is refused
+      receipts/announced.json              number of the last receipt with an asset event
+      receipts/content/<sha256>            the bytes of accepted uploads
     <root>/models/                         models of all data sets; see trainfeed.models
 """
 
@@ -28,6 +35,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
 from trainfeed.paths import read_plain
 from trainfeed.storage.posix import map_errors
@@ -122,7 +130,7 @@ class DatasetFolder:
 
     def __post_init__(self) -> None:
         # A root given as text becomes a Path.
-        object.__setattr__(self, "root", Path(self.root))
+        object.__setattr__(self, "root", Path(local_source(self.root)))
 
     @property
     def path(self) -> Path:
@@ -167,6 +175,16 @@ class DatasetFolder:
         """The file with the decision to skip an interval."""
         return self.plans(interval) / SKIPPED
 
+    def unpublished(self, interval: str) -> Path:
+        """The file that says why the last attempt at an interval did not publish it."""
+        return self.path / "unpublished" / f"{check_name(interval)}.json"
+
+    def unpublished_intervals(self) -> list[str]:
+        """Names of the intervals with such a file, sorted."""
+        names = _names(self.path / "unpublished")
+        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(stem for stem in stems if is_name(stem))
+
     def plan_ids(self, interval: str) -> list[str]:
         """Names of the plans of an interval, published or not, sorted."""
         names = _names(self.path / "plans" / check_name(interval))
@@ -188,6 +206,16 @@ class DatasetFolder:
     def training_marks(self) -> Path:
         """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
+
+    @property
+    def uploads(self) -> Path:
+        """The folder of labelled files, with one folder for each interval."""
+        return self.path / "uploads"
+
+    @property
+    def receipts(self) -> Path:
+        """The folder of receipts of uploads."""
+        return self.path / "receipts"
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

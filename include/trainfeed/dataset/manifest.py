@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
+from trainfeed.datacenters import local_source
 from trainfeed.dataset._place import require_folder, require_place
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.publication import read_manifest_file
@@ -32,7 +33,7 @@ _Count = Annotated[int, Field(ge=0)]
 
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # manifests stay the same.
-_OPTIONAL: Final = frozenset({"empty_because"})
+_OPTIONAL: Final = frozenset({"empty_because", "uploads"})
 
 
 class _ManifestModel(BaseModel):
@@ -76,7 +77,8 @@ class Manifest(_ManifestModel):
     """The manifest; the format defines each field.
 
     ``empty_because`` is optional: source string → why nothing was read of it, in versions for
-    which nothing was read at all.
+    which nothing was read at all. ``uploads`` is optional: the labelled files that were joined with
+    the samples, the kind of join, and its account.
     """
 
     format: int
@@ -104,10 +106,11 @@ class Manifest(_ManifestModel):
     libraries: dict[str, str]
     plan: str
     empty_because: dict[str, str] = Field(default_factory=dict)
+    uploads: dict[str, Any] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.to_json())
+        return canonical_json.dumps(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file, without keys that do not apply."""
@@ -134,7 +137,7 @@ class Manifest(_ManifestModel):
         Raises:
             FormatError: ``data`` is no manifest, or one of a newer version of trainfeed.
         """
-        value = canonical.loads(data, path=path)
+        value = canonical_json.loads(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:
             raise FormatError(
                 f"expected a manifest of format {FORMAT}, got {value.get('format')!r};"
@@ -165,7 +168,7 @@ class Manifest(_ManifestModel):
                 manifest names another data set, interval or generation than the path.
             StorageError: The file system refused or failed.
         """
-        folder = Path(folder)
+        folder = Path(local_source(folder))
         require_folder(folder)
         data, actual = read_manifest_file(folder, what="version")
         manifest = cls.from_bytes(data, path=str(folder / MANIFEST))
@@ -183,4 +186,4 @@ def content_digest(
         records_sha256: Split → digests of its shards' records, in order.
     """
     splits = {name: list(digests) for name, digests in records_sha256.items()}
-    return canonical.sha256_of({"schema": list(schema), "splits": splits})
+    return canonical_json.sha256_of({"schema": list(schema), "splits": splits})

@@ -16,8 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed import paths
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json, paths
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.errors import ConfigError
 
@@ -36,7 +35,7 @@ __all__ = [
 MILLION: Final = 1_000_000
 LATE_SPLIT: Final = "late"
 # Most bytes of a manifest for its shards, so that everything else has room beside them.
-_MAX_ENTRIES_BYTES: Final = canonical.MAX_BYTES * 7 // 8
+_MAX_ENTRIES_BYTES: Final = canonical_json.MAX_BYTES * 7 // 8
 _SHARD_NAME: Final = re.compile(r"[a-z][a-z0-9_]*-[a-z][a-z0-9_]*-[0-9]{5}-of-[0-9]{5}")
 
 
@@ -120,7 +119,7 @@ def _entry_bytes(name: str) -> int:
     """Return the most bytes of a shard's entry: with a size of 1 TiB, and 10 digits of samples."""
     entry = {"name": name, "bytes": 1 << 40, "samples": 10**9}
     digests = dict.fromkeys(("sha256", "records_sha256"), "0" * 64)
-    return len(canonical.dumps({**entry, **digests})) + 1
+    return len(canonical_json.dumps({**entry, **digests})) + 1
 
 
 def key_order(

@@ -21,8 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import FormatError, NotFoundError, RootError
 from trainfeed.paths import FilePath, open_plain
@@ -37,6 +38,7 @@ __all__ = [
     "published_root",
     "require_readable_root",
     "require_root",
+    "require_writable_root",
 ]
 
 ROOT_MARKER: Final = "TRAINFEED.json"
@@ -76,7 +78,7 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
         StorageError: The folder cannot be made or written.
         FormatError: The existing marker is damaged, or of a newer format.
     """
-    root = Path(root).absolute()
+    root = Path(local_target(root)).absolute()
     _refuse_nested(root)
     posix.make_public_dir(root)
     if (known := _read(root)) is not None:
@@ -87,7 +89,7 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
     )
     path = root / ROOT_MARKER
     # Of two calls at once, one writes the marker, and both return its content.
-    is_new = posix.create_exclusive(path, canonical.dumps({"format": _FORMAT, **asdict(mark)}))
+    is_new = posix.create_exclusive(path, canonical_json.dumps({"format": _FORMAT, **asdict(mark)}))
     if is_new:
         with posix.map_errors(path):
             path.chmod(_MODE)
@@ -106,11 +108,22 @@ def require_root(root: FilePath, setting: str) -> RootMark:
         FormatError: The marker is damaged, or of a newer format.
         StorageError: The file system refused or failed.
     """
-    root = Path(root)
+    root = Path(local_target(root))
     mark = _read(root)
     if mark is None:
         raise _not_a_root(root, setting)
     return mark
+
+
+def require_writable_root(env: Environment) -> RootMark:
+    """Refuse the root of an environment in which nothing may be written; see ``require_root``.
+
+    Raises:
+        AccessDeniedError: The root was named as ``pfs://public/…``.
+        RootError, FormatError, StorageError: As of ``require_root``.
+    """
+    env.refuse_public_root()
+    return require_root(env.root, env.root_setting)
 
 
 def require_readable_root(root: FilePath, setting: str) -> None:
@@ -122,7 +135,7 @@ def require_readable_root(root: FilePath, setting: str) -> None:
         RootError: The folder is not there, or has neither a data set nor a marker.
         StorageError: The file system refused or failed.
     """
-    root = Path(root)
+    root = Path(local_source(root))
     with posix.map_errors(root):
         if (root / ROOT_MARKER).exists():
             return
@@ -141,7 +154,7 @@ def published_root(root: FilePath | None) -> Path:
         env = environment_from_environ()
         place, setting = Path(env.root), env.root_setting
     else:
-        place, setting = Path(root), "the argument 'root'"
+        place, setting = Path(local_source(root)), "the argument 'root'"
     require_readable_root(place, setting)
     return place
 
@@ -155,7 +168,7 @@ def data_sets_of(root: FilePath) -> list[str]:
     Raises:
         StorageError: The file system refused or failed.
     """
-    root = Path(root)
+    root = Path(local_source(root))
     with posix.map_errors(root):
         if not root.is_dir():
             return []
@@ -174,7 +187,7 @@ def _read(root: Path) -> RootMark | None:
     path = root / ROOT_MARKER
     try:
         with open_plain(path, follow=False) as file:
-            found = canonical.loads(file.read(_MAX_BYTES), path=str(path))
+            found = canonical_json.loads(file.read(_MAX_BYTES), path=str(path))
     except NotFoundError:
         return None
     return _parse(found, path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.intervals import Schedule, format_time, parse_time
@@ -30,7 +30,7 @@ def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
     Raises:
         StorageError: The publication root refused or failed. The file is the old one, or absent.
     """
-    data = canonical.dumps(
+    data = canonical_json.dumps(
         {
             "format": _FORMAT,
             "cron": schedule.cron,
@@ -55,7 +55,7 @@ def read_schedule(folder: DatasetFolder) -> Schedule | None:
         StorageError: The publication root refused or failed.
     """
     try:
-        return _parse(canonical.loads(_read(folder)))
+        return _parse(canonical_json.loads(_read(folder)))
     except NotFoundError:
         return None
     except (ConfigError, FormatError, TypeError, ValueError, KeyError) as error:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import parse_time
@@ -57,7 +57,7 @@ def write_skip(folder: DatasetFolder, skip: Skip) -> Skip:
     path = folder.skip(skip.interval)
     # Readers run under other accounts.
     posix.make_public_dir(path.parent)
-    posix.create_exclusive(path, canonical.dumps(asdict(skip)), is_public=True)
+    posix.create_exclusive(path, canonical_json.dumps(asdict(skip)), is_public=True)
     return _read(path, skip.interval)
 
 
@@ -100,7 +100,7 @@ def _read(path: Path, interval: str) -> Skip:
     if len(data) > _MAX_BYTES:
         raise _damaged(path, f"at most {_MAX_BYTES} bytes, got more")
     try:
-        return _parse(canonical.loads(data), interval)
+        return _parse(canonical_json.loads(data), interval)
     except (FormatError, WindowError, TypeError, ValueError) as error:
         raise _damaged(path, f"why, at and until of interval {interval}: {error}") from error
 

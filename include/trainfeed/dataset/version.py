@@ -11,7 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
+from trainfeed.datacenters import local_source
 from trainfeed.dataset._intact import Problem, read_arrow
 from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
@@ -31,6 +32,7 @@ __all__ = [
     "BUILT",
     "CHUNKS",
     "CHUNKS_SCHEMA",
+    "DOCUMENTS",
     "POSITIONS",
     "POSITIONS_SCHEMA",
     "STATISTICS",
@@ -40,6 +42,8 @@ __all__ = [
 
 BUILT: Final = "BUILT.json"
 CHUNKS: Final = "CHUNKS.arrow"
+# Folder of the files that the data set's folder gives every version.
+DOCUMENTS: Final = "documents"
 POSITIONS: Final = "POSITIONS.arrow"
 STATISTICS: Final = "statistics.json"
 
@@ -108,7 +112,8 @@ class Version:
             FormatError: The file is no manifest, or one of another place (``Manifest.read``).
             StorageError: The file system refused or failed.
         """
-        return cls(Path(path), *Manifest.read(path))
+        folder = Path(local_source(path))
+        return cls(folder, *Manifest.read(folder))
 
     @classmethod
     def resolve(
@@ -182,13 +187,24 @@ class Version:
             FormatError: The file has other content.
             NotFoundError: The file is missing.
         """
-        path = self.path / STATISTICS
-        data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
-        actual = hashlib.sha256(data).hexdigest()
-        if actual != (expected := self._entry(STATISTICS)[1]):
-            raise ChecksumError(f"expected SHA-256 {expected}, got {actual}", path=str(path))
-        found: dict[str, Any] = canonical.loads(data, path=str(path))
+        path = str(self.path / STATISTICS)
+        found: dict[str, Any] = canonical_json.loads(self._read_bytes(STATISTICS), path=path)
         return found
+
+    def documents(self) -> list[str]:
+        """Return the names of the published documents, sorted."""
+        names = self.manifest.file_digests()
+        return sorted(name.partition("/")[2] for name in names if name.startswith(f"{DOCUMENTS}/"))
+
+    def document(self, name: str) -> bytes:
+        """Return a document: a file that the data set's folder has given to the version.
+
+        Raises:
+            ChecksumError: The file is not the one that was published.
+            NotFoundError: The version was published without it, or the file is missing.
+            StorageError: The file cannot be read.
+        """
+        return self._read_bytes(f"{DOCUMENTS}/{name}")
 
     def verify(self) -> None:
         """Compare the folder with the manifest: exact listing, size and digest of every file.
@@ -239,6 +255,13 @@ class Version:
 
     def _read_arrow(self, name: str, schema: pa.Schema) -> pa.Table:
         return read_arrow(self.path / name, schema, *self._entry(name))
+
+    def _read_bytes(self, name: str) -> bytes:
+        path, (_, expected) = self.path / name, self._entry(name)
+        data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
+        if (actual := hashlib.sha256(data).hexdigest()) != expected:
+            raise ChecksumError(f"expected SHA-256 {expected}, got {actual}", path=str(path))
+        return data
 
     def _entry(self, name: str) -> tuple[int, str]:
         entry = self.manifest.file_digests().get(name)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trainfeed.dataset import DatasetFolder, Version, canonical, cover, published_root
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder, Version, cover, published_root
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.dataset.version import ShardChunk
 from trainfeed.dispatch._wire import Served
@@ -117,7 +118,7 @@ class TaskList:
             "chunks_per_task": self.chunks_per_task,
             "seed": self.seed,
         }
-        return hashlib.sha256(canonical.dumps(identity)).hexdigest()
+        return hashlib.sha256(canonical_json.dumps(identity)).hexdigest()
 
     @cached_property
     def num_tasks(self) -> int:

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.jobs._job_files import (
-        ResultFile,
-        digested,
-        digested_below,
-        files_from_json,
-        files_to_json,
-    )
+    from trainfeed.jobs._checkpoint_note import read_checkpoint_note, seal_checkpoint_note
+    from trainfeed.jobs._job_files import ResultFile, digested_below
     from trainfeed.jobs._job_look import JobLook, RankLook
     from trainfeed.jobs._job_placement import JobPlacement
     from trainfeed.jobs._job_record import JobAttempt, JobRecord
@@ -54,10 +49,9 @@ __all__ = [
     "RankProcess",
     "ResultFile",
     "describe",
-    "digested",
     "digested_below",
-    "files_from_json",
-    "files_to_json",
+    "read_checkpoint_note",
+    "seal_checkpoint_note",
     "wait_for_end",
 ]
 
@@ -86,10 +80,9 @@ _HOMES: Final = {
     "RankProcess": "._rank_process",
     "ResultFile": "._job_files",
     "describe": "._job_spec",
-    "digested": "._job_files",
     "digested_below": "._job_files",
-    "files_from_json": "._job_files",
-    "files_to_json": "._job_files",
+    "read_checkpoint_note": "._checkpoint_note",
+    "seal_checkpoint_note": "._checkpoint_note",
     "wait_for_end": "._rank_process",
 }
 

@@ -8,9 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from trainfeed.errors import ChecksumError
 from trainfeed.paths import open_plain, os_errors, walk
 
-__all__ = ["ResultFile", "digested", "digested_below", "files_from_json", "files_to_json"]
+__all__ = [
+    "ResultFile",
+    "digested",
+    "digested_below",
+    "files_from_json",
+    "files_to_json",
+    "verify_files",
+]
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -52,6 +60,28 @@ def digested_below(folder: Path) -> dict[str, ResultFile]:
     with os_errors(folder):
         paths = [path for path in walk(folder) if path.is_file() and not path.is_symlink()]
     return {path.relative_to(folder).as_posix(): digested(path) for path in sorted(paths)}
+
+
+def verify_files(folder: Path, files: Mapping[str, ResultFile], remedy: str = "") -> None:
+    """Compare files below a folder with their sizes and digests.
+
+    Args:
+        folder: The folder.
+        files: Relative POSIX path → expected size and digest.
+        remedy: End of the message about a file that differs: why it does, what was kept, what to
+            do.
+
+    Raises:
+        ChecksumError: A file differs in size or digest.
+        NotFoundError: A file is gone.
+    """
+    for name, expected in files.items():
+        if (got := digested(folder / name)) != expected:
+            raise ChecksumError(
+                f"expected {expected.size} bytes with SHA-256 {expected.sha256}, got {got.size}"
+                f" with {got.sha256}{remedy and ': '}{remedy}",
+                path=str(folder / name),
+            )
 
 
 def files_to_json(files: Mapping[str, ResultFile]) -> dict[str, Any]:

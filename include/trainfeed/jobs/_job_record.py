@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
 from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
@@ -178,7 +178,7 @@ class JobRecord:
 
     def claim(self, job: JobSpec, why: str | None) -> bool:
         """Write down the attempt ``job.attempt``; False when another launch did so first."""
-        value: dict[str, Any] = {"job": canonical.loads(job.to_bytes())}
+        value: dict[str, Any] = {"job": canonical_json.loads(job.to_bytes())}
         return self._write(job.attempt, "", {**value, **({"why": why} if why else {})})
 
     def mark_created(self, number: int, uid: str) -> None:
@@ -221,7 +221,7 @@ class JobRecord:
         """Return the JSON of an attempt's file, or None when there is no such file."""
         path = self._path(number, kind)
         try:
-            return canonical.loads(
+            return canonical_json.loads(
                 read_plain(path, follow=False, max_bytes=_MAX_NOTE_BYTES), path=str(path)
             )
         except NotFoundError:
@@ -235,4 +235,4 @@ class JobRecord:
         path = self._path(number, kind)
         with posix.map_errors(path):
             make_folders(path.parent)
-        return posix.create_exclusive(path, canonical.dumps(value))
+        return posix.create_exclusive(path, canonical_json.dumps(value))

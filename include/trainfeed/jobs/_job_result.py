@@ -13,14 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
-from trainfeed.errors import ChecksumError, FormatError
+from trainfeed import canonical_json
+from trainfeed.errors import FormatError
 from trainfeed.jobs._job_files import (
     ResultFile,
-    digested,
     digested_below,
     files_from_json,
     files_to_json,
+    verify_files,
 )
 from trainfeed.paths import read_plain
 from trainfeed.storage import posix
@@ -61,7 +61,7 @@ class JobResult:
             FormatError: The file is damaged, or larger than 16 MiB.
         """
         data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
-        found = canonical.loads(data, path=str(path))
+        found = canonical_json.loads(data, path=str(path))
         if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
             return cls(found)  # earlier version: the metrics alone
         try:
@@ -115,7 +115,7 @@ class JobResult:
             "identity": self.identity,
             **({"recomputed": dict(self.recomputed)} if self.recomputed else {}),
         }
-        return posix.create_exclusive(home / RESULT_FILE, canonical.dumps(value))
+        return posix.create_exclusive(home / RESULT_FILE, canonical_json.dumps(value))
 
     def verify(self, home: Path) -> None:
         """Compare the files of a job's output folder with the list in the result.
@@ -124,15 +124,12 @@ class JobResult:
             ChecksumError: A file differs from the list in size or digest.
             NotFoundError: A file is gone.
         """
-        for name, expected in self.files.items():
-            path = home / OUTPUT_FOLDER / name
-            if (got := digested(path)) != expected:
-                raise ChecksumError(
-                    f"expected {expected.size} bytes with SHA-256 {expected.sha256}, got"
-                    f" {got.size} with {got.sha256}: the file was changed after rank 0 had ended;"
-                    " nothing was removed; let rank 0 write the files of output, and train again",
-                    path=str(path),
-                )
+        verify_files(
+            home / OUTPUT_FOLDER,
+            self.files,
+            "the file was changed after rank 0 had ended; nothing was removed; let rank 0 write the"
+            " files of output, and train again",
+        )
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
 from trainfeed.jobs._job_placement import JobModel, JobPlacement
 from trainfeed.paths import read_plain
@@ -112,7 +112,7 @@ class JobSpec(JobModel):
             "environment": self.environment,
             "start_model": self.start_model,
         }
-        return canonical.sha256_of(
+        return canonical_json.sha256_of(
             {
                 "dataset": self.dataset,
                 "interval": self.interval,
@@ -130,8 +130,8 @@ class JobSpec(JobModel):
             JobRejectedError: There is no such file, or it is not a job specification.
         """
         try:
-            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
-            return cls.model_validate(canonical.loads(data, path=str(path)))
+            data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
+            return cls.model_validate(canonical_json.loads(data, path=str(path)))
         except (FormatError, NotFoundError, ValidationError) as error:
             raise JobRejectedError(f"{path} is not a job specification: {error}") from error
 
@@ -139,7 +139,7 @@ class JobSpec(JobModel):
         """Return the canonical JSON of the job file."""
         # A later field that is not set is left out, so the bytes are those of earlier versions.
         unset = {name for name in _LATER if getattr(self, name) == _default(name)}
-        return canonical.dumps(self.model_dump(exclude=unset))
+        return canonical_json.dumps(self.model_dump(exclude=unset))
 
 
 def _default(name: str) -> Any:

@@ -14,8 +14,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from trainfeed import faults
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json, faults
 from trainfeed.dataset.root import account_name
 from trainfeed.errors import FormatError
 from trainfeed.models._models_folder import ModelFolder
@@ -66,7 +65,7 @@ def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasCh
     for number in numbers:
         path = place / f"{number:04d}.json"
         try:
-            data = canonical.loads(
+            data = canonical_json.loads(
                 read_plain(path, follow=False, max_bytes=_MAX_BYTES), path=str(path)
             )
             found.append((number, AliasChange.model_validate(data)))
@@ -101,7 +100,7 @@ def append_change(
     place = folder.alias(alias)
     posix.make_public_dir(place)
     faults.point("alias.before_change")
-    data = canonical.dumps(change.model_dump(exclude_none=True))
+    data = canonical_json.dumps(change.model_dump(exclude_none=True))
     is_ours = posix.create_exclusive(place / f"{number:04d}.json", data, is_public=True)
     faults.point("alias.after_change")
     return is_ours

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import FormatError
 from trainfeed.storage.folders import TRANSFER_MANIFEST, check_inner_name
@@ -101,7 +101,7 @@ class ModelManifest(_ModelPart):
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical.dumps(self.model_dump())
+        return canonical_json.dumps(self.model_dump())
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
         """Return name → (bytes, sha256) of every file of the model."""
@@ -114,7 +114,7 @@ class ModelManifest(_ModelPart):
         Raises:
             FormatError: The data are no manifest of a model, or a newer trainfeed wrote them.
         """
-        value: Any = canonical.loads(data, path=path)
+        value: Any = canonical_json.loads(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:
             raise FormatError(
                 f"expected the manifest of a model of format {FORMAT}, got"

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed import faults
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json, faults
 from trainfeed.dataset.publication import (
     StagedFile,
     commit_folder,
@@ -67,7 +66,7 @@ class Candidate:
 
 def data_digest(data: Sequence[ModelData]) -> str:
     """Return one digest of a job's input contents: at equal digests, metrics can be compared."""
-    return canonical.sha256_of([each.content_digest for each in data])
+    return canonical_json.sha256_of([each.content_digest for each in data])
 
 
 def find(folder: ModelFolder, identity: str) -> Model | None:

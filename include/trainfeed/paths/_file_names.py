@@ -8,6 +8,8 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
+from trainfeed.datacenters import local_target
+
 __all__ = [
     "FILE_MODE",
     "FilePath",
@@ -59,7 +61,7 @@ def make_folders(path: FilePath, mode: int = _FOLDER_MODE) -> None:
         FileExistsError: A file has the name.
         OSError: A folder cannot be made.
     """
-    folder = Path(path)
+    folder = Path(local_target(path))
     try:
         folder.mkdir(mode, exist_ok=True)
     except FileNotFoundError:
@@ -79,4 +81,5 @@ def open_emptied(path: FilePath) -> BinaryIO:
     Raises:
         OSError: The file cannot be made or opened.
     """
+    path = local_target(path)
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, FILE_MODE))

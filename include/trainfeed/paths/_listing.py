@@ -15,6 +15,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Final
 
+from trainfeed.datacenters import local_matches, local_source
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import FilePath
 
@@ -31,7 +32,7 @@ def is_there(path: FilePath) -> bool:
     Raises:
         StorageError: The file system failed or refused the question.
     """
-    return _status(path) is not None
+    return _status(local_source(path)) is not None
 
 
 def listed(folder: FilePath, mask: str = "*") -> list[Path]:
@@ -44,6 +45,7 @@ def listed(folder: FilePath, mask: str = "*") -> list[Path]:
     Raises:
         StorageError: The folder cannot be listed.
     """
+    folder = local_source(folder)
     return [Path(folder, name) for name in sorted(_names(folder)) if fnmatchcase(name, mask)]
 
 
@@ -74,7 +76,7 @@ def matching(pattern: str) -> list[str]:
     Raises:
         StorageError: A folder that may hold a match cannot be listed.
     """
-    return sorted(_matching(pattern))
+    return sorted(local_matches(pattern, lambda each: list(_matching(each))))
 
 
 def _matching(pattern: str) -> Iterator[str]:

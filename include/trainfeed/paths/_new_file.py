@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
+from trainfeed.datacenters import local_target
 from trainfeed.errors import ConflictError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import FILE_MODE, FilePath, unfinished_name
@@ -51,11 +52,11 @@ class UnfinishedFile:
         mode: int = FILE_MODE,
         buffer_bytes: int = 0,
     ) -> None:
-        self._path = Path(path)
+        self._path = Path(local_target(path))
         self._unfinished = (
             self._path.with_name(unfinished_name(self._path.name))
             if unfinished is None
-            else Path(unfinished)
+            else Path(local_target(unfinished))
         )
         raw = TargetFile(self._unfinished, place=self._path, mode=mode)
         file = io.BufferedWriter(raw, buffer_bytes) if buffer_bytes else raw
@@ -153,6 +154,7 @@ class NewFile(UnfinishedFile):
     """
 
     def __init__(self, path: FilePath, *, buffer_bytes: int = 0) -> None:
+        path = local_target(path)
         with os_errors(path):
             # A check before any byte is written; ``claim`` refuses a name that is taken later.
             is_taken = Path(path).exists()
@@ -197,7 +199,7 @@ def claim_name(unfinished: FilePath, path: FilePath) -> bool:
     """
     try:
         # A link fails if the name is taken; a rename would replace the file of another process.
-        Path(path).hardlink_to(unfinished)
+        Path(local_target(path)).hardlink_to(unfinished)
     except FileExistsError:
         # A network file system repeats a request whose answer was lost, and then reports the name
         # as taken by its own first request. A link count of 2 shows that this happened.

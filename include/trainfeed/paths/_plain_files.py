@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.errors import FormatError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import FilePath
@@ -34,7 +35,7 @@ _KINDS: Final = {
 }
 
 
-def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
+def plain_fd(path: FilePath, *, follow: bool, write: bool = False, above: int | None = None) -> int:
     """Open an existing plain file without waiting; the caller closes the descriptor.
 
     Args:
@@ -42,18 +43,22 @@ def plain_fd(path: FilePath, *, follow: bool, write: bool = False) -> int:
         follow: Whether a symbolic link at ``path`` is followed; links in the folders above are
             always followed.
         write: Whether to open for reading and writing, not only for reading.
+        above: Descriptor of the folder with the file; only the last name of ``path`` is opened
+            there, and the folders in ``path`` are for messages. None for the path itself.
 
     Raises:
         FormatError: The name is that of a folder, a pipe, a socket, a device, or a link that is
             not followed.
         OSError: The system refused; not translated, for callers that retry.
     """
+    path = local_target(path) if write else local_source(path)
     flags = (os.O_RDWR if write else os.O_RDONLY) | _AT_ONCE
+    name = path if above is None else Path(path).name
     try:
-        fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+        fd = os.open(name, flags if follow else flags | os.O_NOFOLLOW, dir_fd=above)
     except OSError as error:
         if error.errno in _NOT_PLAIN or (error.errno == errno.ELOOP and not follow):
-            raise _not_plain(path, _mode_at(path, follow)) from error
+            raise _not_plain(path, _mode_at(name, follow, above)) from error
         raise
     try:
         # Checked on the descriptor, so the file cannot be exchanged between check and use.
@@ -84,7 +89,9 @@ def plain_size(fd: int, path: FilePath | None) -> int:
 
 
 @contextmanager
-def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator[BinaryIO]:
+def open_plain(
+    path: FilePath, *, follow: bool, buffering: int = -1, above: int | None = None
+) -> Iterator[BinaryIO]:
     """Open a file for reading, and close it at the end.
 
     An ``OSError`` of the block is raised as the ``StorageError`` of its errno, naming ``path``.
@@ -93,16 +100,19 @@ def open_plain(path: FilePath, *, follow: bool, buffering: int = -1) -> Iterator
         path: Path of the file.
         follow: As for ``plain_fd``.
         buffering: As for ``open``.
+        above: As for ``plain_fd``.
 
     Raises:
         NotFoundError: Nothing has the name.
         FormatError: The name is not that of a plain file.
         StorageError: The file system refused or failed.
     """
-    with (
-        os_errors(path),
-        open(path, "rb", buffering, opener=lambda name, _: plain_fd(name, follow=follow)) as file,
-    ):
+    path = local_source(path)
+
+    def opened(_: str, __: int) -> int:
+        return plain_fd(path, follow=follow, above=above)
+
+    with os_errors(path), open(path, "rb", buffering, opener=opened) as file:
         yield file
 
 
@@ -130,9 +140,9 @@ def read_plain(path: FilePath, *, follow: bool, max_bytes: int) -> bytes:
     return data
 
 
-def _mode_at(path: FilePath, follow: bool) -> int:
+def _mode_at(name: FilePath, follow: bool, above: int | None) -> int:
     try:
-        return Path(path).stat(follow_symlinks=follow).st_mode
+        return os.stat(name, dir_fd=above, follow_symlinks=follow).st_mode
     except OSError:  # removed meanwhile, or a link without a target
         return 0
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.errors import StorageError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import FILE_MODE, FilePath, path_of
@@ -43,6 +44,7 @@ class TargetFile(io.FileIO):
     def __init__(
         self, path: FilePath, *, place: FilePath | None = None, mode: int = FILE_MODE
     ) -> None:
+        path = local_target(path)
         self.place = path if place is None else place
 
         def opened(name: str, flags: int) -> int:
@@ -93,7 +95,7 @@ def sync_folder(path: FilePath) -> None:
         StorageError: The folder could not be synced.
     """
     with os_errors(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(local_source(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # fsync of a file does not cover its name, which is an entry of the folder.
             os.fsync(descriptor)

@@ -21,6 +21,7 @@ from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.inputs import late_policies
+from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
@@ -66,6 +67,7 @@ def _check(stage: Stage) -> CheckReport:
     ledger = _ledger(stage, accounts)
     quarantine = _recount_quarantine(stage, ledger)
     shards, statistics = _recount_shards(stage, ledger)
+    joined = _joined(stage, accounts, ledger)
     late = _late(stage, accounts)
     counts = _counted(stage, ledger, statistics, late)
     verdict = Verdict(
@@ -77,6 +79,7 @@ def _check(stage: Stage) -> CheckReport:
         shards=shards,
         statistics={split: part.to_json() for split, part in statistics.items()},
         gates=_gates(stage, counts, late),
+        joined=joined,
     )
     if error := refusal(stage, verdict, counts):
         raise error
@@ -203,6 +206,18 @@ def _counts(leaf: Leaf | ValidLeaf) -> dict[str, int | str]:
 
 def _unequal(stage: Stage, what: str, lines: list[str]) -> str:
     return f"{what}: {first_few(lines)}; {kept(stage.spec)}; {_REMEDY}"
+
+
+def _joined(stage: Stage, accounts: list[RecordAccount], ledger: Ledger) -> JoinAccount | None:
+    """Count the labels that the samples of all tasks used; checks the sums of the join."""
+    samples = RecordAccount.total(accounts).joined or JoinCounts()
+    joined = count_used(stage, samples)
+    if joined is None or stage.spec.uploads is None:
+        return None
+    valid = sum(leaf.valid.samples for leaf in ledger.values())
+    if lines := joined.imbalances(valid, stage.spec.uploads.join):
+        raise GateError(_unequal(stage, "the join with uploads did not account for all", lines))
+    return joined
 
 
 def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:

@@ -12,12 +12,13 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from trainfeed import faults
-from trainfeed.dataset import Leaf, canonical
+from trainfeed import canonical_json, faults
+from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import reader_of
+from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, leaf_of
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.sources import LandingWriter
@@ -46,6 +47,9 @@ def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
 
 def _ingest(stage: Stage, unit: int) -> IngestReport:
     pieces = [stage.plan.ranges[index] for index in unit_of(stage.plan.ingest, unit)]
+    if unit == 0:
+        # Once here, so that not every task of preprocess reads the uploads.
+        settle_labels(stage)
     if not stage.spec.source.kind.lands:
         return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
@@ -99,6 +103,6 @@ def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRang
         writer.write(batch)
         leaf += leaf_of(batch, source)
         faults.point("ingest.after_batch")
-    writer.close({"ledger": canonical.dumps(leaf.to_json()).decode()})
+    writer.close({"ledger": canonical_json.dumps(leaf.to_json()).decode()})
     faults.point("ingest.before_rename")
     return leaf

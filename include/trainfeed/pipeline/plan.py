@@ -15,7 +15,13 @@ from typing import Literal, NamedTuple
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Skip, record_schedule, require_root, write_skip
+from trainfeed.dataset import (
+    DatasetFolder,
+    Skip,
+    record_schedule,
+    require_writable_root,
+    write_skip,
+)
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.intervals import Interval
@@ -23,9 +29,9 @@ from trainfeed.paths import make_folders
 from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
-from trainfeed.pipeline.planner import Planner, require_closed
+from trainfeed.pipeline.planner import Planner, check_interval_uploads, require_closed
 from trainfeed.pipeline.plans import Plan, first_few, keep_code
-from trainfeed.pipeline.stage import Stage, require_space
+from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import require_function
@@ -58,7 +64,8 @@ def plan(
     Returns:
         The plan with its verdict. Its ``note`` says if a rebuild was asked for with a reason that
         has already led to the published version, and if a version was found identical without its
-        source. For an interval that the specification skips, the reason.
+        source, or if uploads were refused. For an interval that the specification skips, the
+        reason.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, its folder of log files is
@@ -74,6 +81,7 @@ def plan(
         RootError: The publication root was not made by ``trainfeed init``.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
+        ChecksumError: An upload changed after its receipt.
         MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
     """
     started = time.perf_counter()
@@ -82,20 +90,18 @@ def plan(
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
-    require_root(folder.root, env.root_setting)
-    _probe(folder)
-    record_schedule(folder, spec.schedule_model())
-    asked = _Asked(rebuild, allow_gap)
-    found = _find(spec, interval, env, folder, asked)
-    if isinstance(found, Skip):
-        return _skipped(folder, write_skip(folder, found), started)
-    if found.verdict == "build":
-        require_room_for_fields(spec)
-    keep_code(folder, spec)
-    faults.point("plan.after_save")
-    if found.verdict == "build" and checks_space:
-        require_space(Stage(spec, env, found.plan))
-    report = _report(found, started)
+    require_writable_root(env)
+    with recorded_end(folder, interval.name, "plan"):
+        _probe(folder)
+        record_schedule(folder, spec.schedule_model())
+        unused = check_interval_uploads(spec, folder, interval)
+        found = _find(spec, interval, env, folder, _Asked(rebuild, allow_gap))
+        if isinstance(found, Skip):
+            skip = write_skip(folder, found)
+            lift_end(folder, interval.name)
+            return _skipped(folder, skip, started)
+        _prepare(spec, env, folder, found, checks_space=checks_space)
+    report = _report(found, started, unused)
     logger.info(
         "plan %s/%s: %s in %.1f s", spec.name, interval.name, report.verdict, report.seconds
     )
@@ -133,6 +139,24 @@ def _find(
         return _FoundPlan(plan, "identical", _not_compared(plan, error))
 
 
+def _prepare(
+    spec: DatasetSpec,
+    env: Environment,
+    folder: DatasetFolder,
+    found: _FoundPlan,
+    *,
+    checks_space: bool,
+) -> None:
+    """Refuse a build that lacks memory or space; keep its code, and forget the last attempt."""
+    if found.verdict == "build":
+        require_room_for_fields(spec)
+    keep_code(folder, spec)
+    faults.point("plan.after_save")
+    if found.verdict == "build" and checks_space:
+        require_space(Stage(spec, env, found.plan))
+    lift_end(folder, found.plan.interval["name"])
+
+
 def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan | Skip:
     """Return the plan of the published version, the decision to skip, or a new plan."""
     published = planner.identical(source, asked.rebuild)
@@ -146,8 +170,8 @@ def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan | Ski
     return _FoundPlan(plan, "build")
 
 
-def _report(found: _FoundPlan, started: float) -> PlanReport:
-    """Return the report of a plan."""
+def _report(found: _FoundPlan, started: float, unused: str | None) -> PlanReport:
+    """Return the report of a plan; ``unused`` is the remark about uploads."""
     plan = found.plan
     _warn_of_emptiness(plan)
     return PlanReport(
@@ -161,7 +185,7 @@ def _report(found: _FoundPlan, started: float) -> PlanReport:
         },
         empty_because=plan.empty_because,
         seconds=_since(started),
-        note=found.note,
+        note="; ".join(filter(None, [found.note, unused])) or None,
     )
 
 

@@ -26,6 +26,7 @@ from trainfeed.pipeline.functions import (
     fitting_processes,
     require_bounded,
 )
+from trainfeed.pipeline.labels import settle_labels, settle_used
 from trainfeed.pipeline.sorting import (
     QUARANTINE_SCHEMA,
     SPILL_SCHEMA,
@@ -55,7 +56,8 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
     Raises:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
             process, or took too long.
-        MemoryLimitError: The function took too much memory, or the quarantine is too large.
+        MemoryLimitError: The function took too much memory, or the quarantine is too large, or the
+            labels of uploads are.
         EngineError: A process that ran the function was killed.
     """
     return run_stage("preprocess", build, lambda stage: _preprocess(stage, unit))
@@ -64,6 +66,7 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
 def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     ranges = unit_of(stage.plan.preprocess, unit)
     stage.spill.make_dir()
+    settle_labels(stage)
     # A unique name, because a slower attempt at the same task may still be at work.
     target = stage.spill / f".{unit:05d}.{uuid.uuid4().hex}"
     try:
@@ -71,6 +74,7 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
         faults.point("preprocess.after_runs")
         account = RecordAccount.total([part.account for part in parts])
         _settle_quarantine(stage, unit, parts)
+        settle_used(stage, unit, [part.used for part in parts if part.used is not None])
         faults.point("preprocess.before_spill")
         _settle_spill(stage, unit, parts, account, target)
         faults.point("preprocess.after_spill")

@@ -25,7 +25,7 @@ from trainfeed.errors import (
 from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
-from trainfeed.pipeline.stage import Stage, run_stage
+from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
 from trainfeed.storage import posix
 
@@ -51,13 +51,14 @@ def publish(build: Build) -> PublishReport:
     stage = Stage.open(build)
     version = Version.open(stage.version_path)
     # After the rename, two steps can fail the task: the confirmation, and the comparison, which
-    # therefore comes behind pointer and skip mark. The clean-up is last, because it removes the
-    # files that the comparison needs.
-    confirm_folder(stage.version_path, stage.folder.staging)
-    _point(version)
-    _lift(stage)
-    if done.verdict == "published":
-        _require_equal(stage, version)
+    # therefore comes behind pointer and marks. The clean-up is last, because it removes the files
+    # that the comparison needs.
+    with recorded_end(stage.folder, build.ref.interval, "publish", build.ref.plan_id):
+        confirm_folder(stage.version_path, stage.folder.staging)
+        _point(version)
+        _lift(stage)
+        if done.verdict == "published":
+            _require_equal(stage, version)
     _clean(stage)
     return PublishReport(
         verdict=done.verdict, seconds=done.seconds, version=version.name, summary=summary(version)
@@ -152,8 +153,9 @@ def _point(version: Version) -> None:
 
 
 def _lift(stage: Stage) -> None:
-    """Remove the mark of an interval that was skipped before; a version has precedence."""
+    """Remove the marks of an interval that was skipped, or failed, before its version."""
     interval = stage.plan.interval["name"]
+    lift_end(stage.folder, interval)
     try:
         if lift_skip(stage.folder, interval):
             logger.info("%s/%s is left out no more", stage.plan.dataset, interval)

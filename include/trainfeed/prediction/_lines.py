@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from trainfeed.datacenters import local_source
 from trainfeed.errors import FormatError
 from trainfeed.paths import open_plain
 from trainfeed.prediction._records import (
@@ -53,7 +54,11 @@ def _of_file(name: str, form: RecordForm) -> Iterator[RawRecord]:
             path=name,
         )
     is_input = name == STANDARD_INPUT
-    opened = nullcontext(sys.stdin.buffer) if is_input else open_plain(Path(name), follow=True)
+    opened = (
+        nullcontext(sys.stdin.buffer)
+        if is_input
+        else open_plain(Path(local_source(name)), follow=True)
+    )
     with opened as file:
         for number, line in enumerate(_lines(file, name), start=1):
             if form is RecordForm.VALUE:

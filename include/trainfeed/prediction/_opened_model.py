@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, ModelSpec
 
@@ -31,8 +32,8 @@ class ModelPlace:
     accepts_other_code: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "root", Path(self.root))
-        object.__setattr__(self, "datasets", Path(self.datasets))
+        object.__setattr__(self, "root", Path(local_source(self.root)))
+        object.__setattr__(self, "datasets", Path(local_source(self.datasets)))
 
 
 @dataclass(frozen=True)

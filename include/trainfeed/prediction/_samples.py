@@ -70,7 +70,8 @@ class SampleMaker:
         )
         memory_bytes = spec.resources.task_memory_bytes
         limits = SampleLimits(memory_bytes, memory_bytes, memory_bytes // _BLOCKS)
-        fields = spec.schema_fields()
+        # Labels of uploads are what a prediction is to find out.
+        fields = spec.function_fields()
         self._account = _Account()
         self._mode = mode_of(
             spec, fields, self._function, self._account, told=self._account, limits=limits

@@ -20,6 +20,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
 from trainfeed.dataset.layout import is_generation, parse_generation
@@ -76,7 +77,7 @@ def open_dataset(
                 f"expected an interval beside generation and root, got only {str(name)!r}; name an"
                 " interval, or give the path of a version alone"
             )
-        return DatasetReader([_version_at(Path(name))], split)
+        return DatasetReader([_version_at(Path(local_source(name)))], split)
     folder = DatasetFolder(published_root(root), str(name))
     asked = str(interval)
     if generation is not None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed.datacenters import local_target
 from trainfeed.errors import ConflictError
 from trainfeed.paths import FilePath
 from trainfeed.scaffold._batch_texts import BATCH_EDITS, BATCH_FUNCTION
@@ -44,7 +45,7 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
         StorageError: The file system refused or failed.
     """
     check_dataset_name(name)
-    datasets = Path(datasets)
+    datasets = Path(local_target(datasets))
     folder = datasets / name
     if folder.is_symlink() or folder.exists():
         raise ConflictError(f"{folder}: the name is taken; nothing was changed; choose another one")

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.server._guarded_app import caller_of, make_app
+    from trainfeed.server._body import read_body
+    from trainfeed.server._guarded_app import caller_of, make_app, tell_audit
     from trainfeed.server._http_refusal import Refusal
     from trainfeed.server._metrics import Metrics
-    from trainfeed.server._new_token import new_token
     from trainfeed.server._serve import serve
     from trainfeed.server._server_settings import Limits, ServerSettings, is_loopback
-    from trainfeed.server._service_client import Access, ServiceClient
-    from trainfeed.server._tokens import ALL_SCOPES, Caller, TokenFile, parse_expiry
+    from trainfeed.server.access import ALL_SCOPES, Caller, TokenFile, new_token, parse_expiry
+    from trainfeed.server.client import Access, ByteClient, Reply, ServiceClient
 
 __all__ = [
     "ALL_SCOPES",
     "Access",
+    "ByteClient",
     "Caller",
     "Limits",
     "Metrics",
     "Refusal",
+    "Reply",
     "ServerSettings",
     "ServiceClient",
     "TokenFile",
@@ -36,25 +38,31 @@ __all__ = [
     "make_app",
     "new_token",
     "parse_expiry",
+    "read_body",
     "serve",
+    "tell_audit",
 ]
 
 _HOMES: Final = {
-    "ALL_SCOPES": "._tokens",
-    "Access": "._service_client",
-    "Caller": "._tokens",
+    "ALL_SCOPES": ".access",
+    "Access": ".client",
+    "ByteClient": ".client",
+    "Caller": ".access",
     "Limits": "._server_settings",
     "Metrics": "._metrics",
     "Refusal": "._http_refusal",
+    "Reply": ".client",
     "ServerSettings": "._server_settings",
-    "ServiceClient": "._service_client",
-    "TokenFile": "._tokens",
+    "ServiceClient": ".client",
+    "TokenFile": ".access",
     "caller_of": "._guarded_app",
     "is_loopback": "._server_settings",
     "make_app": "._guarded_app",
-    "new_token": "._new_token",
-    "parse_expiry": "._tokens",
+    "new_token": ".access",
+    "parse_expiry": ".access",
+    "read_body": "._body",
     "serve": "._serve",
+    "tell_audit": "._guarded_app",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

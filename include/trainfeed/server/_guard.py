@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from trainfeed.errors import ConfigError
 from trainfeed.printable_text import printable
 from trainfeed.server._audit import Audit
-from trainfeed.server._body import Body
+from trainfeed.server._body import BODY, Body
 from trainfeed.server._guard_refusals import (
     closed,
     failed,
@@ -35,19 +35,22 @@ from trainfeed.server._http_refusal import Refusal
 from trainfeed.server._metrics import Metrics
 from trainfeed.server._rates import Rates
 from trainfeed.server._server_settings import Limits
-from trainfeed.server._tokens import Caller, TokenFile
+from trainfeed.server.access import Caller, TokenFile
 
-__all__ = ["CALLER", "FREE", "PEER", "REQUEST", "Guard"]
+__all__ = ["ABOUT", "CALLER", "FREE", "PEER", "REQUEST", "Guard"]
 
-# Keys of the ASGI scope: common name of the peer's certificate, caller and number of a request.
+# Keys of the ASGI scope: common name of the peer's certificate, caller and number of a request, and
+# what a handler adds to the audit.
 PEER: Final = "trainfeed.peer"
 CALLER: Final = "trainfeed.caller"
 REQUEST: Final = "trainfeed.request"
+ABOUT: Final = "trainfeed.about"
 # The only path without a token.
 FREE: Final = "/healthz"
 
 _log: Final = logging.getLogger("trainfeed.server")
 _MAX_PATH_CHARS: Final = 200
+_MAX_ABOUT_CHARS: Final = 4096
 
 
 @dataclass
@@ -67,6 +70,8 @@ class _Exchange:
     async def pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self.status >= 400:
+                await self.body.drain()
             if not self.body.is_read:
                 # What is left of the body would be taken for the next request.
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
@@ -79,7 +84,6 @@ class _Exchange:
         if self.status:
             # The answer has begun; only an early end of the connection can tell that it is torn.
             raise refusal
-        await self.body.drain()
         text = json.dumps(refusal.body(self.id)).encode()
         headers = {"content-type": "application/json", "content-length": str(len(text))}
         pairs = {**headers, **(refusal.headers or {})}.items()
@@ -169,7 +173,7 @@ class Guard:
             exchange.who = caller.name
             self._require(scope, caller)
             scope[CALLER] = caller
-        scope[REQUEST] = exchange.id
+        scope[REQUEST], scope[BODY] = exchange.id, exchange.body
         exchange.body.require_size()
         await self._app(scope, exchange.body.receive, exchange.pass_on)
 
@@ -213,18 +217,26 @@ def _declare(metrics: Metrics, audit: Audit, in_work: Callable[[], int]) -> None
 
 def _audit_line(exchange: _Exchange, seconds: float) -> dict[str, Any]:
     scope = exchange.scope
+    about = scope.get(ABOUT)
     return {
         "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         "request": exchange.id,
         "who": exchange.who,
         "from": (scope.get("client") or ("-",))[0],
-        "what": f"{scope['method']} {printable(scope['path'][:_MAX_PATH_CHARS])}",
+        "what": f"{scope['method']} {_shown(scope['path'], _MAX_PATH_CHARS)}",
+        **({} if about is None else {"about": _shown(about, _MAX_ABOUT_CHARS)}),
         "status": exchange.status,
         "outcome": exchange.outcome or ("done" if exchange.status else "no answer"),
         "bytes_in": exchange.body.num_bytes,
         "bytes_out": exchange.bytes_out,
         "ms": round(seconds * 1000, 3),
     }
+
+
+def _shown(text: str, max_chars: int) -> str:
+    """Return a text without control characters; one that is cut says so."""
+    cut = text[:max_chars]
+    return printable(cut) + (f" … {len(text) - max_chars} more characters" if cut != text else "")
 
 
 def _token(scope: Scope) -> str | None:

@@ -6,7 +6,7 @@ The guard decides in which order a request is checked; status, texts and wait ar
 from __future__ import annotations
 
 from trainfeed.server._http_refusal import Refusal
-from trainfeed.server._tokens import Caller
+from trainfeed.server.access import Caller
 
 __all__ = [
     "closed",

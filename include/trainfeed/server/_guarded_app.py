@@ -15,16 +15,16 @@ from starlette.types import Scope
 
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.server._audit import Audit
-from trainfeed.server._guard import CALLER, FREE, REQUEST, Guard
+from trainfeed.server._guard import ABOUT, CALLER, FREE, REQUEST, Guard
 from trainfeed.server._http_refusal import Refusal, refusal_of, refusal_of_fields
 from trainfeed.server._metrics import Metrics
 from trainfeed.server._server_settings import ServerSettings
-from trainfeed.server._tokens import Caller, TokenFile
+from trainfeed.server.access import Caller, TokenFile
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-__all__ = ["METRICS", "caller_of", "make_app"]
+__all__ = ["METRICS", "caller_of", "make_app", "tell_audit"]
 
 METRICS: Final = "/metrics"
 
@@ -80,6 +80,11 @@ def caller_of(request: Request) -> Caller:
     """Return the caller of a request, for handlers."""
     caller: Caller = request.scope[CALLER]
     return caller
+
+
+def tell_audit(request: Request, about: str) -> None:
+    """Add what a request is about, such as a path, to its line in the audit; no payload."""
+    request.scope[ABOUT] = about
 
 
 def _require_scopes(router: APIRouter, scopes: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from trainfeed.errors import ConfigError
 from trainfeed.paths import UnfinishedFile
 from trainfeed.server._connection import bounded_protocol
 from trainfeed.server._server_settings import ServerSettings
-from trainfeed.server._tls import server_context
+from trainfeed.server.access import server_context
 
 if TYPE_CHECKING:
     from types import FrameType

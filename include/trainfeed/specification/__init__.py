@@ -23,7 +23,6 @@ from trainfeed.specification._load import (
 )
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
-from trainfeed.specification._model_part import MetricGate, ModelSpec, StoreFolderSpec
 from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
@@ -44,11 +43,15 @@ from trainfeed.specification._topics import (
     KafkaTopics,
     RecordedSourceSpec,
 )
-from trainfeed.specification._tracking_part import TrackingSpec
-from trainfeed.specification._train_part import (
+from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.training import (
     GpuSpec,
     LauncherName,
+    MetricGate,
+    ModelSpec,
+    StoreFolderSpec,
     TolerationSpec,
+    TrackingSpec,
     TrainingWish,
     TrainSpec,
     train_contradictions,
@@ -88,6 +91,7 @@ __all__ = [
     "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
+    "UploadsSpec",
     "check_dataset_name",
     "check_name",
     "did_you_mean",

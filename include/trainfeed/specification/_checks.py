@@ -13,7 +13,8 @@ from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
-from trainfeed.specification._train_part import train_contradictions
+from trainfeed.specification._uploads_part import upload_contradictions
+from trainfeed.specification.training import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]
 
@@ -40,6 +41,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
+    yield from _uploads(spec)
     for number, check in enumerate(spec.quality):
         yield from _checked_field(spec, check, ("quality", number, "field"))
 
@@ -134,6 +136,16 @@ def _split_by(spec: DatasetSpec) -> Iterator[Contradiction]:
         elif None in field.shape:
             text = f"expected a field of fixed shape, got {name!r} of any length; choose another"
             yield Contradiction(place, text)
+
+
+def _uploads(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.uploads is None:
+        return
+    for place, text in upload_contradictions(spec.uploads, spec.fields, spec.split.by or ()):
+        yield Contradiction(("uploads", *place), text)
+    if not spec.function_fields():
+        text = "expected a field that the function makes, got labels only; add one"
+        yield Contradiction(("uploads", "labels"), text)
 
 
 def _checked_field(spec: DatasetSpec, check: QualityCheck, place: Place) -> Iterator[Contradiction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
 from trainfeed.paths import FilePath, open_plain, read_plain
 from trainfeed.specification._checks import contradictions
@@ -28,7 +29,7 @@ def load_spec(folder: FilePath) -> DatasetSpec:
         SpecError: The specification is wrong. The message has one line per problem: file, line,
             field, expected and given value, remedy.
     """
-    folder = Path(folder)
+    folder = Path(local_source(folder))
     file = folder / SPEC_FILE
     try:
         return _parse(_read(file), folder.absolute())
@@ -56,7 +57,7 @@ def spec_folders(datasets: FilePath) -> list[Path]:
         ConfigError: ``datasets`` is no folder that can be listed.
     """
     try:
-        folders = [path for path in Path(datasets).iterdir() if path.is_dir()]
+        folders = [path for path in Path(local_source(datasets)).iterdir() if path.is_dir()]
     except OSError as error:
         raise ConfigError(
             f"expected a folder of data sets, got {str(datasets)!r} ({error.strerror});"

@@ -17,8 +17,16 @@ from trainfeed.specification._dataset_part import (
     RetentionSpec,
 )
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
-from trainfeed.specification._spec_values import FieldName, Name, Part, RelativeFile, UtcTime
-from trainfeed.specification._train_part import TrainSpec
+from trainfeed.specification._spec_values import (
+    Documents,
+    FieldName,
+    Name,
+    Part,
+    RelativeFile,
+    UtcTime,
+)
+from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.training import TrainSpec
 
 __all__ = ["DatasetSpec", "fingerprint_fields"]
 
@@ -40,7 +48,10 @@ class DatasetSpec(Part):
         seed: Seed of the order of samples; 64 bits.
         source: Origin of the records.
         preprocess: The function that makes samples from records.
+        uploads: Labelled files that are joined with the samples, if any.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        documents: Paths of files in the data set's folder that are published in every version, as
+            ``documents/<name>``: a licence, the origin of the data, a list of words.
         fields: Every field of a sample by its name, in their order (``schema`` in the file).
         split: Share of every split by its name; without it all samples are in ``train``.
         output: The files of a version.
@@ -59,7 +70,9 @@ class DatasetSpec(Part):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
     source: SourceSpec
     preprocess: PreprocessSpec
+    uploads: UploadsSpec | None = None
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    documents: Documents = ()
     fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
     split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
     output: OutputSpec = Field(default_factory=OutputSpec)
@@ -91,6 +104,11 @@ class DatasetSpec(Part):
             for name, field in self.fields.items()
         ]
 
+    def function_fields(self) -> list[dict[str, Any]]:
+        """Return the fields that the function makes: the schema without the labels of uploads."""
+        labels = () if self.uploads is None else self.uploads.labels
+        return [field for field in self.schema_fields() if field["name"] not in labels]
+
 
 def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
     """Return the values of ``spec`` that enter the fingerprint, with defaults, as plain JSON.
@@ -109,6 +127,7 @@ def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
         "output": _output(spec.output),
         "source": dict(spec.source.kind.fingerprint()),
         "seed": spec.seed,
+        **({} if spec.uploads is None else {"uploads": spec.uploads.fingerprint()}),
     }
 
 

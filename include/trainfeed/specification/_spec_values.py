@@ -22,6 +22,7 @@ __all__ = [
     "MILLIONTHS",
     "RESERVED_NAMES",
     "Connection",
+    "Documents",
     "Duration",
     "EntryPoint",
     "FieldName",
@@ -57,6 +58,8 @@ _SIZE = re.compile(r"([0-9]{1,9})(B|KiB|MiB|GiB)")
 _SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _ENTRY_POINT = re.compile(r"[a-z_][a-z0-9_]*:[A-Za-z_][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+# The manifest refuses other names of files.
+_DOCUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 
@@ -235,6 +238,20 @@ UtcTime = Annotated[
 
 
 RelativeFile = Annotated[str, AfterValidator(_relative_file)]
+
+
+def _documents(paths: tuple[str, ...]) -> tuple[str, ...]:
+    names = [PurePosixPath(path).name for path in paths]
+    for name in names:
+        if _DOCUMENT.fullmatch(name) is None or names.count(name) > 1:
+            raise WrongValueError(
+                "files with different names of letters, digits, '.', '_' and '-', at most 200"
+                " characters"
+            )
+    return paths
+
+
+Documents = Annotated[tuple[RelativeFile, ...], AfterValidator(_documents)]
 
 
 EntryPoint = Annotated[

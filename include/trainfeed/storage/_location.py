@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from trainfeed.datacenters import is_shared, shared_place
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
 from trainfeed.storage._hdfs import HdfsFileSystem
 from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage._shared_files import SharedFileSystem
 from trainfeed.storage._webhdfs import WebHdfsFileSystem
 
 __all__ = ["Location"]
@@ -43,7 +45,8 @@ class Location:
 
         The forms are ``/data/x`` and ``file:///data/x``; ``hdfs://host:port/x``, or
         ``hdfs://service/x`` with a service of the Hadoop configuration;
-        ``webhdfs://[user@]host:port/x``. An hdfs URI has no user, because that client knows only
+        ``webhdfs://[user@]host:port/x``; ``pfs://home/x`` and ``pfs://public/x``, which
+        ``~/.trainfeed/config`` has to know. An hdfs URI has no user, because that client knows only
         ``HADOOP_USER_NAME``. The path is literal.
 
         Raises:
@@ -51,6 +54,9 @@ class Location:
         """
         if uri.startswith("/"):
             return cls(LocalFileSystem(), _normal(uri, uri))
+        if is_shared(uri):
+            place = shared_place(uri)
+            return cls(SharedFileSystem(place.area, place.folder), place.path)
         scheme, separator, rest = uri.partition("://")
         authority, slash, path = rest.partition("/")
         if not separator:
@@ -183,6 +189,6 @@ def _file_system(scheme: str, authority: str) -> FileSystem:
     if scheme == "webhdfs" and match and match["port"]:
         return WebHdfsFileSystem(match["address"], match["user"])
     raise ConfigError(
-        "expected file:///…, hdfs://host:port/…, webhdfs://[user@]host:port/… or an absolute path,"
-        f" got {shown}"
+        "expected file:///…, pfs://…, hdfs://host:port/…, webhdfs://[user@]host:port/… or an"
+        f" absolute path, got {shown}"
     )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from trainfeed.datacenters import local_target
 from trainfeed.errors import StorageError, UnsuitableStoreError
 from trainfeed.paths import kind_of_errno, storage_error
 
@@ -61,7 +62,8 @@ def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None =
         StorageError: The server does not answer, or has evicted this client; or the disk failed, or
             the machine lacks memory or descriptors.
     """
-    root, into = Path(root), Path(into if into is not None else root)
+    root = Path(local_target(root))
+    into = root if into is None else Path(local_target(into))
     scratch = root / f".probe-{uuid.uuid4()}"
     moved = into / f"{scratch.name}.moved"
     try:

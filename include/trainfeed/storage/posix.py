@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from trainfeed.datacenters import local_target
 from trainfeed.errors import (
     CommitUnknownError,
     ConflictError,
@@ -77,7 +78,7 @@ def make_public_dir(path: StrPath) -> None:
     Raises:
         ConflictError: A file has the name.
     """
-    path = Path(path)
+    path = Path(local_target(path))
     with map_errors(path):
         if path.is_dir():
             return
@@ -110,7 +111,7 @@ def rename_directory(source: StrPath, target: StrPath) -> None:
             broken. Also raised if the source is gone and the target exists.
         UnsuitableStoreError: Source and target are on different file systems or quota realms.
     """
-    source, target = Path(source), Path(target)
+    source, target = Path(local_target(source)), Path(local_target(target))
     _check_source(source, target)
     if _lexists(target):
         raise ConflictError(f"{target}: the name is taken; {source} was left as it is")
@@ -142,18 +143,21 @@ def create_exclusive(
         return new.claim()
 
 
-def replace_file(path: StrPath, data: bytes, *, is_public: bool = False) -> None:
+def replace_file(
+    path: StrPath, data: bytes, *, mode: int = _PUBLIC_MODE, is_public: bool = False
+) -> None:
     """Replace the content of a file, durably; a reader gets either the old bytes or the new ones.
 
     Args:
         path: The file.
         data: Its content.
+        mode: Permissions, which the umask reduces.
         is_public: Whether every account can read the file, regardless of the umask.
 
     Raises:
         ConflictError: A folder has the name.
     """
-    with _written(path, data, _PUBLIC_MODE, is_public=is_public) as new:
+    with _written(path, data, mode, is_public=is_public) as new:
         new.replace()
 
 
@@ -162,7 +166,7 @@ def remove_tree(path: StrPath) -> None:
 
     Symbolic links are deleted and never followed, even if they appear during the deletion.
     """
-    path = Path(path)
+    path = Path(local_target(path))
     with map_errors(path), suppress(FileNotFoundError):
         if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path)
@@ -180,6 +184,7 @@ def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
     Raises:
         StorageError: Another process held the lock for ``timeout_s``.
     """
+    path = local_target(path)
     with map_errors(path):
         descriptor = os.open(path, _LOCK_FILE, _PUBLIC_MODE)
     try:

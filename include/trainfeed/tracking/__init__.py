@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.tracking._changes_by_hand import deliver_cancellation, deliver_change
     from trainfeed.tracking._event_files import TENSORBOARD, EventFiles
     from trainfeed.tracking._mlflow_settings import MlflowSettings
-    from trainfeed.tracking._model_changes import deliver_change
     from trainfeed.tracking._tracker import Tracker
 
-__all__ = ["TENSORBOARD", "EventFiles", "MlflowSettings", "Tracker", "deliver_change"]
+__all__ = [
+    "TENSORBOARD",
+    "EventFiles",
+    "MlflowSettings",
+    "Tracker",
+    "deliver_cancellation",
+    "deliver_change",
+]
 
 # Ranks import this package and need the event files only.
 _HOMES: Final = {
@@ -24,7 +31,8 @@ _HOMES: Final = {
     "EventFiles": "._event_files",
     "MlflowSettings": "._mlflow_settings",
     "Tracker": "._tracker",
-    "deliver_change": "._model_changes",
+    "deliver_cancellation": "._changes_by_hand",
+    "deliver_change": "._changes_by_hand",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 from trainfeed.storage import posix
@@ -51,7 +51,7 @@ class DeliveryNote:
         path = home / NOTE
         try:
             data = read_plain(path, follow=False, max_bytes=_MOST_BYTES)
-            found: Any = canonical.loads(data, path=str(path))
+            found: Any = canonical_json.loads(data, path=str(path))
             note = cls(**found)
         # A note that is damaged costs requests: run and points are found on the server again.
         except (FormatError, NotFoundError, TypeError):
@@ -68,4 +68,4 @@ class DeliveryNote:
         Raises:
             StorageError: The file cannot be written.
         """
-        posix.replace_file(home / NOTE, canonical.dumps(asdict(self)))
+        posix.replace_file(home / NOTE, canonical_json.dumps(asdict(self)))

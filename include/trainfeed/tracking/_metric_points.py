@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 
@@ -58,7 +58,7 @@ def points_of(lines: bytes, stamp_ms: int) -> Iterator[dict[str, Any]]:
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
-        found = canonical.loads(line)
+        found = canonical_json.loads(line)
     except FormatError:
         return {}
     return found if isinstance(found, dict) else {}

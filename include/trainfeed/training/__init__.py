@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from trainfeed.errors import ConfigError
     from trainfeed.loader import DataLoader
     from trainfeed.readers import DatasetReader
-    from trainfeed.training._checkpoint_file import Checkpoint
     from trainfeed.training._training_job import TrainingJob
+    from trainfeed.training.checkpoints import Checkpoint
 
 __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 
 # A rank imports this package before it watches for the death of its launcher, so the import must be
 # fast: each name is loaded on first use.
 _HOMES: Final = {
-    "Checkpoint": "._checkpoint_file",
+    "Checkpoint": ".checkpoints",
     "ConfigError": "trainfeed.errors",
     "DataLoader": "trainfeed.loader",
     "DatasetReader": "trainfeed.readers",

@@ -20,7 +20,7 @@ from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
 from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.printable_text import printable, without_secrets
 
-__all__ = ["claim_attempt", "end_of_log", "require_success", "settle"]
+__all__ = ["cancel", "claim_attempt", "end_of_log", "is_cancelled", "require_success", "settle"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,23 @@ def settle(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
         faults.point("launch.before_end")
         record.end(attempt.number, now)
     return now
+
+
+def cancel(record: JobRecord, launcher: KubernetesLauncher) -> JobLook:
+    """Cancel the newest attempt, and return its state afterwards; fine if it has ended.
+
+    Raises:
+        LaunchError: The cluster does not answer.
+    """
+    if settle(record, launcher).state.is_live:
+        launcher.cancel(record)
+    return settle(record, launcher)
+
+
+def is_cancelled(record: JobRecord, now: JobLook) -> bool:
+    """Whether the newest attempt was ended on purpose, and left no result before."""
+    attempt = record.newest_attempt()
+    return attempt is not None and attempt.is_cancelled and now.state is not JobState.SUCCEEDED
 
 
 def require_success(record: JobRecord, launcher: KubernetesLauncher) -> None:

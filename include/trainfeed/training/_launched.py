@@ -9,19 +9,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainfeed.errors import GateError, JobFailedError, JobKilledError, JobRejectedError
+from trainfeed.errors import (
+    GateError,
+    JobFailedError,
+    JobKilledError,
+    JobRejectedError,
+    TrainFeedError,
+)
 from trainfeed.jobs import JobLook, JobRecord, JobSpec, LocalLauncher, describe
 from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.tracking import Tracker
-from trainfeed.training._cluster_job import require_success, settle
+from trainfeed.training._cluster_job import cancel, is_cancelled, require_success, settle
 from trainfeed.training._window_job import require_training
 
-__all__ = ["Launched", "collect", "look", "told_of_failure", "wait_for"]
+__all__ = ["Launched", "cancel_launched", "collect", "look", "told_of_failure", "wait_for"]
 
 # The name of the public module, by which readers of logs know these lines.
 logger = logging.getLogger("trainfeed.training.launch")
@@ -62,6 +68,21 @@ def look(launched: Launched) -> JobLook:
     if isinstance(launched.launcher, LocalLauncher):
         return launched.launcher.look(launched.record)
     return settle(launched.record, launched.launcher)
+
+
+def cancel_launched(launched: Launched) -> None:
+    """Cancel a job on a cluster, and deliver that to the tracking server; fine if it has ended.
+
+    A local job ends with the process that launched it: nothing is done here.
+
+    Raises:
+        LaunchError: The cluster does not answer.
+    """
+    if isinstance(launched.launcher, LocalLauncher):
+        return
+    now = cancel(launched.record, launched.launcher)
+    if is_cancelled(launched.record, now):
+        launched.deliver("KILLED")
 
 
 def wait_for(launched: Launched, pause: Callable[[float], object] | None = None) -> JobLook:
@@ -124,15 +145,22 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
 
 @contextmanager
 def told_of_failure(launched: Launched) -> Iterator[None]:
-    """Deliver that a job has failed or was killed, and let the error pass."""
+    """Deliver that a job has failed, or was killed or cancelled, and let the error pass."""
     try:
         yield
     except JobKilledError:
         launched.deliver("KILLED")
         raise
     except (JobFailedError, JobRejectedError):
-        launched.deliver("FAILED")
+        launched.deliver("KILLED" if _is_cancelled(launched.record) else "FAILED")
         raise
+
+
+def _is_cancelled(record: JobRecord) -> bool:
+    with suppress(TrainFeedError):  # a damaged file of the attempt is the error that is reported
+        attempt = record.newest_attempt()
+        return attempt is not None and attempt.is_cancelled
+    return False
 
 
 def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import os_errors, read_plain
 from trainfeed.storage import posix
@@ -214,7 +214,7 @@ def _steps(lines: bytes) -> list[dict[str, Any]]:
 
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
-        found = canonical.loads(line)
+        found = canonical_json.loads(line)
     except FormatError:
         return {}
     return found if isinstance(found, dict) else {}

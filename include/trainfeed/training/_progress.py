@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.paths import os_errors, unfinished_name
 from trainfeed.whole_numbers import whole
 
@@ -43,5 +43,5 @@ class Progress:
         # Not synced: after a crash of the machine an old progress is of no use.
         new = self._path.with_name(unfinished_name(self._path.name))
         with os_errors(self._path):
-            new.write_bytes(canonical.dumps({"done": done, "total": total}))
+            new.write_bytes(canonical_json.dumps({"done": done, "total": total}))
             new.replace(self._path)

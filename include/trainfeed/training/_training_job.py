@@ -7,53 +7,28 @@ last ``save``, and resets loaders and metrics log to the state that they had at 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import job_model, rendezvous
-from trainfeed.dataset import Version
-from trainfeed.errors import ChecksumError, ConfigError
-from trainfeed.jobs import JobRoots, JobSpec, JobVersion
+from trainfeed.errors import ConfigError
+from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.loader import DataLoader
 from trainfeed.readers import DatasetReader
-from trainfeed.tracking import TENSORBOARD, EventFiles
-from trainfeed.training._checkpoint_file import Checkpoint, CheckpointNote
-from trainfeed.training._checkpoints import CHECKPOINTS, Checkpoints
-from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog, Recomputed
-from trainfeed.training._progress import PROGRESS_FILE, Progress
+from trainfeed.training._metrics_log import Recomputed
+from trainfeed.training._rank_state import RankState
+from trainfeed.training.checkpoints import Checkpoint, CheckpointNote
 from trainfeed.training.transfers import open_start_model
 from trainfeed.whole_numbers import whole
 
 __all__ = ["TrainingJob"]
 
 _LARGEST_STEP: Final = 10**12 - 1
-_OURS: Final = frozenset({"seed", "rank", "world_size"})
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class _Run:
-    """The mutable state of a ``TrainingJob``, which is frozen.
-
-    Attributes:
-        log: The metrics log.
-        progress: The progress file.
-        loaders: The newest loader of each split.
-        totals: Number of samples of an epoch, by split.
-        states: States from the checkpoint, by split, for loaders that are not created yet.
-        versions: Opened versions by path: each manifest is read once.
-    """
-
-    log: MetricsLog
-    progress: Progress
-    loaders: dict[str, DataLoader] = field(default_factory=dict)
-    totals: dict[str, int] = field(default_factory=dict)
-    states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    versions: dict[Path, Version] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,13 +48,12 @@ class TrainingJob:
     world_size: int
     output: Path
     roots: JobRoots = field(default_factory=JobRoots.from_environ)
-    _run: _Run = field(init=False, repr=False, compare=False)
+    _state: RankState = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         home = self.output.parent
-        events = EventFiles(home / TENSORBOARD, self.spec.name) if self.spec.tensorboard else None
-        run = _Run(MetricsLog(home / METRICS_LOG, events), Progress(home / PROGRESS_FILE))
-        object.__setattr__(self, "_run", run)
+        state = RankState.of(self.spec, self.roots, self.rank, self.world_size, home)
+        object.__setattr__(self, "_state", state)
 
     @property
     def intervals(self) -> list[str]:
@@ -136,7 +110,7 @@ class TrainingJob:
     @property
     def recomputed(self) -> Recomputed:
         """Work that was computed a second time after kills; known on rank 0 after ``restore``."""
-        return self._run.log.recomputed
+        return self._state.log.recomputed
 
     def open(self, split: str) -> DatasetReader:
         """Open a split of all versions as one data set.
@@ -145,7 +119,7 @@ class TrainingJob:
             ChecksumError: The manifest of a version is not the one in the job file.
             ConfigError: There is no such split.
         """
-        return DatasetReader([self._open(version) for version in self.spec.versions], split)
+        return self._state.loaders.open(split)
 
     def loader(
         self, split: str, *, batch_size: int, shuffle: bool = True, **options: Any
@@ -167,26 +141,8 @@ class TrainingJob:
             ConfigError: There is no such split, or an option is out of range, or one of ``seed``,
                 ``rank`` and ``world_size``, which the job sets.
         """
-        if given := sorted(_OURS & options.keys()):
-            raise ConfigError(
-                f"expected no {', '.join(given)} for a loader of a job, whose they are; leave them"
-                " out, or make a DataLoader of job.open(…)"
-            )
-        data = self.open(split)
-        loader = DataLoader(
-            data,
-            batch_size,
-            shuffle=shuffle,
-            seed=self.seed,
-            rank=self.rank,
-            world_size=self.world_size,
-            **options,
-        )
-        if (state := self._run.states.pop(split, None)) is not None:
-            loader.load_state_dict(state)
-        self._run.loaders[split] = loader
-        self._run.totals[split] = data.num_samples
-        return loader
+        given = {"batch_size": batch_size, "shuffle": shuffle, **options}
+        return self._state.loaders.create(split, self.open(split), given)
 
     def save(self, step: int, write: Callable[[Path], None], *, keep: int = 3) -> None:
         """Save a checkpoint of the model and of the loaders: durable and whole, or not at all.
@@ -207,18 +163,18 @@ class TrainingJob:
         keep = whole("keep", keep, 1)
         if self.rank:
             return
-        log = self._log()
+        log = self._state.open_log()
         # Synced before the checkpoint: the note names the log's size, which must survive a crash.
         log.sync()
         note = CheckpointNote(
             step=step,
             job=self.spec.name,
             identity=self.spec.identity,
-            samples=self._samples(),
+            samples=self._state.loaders.num_samples(),
             log_bytes=log.size,
-            loaders={split: each.state_dict() for split, each in self._run.loaders.items()},
+            loaders=self._state.loaders.states(),
         )
-        self._checkpoints().save(note, write, keep)
+        self._state.checkpoints.save(note, write, keep)
 
     def restore(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, and set the loaders to its position.
@@ -233,15 +189,13 @@ class TrainingJob:
             JobRejectedError: The checkpoint belongs to a job with other data, code, seed or ranks.
             StorageError: A checkpoint cannot be read.
         """
-        found = self._checkpoints().newest()
+        found = self._state.checkpoints.newest()
         if found is None:
-            self._begin(0, 0)
+            self._state.begin(0, 0)
             return None
         path, note = found
-        self._run.states.update(note.loaders)
-        for split in self._run.loaders.keys() & note.loaders.keys():
-            self._run.loaders[split].load_state_dict(self._run.states.pop(split))
-        self._begin(note.log_bytes, note.samples)
+        self._state.loaders.restore(note.loaders)
+        self._state.begin(note.log_bytes, note.samples)
         logger.info(
             "goes on at step %d, %d samples: %s; %s", note.step, note.samples, path, self.recomputed
         )
@@ -268,7 +222,7 @@ class TrainingJob:
         step = whole("step", step, 0, _LARGEST_STEP)
         if self.rank:
             return
-        self._log().append(step, self._samples(), values)
+        self._state.open_log().append(step, self._state.loaders.num_samples(), values)
         faults.point(f"train.step{step}")
 
     def progress(self, done: int, total: int) -> None:
@@ -278,45 +232,8 @@ class TrainingJob:
             ConfigError: A value is no whole number, or ``done`` is more than ``total``.
         """
         if not self.rank:
-            self._run.progress.set(done, total)
+            self._state.progress.set(done, total)
 
     def close(self) -> None:
         """Close loaders and metrics log; the runtime calls it after the training function."""
-        for loader in self._run.loaders.values():
-            loader.close()
-        self._run.log.close()
-
-    def _checkpoints(self) -> Checkpoints:
-        return Checkpoints(self.output.parent / CHECKPOINTS, self.spec)
-
-    def _begin(self, log_bytes: int, samples: int) -> None:
-        if not self.rank:
-            self._run.log.begin(log_bytes, samples)
-
-    def _log(self) -> MetricsLog:
-        if not self._run.log.is_open:
-            self._begin(0, 0)
-        return self._run.log
-
-    def _samples(self) -> int:
-        """Return the number of samples, over all epochs, that all ranks have read; see above."""
-        loaders = self._run.loaders
-        if not loaders:
-            return 0
-        # ``position`` of a loader's state counts the samples of all ranks within the epoch.
-        split = "train" if "train" in loaders else next(iter(loaders))
-        state = loaders[split].state_dict()
-        place: int = state["epoch"] * self._run.totals[split] + state["position"]
-        return place
-
-    def _open(self, planned: JobVersion) -> Version:
-        path = self.roots.version(planned)
-        if (version := self._run.versions.get(path)) is None:
-            version = self._run.versions[path] = Version.open(path)
-        if version.manifest_sha256 != planned.manifest_sha256:
-            raise ChecksumError(
-                f"expected the version with manifest {planned.manifest_sha256}, got"
-                f" {version.manifest_sha256}",
-                path=str(path),
-            )
-        return version
+        self._state.close()

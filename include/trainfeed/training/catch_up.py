@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, require_root
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, require_writable_root
 from trainfeed.errors import ConfigError, WindowError, WindowIncompleteError
 from trainfeed.specification import DatasetSpec
 from trainfeed.training.launch import train
@@ -52,7 +52,7 @@ def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterato
     """
     if spec.train is None:
         raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     schedule = spec.schedule_model()
     marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))
     for version in missed(spec, marks, older=older):

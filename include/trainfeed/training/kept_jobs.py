@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import is_name
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, NotFoundError, StorageError, TrainFeedError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError, TrainFeedError
 from trainfeed.jobs import (
     JOB_FILE,
     JobAttempt,
@@ -24,9 +25,10 @@ from trainfeed.jobs import (
 )
 from trainfeed.paths import listed
 from trainfeed.storage import posix
-from trainfeed.training._cluster_job import end_of_log, settle
+from trainfeed.tracking import deliver_cancellation
+from trainfeed.training._cluster_job import cancel, end_of_log, is_cancelled, settle
 
-__all__ = ["KeptJob", "find_job", "job_homes", "kept_job", "kept_jobs", "told"]
+__all__ = ["KeptJob", "find_job", "job_homes", "kept_job", "told"]
 
 _NO_LOG: Final = "(no log of this rank)"
 
@@ -79,9 +81,22 @@ class KeptJob:
                 f"job {self.job.name} runs where it was launched and ends with that process;"
                 " nothing was changed; end the process (Ctrl-C), in Airflow mark its task as failed"
             )
-        if settle(self.record, launcher).state.is_live:
-            launcher.cancel(self.record)
-        return settle(self.record, launcher)
+        return cancel(self.record, launcher)
+
+    def deliver_cancellation(self, now: JobLook, env: Environment) -> dict[str, str]:
+        """Deliver to the tracking server of the data set that the job was cancelled; no error.
+
+        Args:
+            now: State of the job after ``cancel``.
+            env: Has the data sets, and the settings of tracking servers.
+
+        Returns:
+            ``{"mlflow": …}``: ``delivered`` or the reason why not; empty if the job was not
+            cancelled, or no server is known.
+        """
+        if not is_cancelled(self.record, now):
+            return {}
+        return deliver_cancellation(self.record, self.job, env.datasets, lambda _: env)
 
     def sweep(
         self, clusters: Mapping[str, Mapping[str, Any]], *, dry_run: bool = False
@@ -145,19 +160,10 @@ class KeptJob:
             return JobLook(JobState.RUNNING)
 
 
-def kept_jobs(root: Path, dataset: str | None = None) -> Iterator[KeptJob]:
-    """Yield the jobs of a data set, or of all data sets, in the order of their intervals.
-
-    Raises:
-        JobRejectedError: A job file is damaged.
-        StorageError: A folder cannot be listed.
-    """
-    for home in job_homes(root, dataset):
-        yield kept_job(root, home)
-
-
 def job_homes(root: Path, dataset: str | None = None) -> Iterator[Path]:
-    """Yield the folders of the jobs of ``kept_jobs``; none of their files is read.
+    """Yield the folders of the jobs of a data set, or of all data sets, in order of intervals.
+
+    No file of a job is read, so a damaged job hides no other.
 
     Raises:
         StorageError: A folder cannot be listed.
@@ -206,8 +212,14 @@ def kept_job(root: Path, home: Path) -> KeptJob:
 
 
 def told(job: KeptJob, clusters: Mapping[str, Mapping[str, Any]]) -> JobLook:
-    """Return the state of a job; UNKNOWN, with the error as reason, when it cannot be read."""
+    """Return the state of a job; UNKNOWN, with the error as reason, when it cannot be told.
+
+    Raises:
+        FormatError: The result of the job is damaged.
+    """
     try:
         return job.look(clusters)
+    except FormatError:
+        raise
     except TrainFeedError as error:
         return JobLook(JobState.UNKNOWN, str(error))

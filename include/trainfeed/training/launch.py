@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, require_root
+from trainfeed.dataset import DatasetFolder, TrainingMarks, require_writable_root
 from trainfeed.errors import ConfigError, JobRejectedError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import JobPlacement, JobRecord, JobRoots, JobSpec, LocalLauncher
@@ -27,11 +27,28 @@ from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.tracking import Tracker
 from trainfeed.training._cluster_job import claim_attempt
-from trainfeed.training._launched import Launched, collect, look, told_of_failure, wait_for
+from trainfeed.training._launched import (
+    Launched,
+    cancel_launched,
+    collect,
+    look,
+    told_of_failure,
+    wait_for,
+)
 from trainfeed.training._window_job import window_job
 from trainfeed.usercode import require_current_names
 
-__all__ = ["Launched", "adopted", "collect", "launch", "look", "render", "train", "wait_for"]
+__all__ = [
+    "Launched",
+    "adopted",
+    "cancel_launched",
+    "collect",
+    "launch",
+    "look",
+    "render",
+    "train",
+    "wait_for",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +115,7 @@ def launch(
         TrainFeedError: The errors of ``train``, except ``GateError``.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
-    require_root(folder.root, env.root_setting)
+    require_writable_root(env)
     job = window_job(spec, env, folder, interval, start_model)
     tracker = Tracker.of(spec, env)
     TrainingMarks(folder).see(interval.name)
@@ -152,7 +169,7 @@ def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict
         TrainFeedError: The errors of ``launch``, except those of the cluster.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
-    require_root(folder.root, env.root_setting)
+    require_writable_root(env)
     job = window_job(spec, env, folder, interval, copies=False)
     home = folder.training(interval.name, job.name)
     if job.placement is None:

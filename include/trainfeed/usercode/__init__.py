@@ -1,5 +1,6 @@
-"""The code of users: its digest, its libraries and lookup files, and its functions."""
+"""The code of users: its digest, its libraries, lookup files and documents, and its functions."""
 
+from trainfeed.usercode._documents import document_digests, read_document
 from trainfeed.usercode._folder_code import (
     code_digest,
     code_texts,
@@ -16,10 +17,12 @@ __all__ = [
     "code_digest",
     "code_texts",
     "digest_of_texts",
+    "document_digests",
     "load_function",
     "load_lookups",
     "load_training_function",
     "lookup_digests",
+    "read_document",
     "require_current_names",
     "require_function",
     "running_libraries",

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from trainfeed import canonical_json
 from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, canonical, init_root
+from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.errors import EmptyUnprovenError, TransactionOpenError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
@@ -147,7 +148,7 @@ def write_as_before(project, topic, number):
     }
     path = project.folder.boundary(topic.identity.topic, topic.identity.uuid, at(number))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(canonical.dumps(value))
+    path.write_bytes(canonical_json.dumps(value))
 
 
 def read_all(topic):

@@ -122,6 +122,24 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
     assert message.startswith("ChecksumError: expected a manifest with SHA-256")
 
 
+@pytest.mark.parametrize("broken", [b"{", None])
+def test_a_damaged_version_is_named_in_the_list_and_hides_no_other(cli, project, broken):
+    project.build()
+    project.build("2024-03-02")
+    path = project.version().path / "MANIFEST.json"
+    path.parent.chmod(0o755)
+    path.chmod(0o644)
+    path.unlink() if broken is None else path.write_bytes(broken)
+    for command in ("ls", "show"):
+        status, output, message = cli(command, "clicks", "--json")
+        rows = json.loads(output)
+        assert (status, [row["interval"] for row in rows]) == (3, ["2024-03-01", "2024-03-02"])
+        assert "MANIFEST.json" in rows[0]["damaged"]
+        assert rows[1]["samples"] > 0
+        assert "clicks/2024-03-01 is damaged: " in message
+    assert cli("ls", "clicks")[0] == 3
+
+
 def test_in_an_empty_root_everything_is_still_to_be_built(cli):
     status, output, message = cli("ls", "--json")
     assert (status, message) == (0, "")

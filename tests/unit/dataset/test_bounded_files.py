@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_kill import ROOT
-from trainfeed._connections_file import read_connections
+from trainfeed.config._connections_file import read_connections
 from trainfeed.errors import ConfigError
 
 SIZE = 20 << 30
@@ -33,7 +33,7 @@ READERS = {
     "the account of records": ("x.records.json", "load_schema(path)"),
     "a recorded topic": ("TOPIC.json", "RecordedTopic(Location.parse(str(path.parent))).identity"),
     "connections": ("connections.json", "read_connections(path)"),
-    "clusters": ("clusters.yaml", "read_clusters(path)"),
+    "clusters": ("clusters.yaml", "read_settings(path)"),
     "an attempt at a job": ("attempts/0001.json", "JobRecord(path.parents[1]).attempt(1)"),
     "a landing file": ("a.arrow", "LandingFile.open(Location.parse(str(path)))"),
     "a work file": ("a.arrow", "ArrowWithTrailer(Location.parse(str(path)))"),
@@ -42,8 +42,8 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
-from trainfeed._clusters_file import read_clusters
-from trainfeed._connections_file import read_connections
+from trainfeed.config._settings_file import read_settings
+from trainfeed.config._connections_file import read_connections
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._plan_file import load_plan
 from trainfeed.pipeline._ref import PlanRef

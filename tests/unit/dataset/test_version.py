@@ -162,5 +162,5 @@ def test_an_index_of_a_shard_that_is_not_there_is_refused(version, shard):
         publish_index(version, table).chunks("train")
 
 
-def refuse(*_):
+def refuse(*_, **__):
     raise OSError(errno.EIO, os.strerror(errno.EIO))

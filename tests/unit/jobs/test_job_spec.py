@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.jobs import JobRoots, JobSpec
 
 CODE = "ce43c06c3607719c88774724d054e96f25115d33332d5aba6abfcb7d84f511f8"
@@ -103,6 +103,6 @@ def test_an_attempt_and_where_the_versions_lie_make_no_other_job():
 
 
 def test_what_is_not_set_is_not_written():
-    written = canonical.loads(job().to_bytes())
+    written = canonical_json.loads(job().to_bytes())
     assert not {"skipped", "image", "command", "environment", "attempt"} & set(written)
     assert JobSpec.model_validate(written) == job()

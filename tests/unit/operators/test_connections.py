@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from operators._connections import environment_from_connections
+from operators._connections import conversion_roots, environment_from_connections
 from operators.datasets import datasets_folder
-from trainfeed.errors import ConfigError
+from trainfeed.dataset import require_writable_root
+from trainfeed.errors import AccessDeniedError, ConfigError
 
 pytestmark = pytest.mark.usefixtures("connections")
 
@@ -37,6 +38,59 @@ def test_a_login_that_the_native_protocol_would_ignore_is_refused(set_connection
 def test_files_stand_in_for_hdfs(set_connection):
     set_connection("hdfs_default", conn_type="file", host=None)
     assert read().work == "file:///work"
+
+
+@pytest.fixture
+def areas(tmp_path, monkeypatch):
+    """A data centre whose areas are folders."""
+    for folder in (tmp_path / ".trainfeed", tmp_path / "home/airflow", tmp_path / "public"):
+        folder.mkdir(parents=True)
+    config = tmp_path / ".trainfeed/config"
+    config.write_text(
+        f"datacenters: [{{name: dc1, username: airflow, mount: {tmp_path}, local: true}}]"
+    )
+    config.chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_places_of_connections_may_be_shared_paths(areas, set_connection):
+    set_connection("cephfs_default", extra={"path": "pfs://home/root"})
+    places = {"landing": "pfs://home/landing", "work": "/work", "logs": "pfs://public/logs"}
+    set_connection("hdfs_default", conn_type="file", host=None, extra=places)
+    env = environment_from_connections((), ["hdfs_default"])
+    assert (env.root, env.is_root_public) == (f"{areas}/home/airflow/root", False)
+    assert (env.landing, env.work) == ("pfs://home/landing", "file:///work")
+    assert env.logs == {"hdfs_default": "pfs://public/logs"}
+
+
+def test_a_public_root_of_a_connection_is_never_written(areas, set_connection):
+    set_connection("cephfs_default", extra={"path": "pfs://public/root"})
+    env = read()
+    assert env.root == f"{areas}/public/root"
+    with pytest.raises(AccessDeniedError, match=r"the extra 'path' of connection 'cephfs_default'"):
+        require_writable_root(env)
+
+
+def test_a_shared_path_on_hdfs_is_refused(set_connection):
+    set_connection("hdfs_default", extra={"landing": "pfs://home/landing", "work": "/work"})
+    with pytest.raises(ConfigError, match=r"'hdfs_default' to be of type file"):
+        read()
+
+
+def test_folders_of_conversions_may_be_shared_paths(areas, set_connection):
+    extra = {"inputs": ["pfs://public"], "outputs": ["pfs://home/out"], "work": "pfs://home/work"}
+    set_connection("convert_default", conn_type="generic", extra=extra)
+    roots = conversion_roots()
+    assert roots.inputs == (areas / "public",)
+    assert roots.output_folder("pfs://home/out/set") == areas / "home/airflow/out/set"
+    (areas / "public/a").touch()
+    assert roots.input_files("pfs://public/*") == [areas / "public/a"]
+    with pytest.raises(ConfigError, match="expected a path below"):
+        roots.output_folder("pfs://home/other")
+    set_connection("convert_default", extra={**extra, "outputs": ["pfs://public/out"]})
+    with pytest.raises(AccessDeniedError, match="for reading"):
+        conversion_roots()
 
 
 def test_kafka_settings_are_those_of_the_extra_as_text(set_connection):

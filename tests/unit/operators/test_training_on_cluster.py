@@ -147,9 +147,31 @@ def test_a_task_that_is_killed_before_it_waits_ends_its_job(launch, context, gro
         return JobLook(JobState.CANCELLED)
 
     monkeypatch.setattr("trainfeed.training.launch.look", killed)
+    delivered = []
+    monkeypatch.setattr(Launched, "deliver", lambda _, status: delivered.append(status) or {})
     with pytest.raises(AirflowFailException, match="was cancelled"):
         task.execute(context())
     assert ground.cluster.jobs() == []
+    assert delivered == ["KILLED", "KILLED"]
+
+
+def test_a_task_that_is_killed_when_its_job_has_ended_well_cancels_and_delivers_nothing(
+    launch, context, ground, monkeypatch
+):
+    task = operator()
+
+    def killed(_):
+        ground.leave_result(launch.job)
+        ground.cluster.objects.clear()
+        task.on_kill()
+        return JobLook(JobState.SUCCEEDED)
+
+    monkeypatch.setattr("trainfeed.training.launch.look", killed)
+    delivered = []
+    monkeypatch.setattr(Launched, "deliver", lambda _, status: delivered.append(status) or {})
+    assert task.execute(context())["metrics"] == {"auc": 0.7}
+    assert delivered == ["FINISHED"]
+    assert not ground.record(launch.job).newest_attempt().is_cancelled
 
 
 def test_clearing_the_waiting_task_ends_the_job_and_a_triggerer_that_goes_down_does_not(

@@ -138,11 +138,11 @@ def test_a_version_of_another_fingerprint_under_the_planned_number_is_a_conflict
 def fake_version(project, manifest):
     import hashlib
 
-    from trainfeed.dataset import canonical
+    from trainfeed import canonical_json
 
     path = project.folder.version("2024-03-01", 1)
     path.mkdir(parents=True)
-    data = canonical.dumps(manifest)
+    data = canonical_json.dumps(manifest)
     (path / "MANIFEST.json").write_bytes(data)
     (path / "MANIFEST.sha256").write_text(hashlib.sha256(data).hexdigest())
 

@@ -213,6 +213,13 @@ def test_another_method_is_refused_as_json(tmp_path):
     refused(ask(app, token, "DELETE", "/echo"), 405, "MethodNotAllowed")
 
 
+def test_the_audit_says_that_a_long_path_is_cut(tmp_path):
+    app, token, settings = made(tmp_path)
+    ask(app, token, "GET", f"/{'x' * 250}")
+    what = json.loads(settings.audit_log.read_text())["what"]
+    assert what == f"GET /{'x' * 199} … 51 more characters"
+
+
 def test_the_audit_has_a_line_per_request_and_neither_payload_nor_token(tmp_path):
     app, token, settings = made(tmp_path)
     ask(app, token, "POST", "/echo?key=hunter2", content=b"payload")

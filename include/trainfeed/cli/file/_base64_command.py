@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import error_console, print_json, print_mapping
 
 __all__ = ["process_base64"]
@@ -16,7 +17,14 @@ __all__ = ["process_base64"]
 def process_base64(
     *,
     data_dir: Annotated[
-        Path, typer.Option("--data_dir", "--data-dir", help="Folder of the image files.")
+        Path,
+        typer.Option(
+            "--data_dir",
+            "--data-dir",
+            help="Folder of the image files.",
+            parser=target_path,
+            metavar="<path>",
+        ),
     ],
     file_list: Annotated[
         str, typer.Option("--file_list", "--file-list", help="List of the files in the folder.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_message, print_rows, program
 from trainfeed.cli.file._file_options import (
     AsFormat,
@@ -23,6 +24,7 @@ from trainfeed.cli.file._file_options import (
     progress,
 )
 from trainfeed.cli.file._file_text import as_json, print_samples
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, ConflictError, FormatError
 from trainfeed.printable_text import printable
 
@@ -128,7 +130,14 @@ def index(
     file: File,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the index to this file.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the index to this file.",
+            parser=target_path,
+            metavar="<path>",
+        ),
     ] = None,
 ) -> None:
     """Print the places of the chunks of a RecordIO file, or the records of a TFRecord file."""
@@ -222,7 +231,7 @@ def _verify_sets(
     """
     from trainfeed.dataset.shards import ShardManifest, prefixes_in
 
-    folders = {Path(file): prefixes_in(file) for file in files}
+    folders = {Path(local_source(file)): prefixes_in(file) for file in files}
     if not all(folders.values()):
         return None
     paths = []

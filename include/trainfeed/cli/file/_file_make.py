@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_rows
 from trainfeed.cli.file._file_options import (
     AsFormat,
@@ -37,13 +38,20 @@ if TYPE_CHECKING:
 __all__ = ["convert", "merge", "repair", "reshard"]
 
 _TOLD_SAMPLES: Final = 1000
-Output = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+Output = Annotated[
+    Path,
+    typer.Argument(help="The new file.", show_default=False, parser=target_path),
+]
+NewFileOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="The new file.", parser=target_path, metavar="<path>"),
+]
 
 
 def repair(
-    file: File,
+    file: Annotated[str, typer.Argument(help="A file.", show_default=False)],
     *,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file.")] = None,
+    output: NewFileOption = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Replace the old file with the new one.")
     ] = False,
@@ -105,7 +113,13 @@ def convert(  # noqa: PLR0913 (options of a command)
     flatten: Flatten = None,
     json_columns: JsonColumns = None,
     labels_output: Annotated[
-        Path | None, typer.Option("--labels-output", help="IDX: new file of the labels.")
+        Path | None,
+        typer.Option(
+            "--labels-output",
+            help="IDX: new file of the labels.",
+            parser=target_path,
+            metavar="<path>",
+        ),
     ] = None,
     use_json: AsJson = False,
 ) -> None:
@@ -162,7 +176,14 @@ def merge(files: Files, output: Output, *, use_json: AsJson = False) -> None:
 
 def reshard(  # noqa: PLR0913 (options of a command)
     files: Files,
-    output: Annotated[Path, typer.Argument(help="Folder of the shards.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of the shards.",
+            show_default=False,
+            parser=target_path,
+        ),
+    ],
     *,
     shards: Annotated[int, typer.Option("--shards", help="Number of files.")],
     prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the names of the files.")],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trainfeed.cli._places import source_path
 from trainfeed.cli._printing import error_console
 from trainfeed.errors import ConfigError
 
@@ -37,7 +38,7 @@ __all__ = [
     "source_options",
 ]
 
-File = Annotated[Path, typer.Argument(help="A file.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="A file.", show_default=False, parser=source_path)]
 Files = Annotated[
     list[str],
     typer.Argument(
@@ -46,7 +47,13 @@ Files = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", help="JSON file with the fields of typed samples.")
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="JSON file with the fields of typed samples.",
+        parser=source_path,
+        metavar="<path>",
+    ),
 ]
 AsFormat = Annotated[
     str | None,
@@ -83,7 +90,12 @@ Flatten = Annotated[
         help="Parquet, Arrow: structs, between commas, whose parts become fields like image.bytes.",
     ),
 ]
-Labels = Annotated[Path | None, typer.Option("--labels", help="IDX: the file of the labels.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels", help="IDX: the file of the labels.", parser=source_path, metavar="<path>"
+    ),
+]
 
 
 def source_options(  # noqa: PLR0913 (options of a command)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 import typer
 
+from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_rows
 from trainfeed.cli.file._file_options import (
     AsFormat,
@@ -39,10 +40,22 @@ def stats(  # noqa: PLR0913 (options of a command)
     files: Files,
     *,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with a plot per field.")
+        Path | None,
+        typer.Option(
+            "--html",
+            help="Write a page with a plot per field.",
+            parser=target_path,
+            metavar="<path>",
+        ),
     ] = None,
     png: Annotated[
-        Path | None, typer.Option("--png", help="Write a picture with a plot per field.")
+        Path | None,
+        typer.Option(
+            "--png",
+            help="Write a picture with a plot per field.",
+            parser=target_path,
+            metavar="<path>",
+        ),
     ] = None,
     schema: SchemaFile = None,
     file_format: AsFormat = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli._damaged_entries import DamagedEntries
 from trainfeed.cli._look_target import readable_environment
 from trainfeed.cli._printing import (
     print_json,
@@ -15,11 +16,12 @@ from trainfeed.cli._printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import require_root
-from trainfeed.jobs import JobLook
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.dataset import require_writable_root
+from trainfeed.errors import AccessDeniedError
+from trainfeed.jobs import JobLook, JobState
 from trainfeed.specification import check_name
-from trainfeed.training.kept_jobs import KeptJob, find_job, kept_jobs, told
+from trainfeed.training.kept_jobs import KeptJob, find_job, job_homes, kept_job, told
 
 __all__ = ["app"]
 
@@ -41,16 +43,20 @@ def list_jobs(
     *,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of a data set, or of all, with their states."""
-    env = readable_environment()
-    jobs = kept_jobs(Path(env.root), None if name is None else check_name(name))
-    rows = [_row(job, told(job, env.clusters)) for job in jobs]
+    """List the jobs of a data set, or of all, with their states.
+
+    Status 3 when one is damaged; the others are listed all the same.
+    """
+    env, damaged = readable_environment(), DamagedEntries()
+    homes = job_homes(Path(env.root), None if name is None else check_name(name))
+    rows = [_listed(env, home, damaged) for home in homes]
     if as_json:
         print_json(rows)
     elif rows:
         print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
     else:
         print_message("no training has been launched yet")
+    damaged.end()
 
 
 @app.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
@@ -97,11 +103,32 @@ def logs(
 def cancel(name: JobName, *, as_json: Json = False) -> None:
     """End a job on a cluster; one that has ended stays as it is."""
     env = environment_from_environ()
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     job = find_job(Path(env.root), name)
     now = job.cancel(env.clusters)
-    report = {"job": job.job.name, "state": now.state.value, "reason": now.reason}
+    delivered = job.deliver_cancellation(now, env)
+    report = {
+        "job": job.job.name,
+        "state": now.state.value,
+        "reason": now.reason,
+        **({"tracking": delivered} if delivered else {}),
+    }
     print_json(report) if as_json else print_mapping(report)
+
+
+def _listed(env: Environment, home: Path, damaged: DamagedEntries) -> dict[str, Any]:
+    row = {**dict.fromkeys(_COLUMNS), "job": home.name, "state": "damaged"}
+    with damaged.named(f"job {home.name}", row):
+        row |= _looked_at(env, home)
+    return row
+
+
+def _looked_at(env: Environment, home: Path) -> dict[str, Any]:
+    try:
+        job = kept_job(Path(env.root), home)
+    except AccessDeniedError as error:
+        return {"state": JobState.UNKNOWN.value, "reason": str(error)}
+    return _row(job, told(job, env.clusters))
 
 
 def _row(job: KeptJob, now: JobLook) -> dict[str, Any]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli._damaged_entries import DamagedEntries
 from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import require_root
+from trainfeed.dataset import require_writable_root
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.models import (
     CANDIDATE,
-    DAMAGED,
     PROD,
     ChosenModel,
     Model,
@@ -62,19 +64,23 @@ def list_models(
     *,
     as_json: Json = False,
 ) -> None:
-    """List the models, or the versions of one, the newest first."""
-    models = ModelsFolder(Path(readable_environment().root))
+    """List the models, or the versions of one, the newest first.
+
+    Status 3 when one is damaged; the others are listed all the same.
+    """
+    models, damaged = ModelsFolder(Path(readable_environment().root)), DamagedEntries()
     columns = _MODELS if name is None else _VERSIONS
     if name is None:
-        rows = [_row(models.model(each)) for each in models.names()]
+        rows = [_row(models.model(each), damaged) for each in models.names()]
     else:
-        rows = _versions(models.known(name))
+        rows = _versions(models.known(name), damaged)
     if as_json:
         print_json(rows)
     elif rows:
         print_rows(columns, [[row[column] for column in columns] for row in rows])
     else:
         print_message(f"no training has made a model in {models.path} yet")
+    damaged.end()
 
 
 @app.command("show", epilog="Example: trainfeed models show flights/v0003")
@@ -170,7 +176,10 @@ def download_model(
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
     ],
-    folder: Annotated[Path, typer.Argument(help="The new folder; the one above it exists.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="The new folder; the one above it exists.", parser=target_path),
+    ],
     *,
     as_json: Json = False,
 ) -> None:
@@ -182,13 +191,12 @@ def download_model(
 def _print_change(
     folder: ModelFolder, version: str, verdict: str, env: Environment, *, as_json: bool
 ) -> None:
-    path = folder.version(parse_version(version))
     delivered = deliver_change(folder, env.datasets, lambda _: env)
     report = {
         "model": folder.name,
         "prod": version,
         "verdict": verdict,
-        "path": str(path),
+        "path": str(folder.version(parse_version(version))),
         **({"tracking": delivered} if delivered else {}),
         **missing_upload(folder, env.datasets, version),
     }
@@ -197,7 +205,7 @@ def _print_change(
 
 def _writable_environment() -> Environment:
     env = environment_from_environ()
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     return env
 
 
@@ -213,27 +221,32 @@ def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     return chosen.folder, chosen.now()
 
 
-def _row(folder: ModelFolder) -> dict[str, Any]:
-    return {
-        "model": folder.name,
-        "versions": len(folder.versions()),
-        **{alias: current_version(folder, alias) for alias in (CANDIDATE, PROD)},
-    }
+def _row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": folder.name, "versions": len(folder.versions())}
+    return row | _pointed(folder, (CANDIDATE, PROD), damaged)
 
 
-def _versions(folder: ModelFolder) -> list[dict[str, Any]]:
-    numbers = reversed(folder.versions())
-    return [{**_told(folder, number), "alias": _aliases_of(folder, number)} for number in numbers]
+def _versions(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    pointed = _pointed(folder, folder.aliases(), damaged)
+    rows = []
+    for version in map(model_version, reversed(folder.versions())):
+        row = {**dict.fromkeys(_VERSIONS), "version": version}
+        with damaged.named(f"{folder.name}/{version}", row):
+            row |= Model.open(folder, parse_version(version)).to_json()
+        rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
+    return rows
 
 
-def _told(folder: ModelFolder, number: int) -> dict[str, Any]:
-    """Return the description of a version; of a damaged one, its name and ``damaged``."""
-    try:
-        return Model.open(folder, number).to_json()
-    except DAMAGED as error:
-        print_message(f"{folder.name}/{model_version(number)} is damaged: {error}")
-        unknown = dict.fromkeys(_VERSIONS)
-        return {**unknown, "version": model_version(number), "damaged": str(error)}
+def _pointed(
+    folder: ModelFolder, aliases: Iterable[str], damaged: DamagedEntries
+) -> dict[str, str | None]:
+    """Return alias → version; None, and ``damaged``, for an alias with a damaged history."""
+    pointed: dict[str, str | None] = {}
+    for alias in aliases:
+        pointed[alias] = None
+        with damaged.named(f"{folder.name}@{alias}", pointed):
+            pointed[alias] = current_version(folder, alias)
+    return pointed
 
 
 def _aliases_of(folder: ModelFolder, number: int) -> list[str]:

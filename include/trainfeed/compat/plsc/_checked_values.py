@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.whole_numbers import whole_value
 
 __all__ = ["flag", "folder", "real", "refused", "shape", "steps", "takes_three", "target_names"]
@@ -51,15 +52,20 @@ def real(name: str, value: object, *, least: float = 0.0, above: float | None = 
     return number
 
 
-def folder(name: str, value: object) -> Path:
+def folder(name: str, value: object, *, writes: bool = False) -> Path:
     """Return a folder as an absolute path; the folder need not exist yet.
+
+    Args:
+        name: Name of the setting, for the message.
+        value: A path, also ``pfs://…``.
+        writes: Whether files will be written there.
 
     Raises:
         ValueError: ``value`` is no path, or empty.
     """
     if not isinstance(value, str | os.PathLike):
         raise refused(f"{name} to be the path of a folder", value)
-    path = os.fspath(value)
+    path = os.fspath(local_target(value) if writes else local_source(value))
     if not isinstance(path, str) or not path or "\0" in path:
         raise refused(f"{name} to be the path of a folder", value)
     return Path(path).absolute()

@@ -112,7 +112,7 @@ class EntrySetters(NetworkSetters):
 
     def set_model_save_dir(self, directory: object) -> None:
         """Set the folder of the checkpoints of this training; None saves nothing."""
-        path = None if directory is None else folder("model_save_dir", directory)
+        path = None if directory is None else folder("model_save_dir", directory, writes=True)
         self._set(model_save_dir=path)
 
     def set_checkpoint_dir(self, directory: object) -> None:

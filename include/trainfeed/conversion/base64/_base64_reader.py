@@ -16,6 +16,7 @@ from trainfeed.conversion.base64._base64_tool import read_file_list
 from trainfeed.conversion.base64._image_samples import ImageOptions, ImageSample, image_sample
 from trainfeed.conversion.base64._images import require_pillow
 from trainfeed.conversion.base64._rank_files import rank_file_name
+from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.whole_numbers import rank_of, whole
 
@@ -53,7 +54,7 @@ def base64_reader(
     require_pillow()
     if images.flip_seed is not None:
         images = replace(images, flip_seed=whole("flip_seed", images.flip_seed))
-    folder = Path(data_dir)
+    folder = Path(local_source(data_dir))
     names = read_file_list(folder / file_list)
     rank, world_size = rank_of(rank, world_size)
     if names != [rank_file_name(each) for each in range(world_size)]:

@@ -31,6 +31,7 @@ from trainfeed.conversion.base64._rank_files import (
     rank_files_journal,
 )
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
+from trainfeed.datacenters import local_target
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import durable_file
 from trainfeed.storage.posix import map_errors
@@ -129,7 +130,7 @@ def process_base64(
         journal.finish()
         source, names = _source_of(list_path)
     with map_errors(folder), journal.staging() as staging:
-        work = staging if options.work_dir is None else Path(options.work_dir)
+        work = staging if options.work_dir is None else Path(local_target(options.work_dir))
         with Spill.anonymous(work) as spill:
             num_bad = _read_rows(folder, names, staging, RunBuilder(spill, seed, 0, options))
             num_samples = num_samples_of([spill])
@@ -151,8 +152,8 @@ def process_base64(
 
 def _places(data_dir: str | os.PathLike[str], file_list: str) -> tuple[Path, Path]:
     """Return the folder of the data, and the path of the list: in the folder, or as given."""
-    folder = Path(data_dir)
-    list_path = folder / file_list
+    folder = Path(local_target(data_dir))
+    list_path = folder / local_target(file_list)
     with map_errors(folder):
         if not list_path.exists() and Path(file_list).exists():
             list_path = Path(file_list)

@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed import canonical_json
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion._journal import Journal
-from trainfeed.dataset import canonical
 from trainfeed.errors import FormatError
 from trainfeed.paths import durable_file
 from trainfeed.storage.posix import replace_file
@@ -83,7 +83,7 @@ class RankFiles:
             "bad_rows": self.has_bad_rows,
         }
         with durable_file(staging / _HEAD) as file:
-            file.write(canonical.dumps(head))
+            file.write(canonical_json.dumps(head))
 
     def prepare(self, output: Path) -> None:  # noqa: ARG002
         """Make the list name the sources until all files have their names."""
@@ -117,7 +117,7 @@ def rank_files_journal(folder: Path, list_path: Path) -> Journal:
 
 
 def _head_of(path: Path) -> dict[str, Any]:
-    head = canonical.loads(read_small(path), path=str(path))
+    head = canonical_json.loads(read_small(path), path=str(path))
     is_ours = isinstance(head, dict) and head.keys() == {"list", "ranks", "bad_rows"}
     if not is_ours or type(head["ranks"]) is not int or not 1 <= head["ranks"] <= MAX_RANKS:
         raise FormatError(

@@ -232,13 +232,24 @@ def _from_cell(field: Field, cell: str) -> Any:
     if field.dtype == "bool" and not field.shape:
         return {"true": True, "false": False}.get(cell.lower(), cell)
     if field.shape:
-        return parse_json(cell.encode())
+        return _parsed(field, cell)
     if not cell:
         raise SampleShapeError(f"field {field.name!r}: expected a number, got an empty cell")
     try:
         return int(cell if cell.isascii() and "_" not in cell else "")
     except ValueError:
-        return cell if cell in {"NaN", "Infinity", "-Infinity"} else parse_json(cell.encode())
+        return cell if cell in {"NaN", "Infinity", "-Infinity"} else _parsed(field, cell)
+
+
+def _parsed(field: Field, cell: str) -> Any:
+    """Return the number or list that a cell has as JSON."""
+    try:
+        return parse_json(cell.encode())
+    except ValueError as error:
+        what = f"{field.dtype} as a JSON list" if field.shape else field.dtype
+        raise SampleShapeError(
+            f"field {field.name!r}: expected {what}, got {cell!r:.60}: {error}"
+        ) from error
 
 
 def _cell(field: Field, value: Any) -> str:

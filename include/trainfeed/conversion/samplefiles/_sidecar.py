@@ -10,8 +10,10 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed import canonical_json
 from trainfeed.conversion._foreign_input import read_small
-from trainfeed.dataset import Version, canonical
+from trainfeed.datacenters import local_source
+from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.shards import Encoding, manifests_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -62,7 +64,7 @@ def load_schema(path: FilePath) -> Schema:
         FormatError: The file is not JSON.
         ConfigError: The file does not contain a schema.
     """
-    value = canonical.loads(read_small(Path(path)), path=str(path))
+    value = canonical_json.loads(read_small(Path(local_source(path))), path=str(path))
     if isinstance(value, dict):
         value = value.get("schema")
     if value is None:
@@ -71,7 +73,7 @@ def load_schema(path: FilePath) -> Schema:
 
 
 def _parse(data: bytes, path: Path) -> tuple[Encoding, Schema | None]:
-    value: Any = canonical.loads(data, path=str(path))
+    value: Any = canonical_json.loads(data, path=str(path))
     try:
         if value["format"] != _FORMAT:
             raise FormatError(f"expected format {_FORMAT}, got {value['format']!r}", path=str(path))

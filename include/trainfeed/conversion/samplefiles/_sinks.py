@@ -29,6 +29,7 @@ from trainfeed.conversion.samplefiles._record_samples import record_encoder
 from trainfeed.conversion.samplefiles._sample_file import SampleFile
 from trainfeed.conversion.samplefiles._sidecar import write_sidecar
 from trainfeed.conversion.samplefiles._sniff import Format, format_of_name
+from trainfeed.datacenters import local_target
 from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, NewFile
@@ -73,7 +74,7 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
         ConflictError: A file exists at the path.
         FormatError: The source is damaged; nothing was written.
     """
-    path = Path(path)
+    path = Path(local_target(path))
     file_format = options.file_format or format_of_name(path)
     if file_format is None:
         raise ConfigError(
@@ -208,7 +209,7 @@ def _write_idx(source: SampleFile, path: Path, options: SinkOptions) -> int:
             f" {[field.name for field in fields]}; a second field needs a file for labels"
         )
     count = source.num_samples()
-    paths = [path] if options.labels is None else [path, Path(options.labels)]
+    paths = [path] if options.labels is None else [path, Path(local_target(options.labels))]
     for field, target in zip(fields, paths, strict=True):
         header = IdxHeader(count, field.item_shape, np.dtype(field.dtype))
         values = (np.asarray(sample[field.name])[np.newaxis] for sample in _as_decoded(source))

@@ -9,6 +9,7 @@ from typing import Final
 
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.formats import NPY_MAGIC, begins_stream
+from trainfeed.datacenters import local_source
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
 from trainfeed.tfrecord import MAX_RECORD_BYTES
@@ -76,7 +77,7 @@ def format_of(path: FilePath) -> Format:
     found = _format_of_content(head)
     if found is not None:
         return found
-    by_name = format_of_name(Path(path))
+    by_name = format_of_name(Path(local_source(path)))
     if by_name is not None:
         return by_name
     # An empty file: shards have no suffix, and a set may have empty shards.

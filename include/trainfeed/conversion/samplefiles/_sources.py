@@ -20,6 +20,7 @@ from trainfeed.conversion.samplefiles._file_openers import (
 )
 from trainfeed.conversion.samplefiles._sample_file import SampleFile, SourceOptions
 from trainfeed.conversion.samplefiles._sniff import Format, format_of
+from trainfeed.datacenters import local_source
 from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.shards import ShardManifest, prefixes_in
@@ -52,7 +53,7 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     file_format = options.file_format or format_of(path)
     options.require_used(path, file_format)
     try:
-        return _OPENERS[file_format](Path(path), file_format, options)
+        return _OPENERS[file_format](Path(local_source(path)), file_format, options)
     except ConfigError as error:
         # Errors of schemas and fields do not name the file.
         if str(path) not in str(error):

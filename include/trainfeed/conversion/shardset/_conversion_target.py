@@ -11,6 +11,7 @@ from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion.shardset._digested_shards import write_shards
 from trainfeed.conversion.shardset._publication import open_staging
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
+from trainfeed.datacenters import local_target
 from trainfeed.dataset.shards import Encoding, ShardFormat, ShardInfo, ShardManifest
 from trainfeed.paths import check_prefix, num_shards_of, shard_name
 from trainfeed.samples import Schema
@@ -77,7 +78,9 @@ class ConversionTarget:
             The manifest of the published set.
         """
         with open_staging(self.output, self.prefix) as staging:
-            work = staging.folder if options.work_dir is None else Path(options.work_dir)
+            work = (
+                staging.folder if options.work_dir is None else Path(local_target(options.work_dir))
+            )
             with Spill.anonymous(work) as spill:
                 runs = RunBuilder(spill, self.seed, 0, options)
                 read(runs)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainfeed.conversion._journal import Journal, refuse_folder
+from trainfeed.datacenters import local_target
 from trainfeed.dataset.shards import ShardManifest
 from trainfeed.paths import durable_file, manifest_name, sync_folder
 
@@ -59,7 +60,7 @@ def finish_publication(output: str | os.PathLike[str], prefix: str) -> bool:
     Raises:
         StorageError: The file system refused.
     """
-    return _journal(Path(output).absolute(), prefix).finish()
+    return _journal(Path(local_target(output)).absolute(), prefix).finish()
 
 
 @dataclass(frozen=True)

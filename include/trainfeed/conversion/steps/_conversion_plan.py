@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trainfeed import canonical_json
 from trainfeed.conversion._conversion_options import AnyCodec, ConvertOptions
 from trainfeed.conversion._convert_files import FileInputs, open_inputs
 from trainfeed.conversion._foreign_input import read_small
@@ -15,7 +16,6 @@ from trainfeed.conversion.formats import ColumnOptions, CsvOptions
 from trainfeed.conversion.samplefiles import SourceOptions
 from trainfeed.conversion.shardset import ConversionTarget
 from trainfeed.conversion.steps._roots import Roots
-from trainfeed.dataset import canonical
 from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import make_folders
@@ -148,7 +148,7 @@ class ConversionPlan:
         with map_errors(folder):
             make_folders(folder)
         # Of two attempts at the same time only one writes; both then load the same plan.
-        create_exclusive(path, canonical.dumps(plan._to_json()))
+        create_exclusive(path, canonical_json.dumps(plan._to_json()))
         return cls.load(folder)
 
     @classmethod
@@ -160,7 +160,7 @@ class ConversionPlan:
             FormatError: The plan is damaged.
         """
         path = folder / _PLAN_NAME
-        value = canonical.loads(read_small(path), path=str(path))
+        value = canonical_json.loads(read_small(path), path=str(path))
         try:
             return cls._from_json(folder, value)
         except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:

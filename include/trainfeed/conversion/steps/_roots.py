@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainfeed.datacenters import is_shared, local_source, local_target
 from trainfeed.errors import ConfigError
 from trainfeed.paths import FilePath, expand_paths
 from trainfeed.storage.posix import map_errors
@@ -29,9 +30,9 @@ class Roots:
 
     def __post_init__(self) -> None:
         # Texts are accepted as paths too.
-        object.__setattr__(self, "inputs", tuple(map(Path, self.inputs)))
-        object.__setattr__(self, "outputs", tuple(map(Path, self.outputs)))
-        object.__setattr__(self, "work", Path(self.work))
+        object.__setattr__(self, "inputs", tuple(map(Path, map(local_source, self.inputs))))
+        object.__setattr__(self, "outputs", tuple(map(Path, map(local_target, self.outputs))))
+        object.__setattr__(self, "work", Path(local_target(self.work)))
 
     def input_files(self, pattern: str) -> list[Path]:
         """Return the real paths of the files that a path, a list with commas, or a glob stands for.
@@ -46,7 +47,7 @@ class Roots:
         for part in parts:
             # Checked before the glob is expanded: "no such file" would already tell about other
             # folders.
-            _require_within(Path(part), self.inputs)
+            _require_within(Path(local_source(part)), self.inputs)
         paths = expand_paths(parts, counts=True)
         return [_require_within(Path(path), self.inputs) for path in paths]
 
@@ -56,7 +57,7 @@ class Roots:
         Raises:
             ConfigError: The path is outside of the roots.
         """
-        _require_within(Path(path), self.inputs)
+        _require_within(Path(local_source(path)), self.inputs)
 
     def output_folder(self, path: str) -> Path:
         """Return the real path of an output folder, which need not exist.
@@ -64,12 +65,13 @@ class Roots:
         Raises:
             ConfigError: The path is outside of the roots.
         """
-        return _require_within(Path(self._absolute(path, self.outputs)), self.outputs)
+        place = local_target(self._absolute(path, self.outputs))
+        return _require_within(Path(place), self.outputs)
 
     def _absolute(self, path: str, roots: Sequence[Path]) -> str:
         if "\0" in path or not path.strip() or ".." in Path(path).parts:
             raise ConfigError(f"expected a path without '..', got {path!r}")
-        return str(roots[0] / path.strip())
+        return path.strip() if is_shared(path.strip()) else str(roots[0] / path.strip())
 
 
 def _require_within(path: Path, roots: Sequence[Path]) -> Path:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import faults
+from trainfeed import canonical_json, faults
 from trainfeed.attempts import attempt
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert_files import add_file
@@ -22,7 +22,6 @@ from trainfeed.conversion.shardset import Staging, finish_publication, write_sha
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
 from trainfeed.conversion.steps._roots import Roots
-from trainfeed.dataset import canonical
 from trainfeed.dataset.shards import ShardInfo, ShardManifest
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import UnfinishedFile, listed, make_folders
@@ -153,7 +152,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     for each in (folder, plan.staging, plan.staging.parent):
         sync_dir(each)
     faults.point("convert.before_account")
-    create_exclusive(account, canonical.dumps(infos))
+    create_exclusive(account, canonical_json.dumps(infos))
     return {"verdict": "built", **report}
 
 
@@ -225,7 +224,7 @@ def _accounts(plan: ConversionPlan) -> list[ShardInfo]:
 
 def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
     path = _account_path(plan, unit)
-    value = canonical.loads(read_small(path), path=str(path))
+    value = canonical_json.loads(read_small(path), path=str(path))
     return [ShardInfo.from_json(each) for each in value]
 
 

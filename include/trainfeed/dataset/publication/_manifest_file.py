@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset._intact import Problem, compare_file, list_files
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.publication._staging import StagedFile
@@ -55,7 +55,7 @@ def read_manifest_file(folder: Path, *, what: str) -> tuple[bytes, str]:
     """
     path = folder / MANIFEST
     try:
-        data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
+        data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
         promised = _read_digest(folder / MANIFEST_DIGEST)
     except NotFoundError as error:
         raise NotFoundError(f"{folder} is not a {what}: {error}") from error

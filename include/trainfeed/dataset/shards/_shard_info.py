@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import xxhash
 
+from trainfeed.datacenters import local_source
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath, open_plain
 from trainfeed.storage.posix import map_errors
@@ -66,7 +67,7 @@ class ShardInfo(NamedTuple):
             folder: Folder of the shard.
             deep: Whether to read the file and compare its digest, too.
         """
-        path = Path(folder, self.name)
+        path = Path(local_source(folder), self.name)
         if not path.is_file():
             return f"{self.name}: missing"
         with map_errors(path):

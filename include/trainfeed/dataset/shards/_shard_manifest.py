@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
-from trainfeed.dataset.canonical import require_intact, seal
+from trainfeed import canonical_json
+from trainfeed.canonical_json import require_intact, seal
+from trainfeed.datacenters import local_source
 from trainfeed.dataset.shards._shard_format import ShardFormat
 from trainfeed.dataset.shards._shard_info import ShardInfo
 from trainfeed.errors import FormatError, NotFoundError
@@ -118,15 +119,15 @@ class ShardManifest:
             ChecksumError: The manifest was changed.
             FormatError: The file is no manifest of shards.
         """
-        path = Path(folder) / manifest_name(prefix)
+        path = Path(local_source(folder)) / manifest_name(prefix)
         try:
-            data = read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES)
+            data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
         except NotFoundError as error:
             raise NotFoundError(
                 f"{path} is not there: no conversion has completed the set {prefix!r} in this"
                 " folder; convert again, which also finishes an interrupted publication"
             ) from error
-        value = canonical.loads(data, path=str(path))
+        value = canonical_json.loads(data, path=str(path))
         require_intact(data, path=str(path))
         try:
             manifest = cls._from_json(value)
@@ -177,7 +178,7 @@ class ShardManifest:
             The problems, each with the file's name: a shard that is missing, has another size or
             digest, or has a name of this set without belonging to it.
         """
-        folder = Path(folder)
+        folder = Path(local_source(folder))
         with map_errors(folder):
             found = {path.name: path for path in sorted(folder.iterdir())}
         problems = [
@@ -214,7 +215,7 @@ def manifests_of(paths: Iterable[FilePath]) -> Iterator[ShardManifest | None]:
         FormatError: A file with the name of a manifest is none.
     """
     known: dict[tuple[Path, str], ShardManifest | None] = {}
-    for path in map(Path, paths):
+    for path in map(Path, map(local_source, paths)):
         name = ShardName.parse(path.name)
         if name is None:
             yield None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import listed, read_plain
@@ -29,8 +29,8 @@ def was_launched(folder: DatasetFolder, interval: str, generation: int) -> bool:
 
 def _versions_of(path: Path) -> list[dict[str, Any]]:
     try:
-        value = canonical.loads(
-            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+        value = canonical_json.loads(
+            read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
         )
         return [read for read in value["versions"] if isinstance(read, dict)]
     except (FormatError, NotFoundError, KeyError, TypeError):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import make_folders, read_plain
@@ -69,14 +69,14 @@ class MarkFiles:
         """Create or replace a mark with the present time, the run ``by``, and ``more``."""
         self.make_home()
         value = {"at": f"{datetime.now(UTC):{_TIME}}", "by": by, **more}
-        posix.replace_file(self.path(version, kind), canonical.dumps(value))
+        posix.replace_file(self.path(version, kind), canonical_json.dumps(value))
 
     def read(self, version: Untrained, kind: str) -> dict[str, Any]:
         """Return the content of a mark; {} when it is missing or damaged, for a mark is a hint."""
         path = self.path(version, kind)
         try:
-            value = canonical.loads(
-                read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+            value = canonical_json.loads(
+                read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
             )
         except (FormatError, NotFoundError):
             return {}

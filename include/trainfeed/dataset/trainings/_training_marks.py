@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.trainings._launched_jobs import was_launched
 from trainfeed.dataset.trainings._mark_files import (
@@ -86,7 +86,7 @@ class TrainingMarks:
         older = {each.interval: each.generation for each in self._published()}
         older.pop(interval, None)
         self._files.make_home()
-        posix.create_exclusive(self._home / _SINCE, canonical.dumps({"versions": older}))
+        posix.create_exclusive(self._home / _SINCE, canonical_json.dumps({"versions": older}))
 
     def end(self) -> None:
         """Remove the record of ``begin``: the data set has no training any more."""
@@ -239,8 +239,8 @@ class TrainingMarks:
     def _older(self) -> dict[str, int]:
         path = self._home / _SINCE
         try:
-            value = canonical.loads(
-                read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+            value = canonical_json.loads(
+                read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
             )
         except NotFoundError:
             return {}

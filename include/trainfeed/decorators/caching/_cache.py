@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from trainfeed.datacenters import local_target
 from trainfeed.decorators._reader_stage import (
     BlockStage,
     ReaderStage,
@@ -59,7 +60,9 @@ def cache(
     count("max_bytes", max_bytes, at_least=0)
     if max_spill_bytes is not None:
         count("max_spill_bytes", max_spill_bytes, at_least=0)
-    limits = StoreLimits(max_bytes, max_spill_bytes, None if spill_dir is None else str(spill_dir))
+    limits = StoreLimits(
+        max_bytes, max_spill_bytes, None if spill_dir is None else str(local_target(spill_dir))
+    )
     source = block_reader(reader)
     return _Cached(reader, limits) if source is None else _CachedBlocks(source, limits)
 

@@ -31,13 +31,13 @@ class _Settings(BaseModel):
 
 
 class MountedRoot(_Settings):
-    """The publication root, as ranks see it.
+    """The publication root, or the public folder of the data centre, as ranks see it.
 
     Attributes:
         path: Path in a pod.
-        claim: Name of the volume claim with the root.
-        host_path: Path of the root on the machines. Without ``claim`` and ``host_path`` nothing is
-            mounted: the path must exist in the image.
+        claim: Name of the volume claim with the folder.
+        host_path: Path of the folder on the machines. Without ``claim`` and ``host_path`` nothing
+            is mounted: the path must exist in the image.
     """
 
     path: Path
@@ -64,6 +64,8 @@ class ClusterSettings(_Settings):
         context: Context in that file; its current one by default.
         namespace: Namespace of the jobs.
         root: The publication root, as ranks see it.
+        public: The public folder of the data centre, which every rank may read and none may write;
+            without it, ranks have no public sets.
         image: Image of jobs that name none; trainfeed must be installed in it.
         images: Patterns (``*``, ``?``) of the images that data sets may name, without tag and
             digest.
@@ -77,6 +79,7 @@ class ClusterSettings(_Settings):
     context: str | None = None
     namespace: Name = "default"
     root: MountedRoot
+    public: MountedRoot | None = None
     image: str | None = None
     images: list[str] = Field(default_factory=list)
     volumes: dict[str, ClusterVolume] = Field(default_factory=dict)

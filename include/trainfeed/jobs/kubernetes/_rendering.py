@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trainfeed.config import JOB_CODE, JOB_ROOT
+from trainfeed.config import JOB_CODE, JOB_ROOT, PUBLIC_FOLDER
 from trainfeed.jobs._job_placement import JobPlacement
 from trainfeed.jobs._job_spec import JobSpec
 from trainfeed.jobs.kubernetes._cluster_settings import ClusterSettings
@@ -138,6 +138,7 @@ def _environment(plan: JobPlan) -> dict[str, str]:
         "PADDLE_TRAINERS_NUM": str(job.ranks),
         "TRAINERS": str(job.ranks),
         **({"ENTRY": job.entry} if job.entry else {}),
+        **({PUBLIC_FOLDER: public.path} if (public := plan.settings.public) else {}),
     }
 
 
@@ -145,6 +146,9 @@ def _mounts(plan: JobPlan) -> list[Mount]:
     settings, place = plan.settings, plan.placement
     root = Mount.of("trainfeed-root", settings.root)
     mounts = [root] if root is not None else []
+    if settings.public is not None:
+        public = Mount.of("trainfeed-public", settings.public, read_only=True)
+        mounts += [public] if public is not None else []
     if plan.code is not None:
         source = {"configMap": {"name": plan.name}}
         mounts.append(Mount("trainfeed-code", CODE_PATH, source, read_only=True))

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainfeed.datacenters import local_target
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles
 from trainfeed.loader.sources._known_chunks import Verify
 from trainfeed.paths import FilePath, SetWatch, expand_paths
@@ -55,7 +56,7 @@ class TFRecordFiles:
         self.paths = [str(path) for path in expand_paths(paths, counts=True)]
         self._sets = SetWatch(self.paths)
         self.schema = fields
-        self._index_folder = None if index_folder is None else Path(index_folder)
+        self._index_folder = None if index_folder is None else Path(local_target(index_folder))
 
     def source(
         self,

@@ -25,6 +25,7 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from trainfeed.datacenters import local_target
 from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
 from trainfeed.paths import FilePath, NewFile, make_folders, open_plain, os_errors, write_all
 from trainfeed.tfrecord import MAX_RECORD_BYTES, TFRecordIndex
@@ -88,7 +89,7 @@ class PlaceFinder:
     """
 
     def __init__(self, folder: FilePath | None) -> None:
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else Path(local_target(folder))
         self._known: OrderedDict[str, tuple[Stamp, RecordPlaces]] = OrderedDict()
 
     def find(self, path: str) -> RecordPlaces:

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.identity import kafka_source
 from trainfeed.errors import IngestError
 from trainfeed.paths import listed, os_errors, read_plain
@@ -118,8 +119,8 @@ def read_boundary(path: Path) -> Boundary:
         IngestError: The file is damaged.
     """
     # Links are followed: the folder of a dry run has links to the boundary files of the root.
-    value = canonical.loads(
-        read_plain(path, follow=True, max_bytes=canonical.MAX_BYTES), path=str(path)
+    value = canonical_json.loads(
+        read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES), path=str(path)
     )
     try:
         at, found_at = (

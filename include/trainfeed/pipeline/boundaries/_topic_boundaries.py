@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import TransactionOpenError
 from trainfeed.paths import make_folders
 from trainfeed.pipeline.boundaries._boundary_file import (
@@ -68,7 +69,7 @@ def resolve_boundary(
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)
-                posix.create_exclusive(path, canonical.dumps(to_json(topic.identity, found)))
+                posix.create_exclusive(path, canonical_json.dumps(to_json(topic.identity, found)))
     return read_boundary(path)
 
 

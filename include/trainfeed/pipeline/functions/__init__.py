@@ -1,6 +1,6 @@
 """Calls of preprocessing functions, and an account of every record that they get."""
 
-from trainfeed.pipeline.functions._account import Turned, require_bounded
+from trainfeed.pipeline.functions._account import TurnedDownRecords, require_bounded
 from trainfeed.pipeline.functions._batch_mode import Mode
 from trainfeed.pipeline.functions._group import batch_bytes_of
 from trainfeed.pipeline.functions._jobs import (
@@ -27,7 +27,7 @@ __all__ = [
     "RecordAccount",
     "SampleLimits",
     "StageJob",
-    "Turned",
+    "TurnedDownRecords",
     "UserFunction",
     "batch_bytes_of",
     "explain",

@@ -15,7 +15,7 @@ from trainfeed.errors import MemoryLimitError
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
 
-__all__ = ["Tally", "Turned", "require_bounded"]
+__all__ = ["Tally", "TurnedDownRecords", "require_bounded"]
 
 # Raw bytes kept of a quarantined record. Longer ones are cut: the position leads to the whole.
 _MAX_RAW_BYTES: Final = 64 << 10
@@ -27,7 +27,7 @@ _PENDING_ROWS: Final = 1024
 _PENDING_BYTES: Final = 1 << 20
 
 
-class Turned(Protocol):
+class TurnedDownRecords(Protocol):
     """Gets the records that a function turns down."""
 
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Turned(Protocol):
         """Take a broken record."""
 
 
-class _Turned:
+class _TurnedDownCount:
     """Count, bytes and position hashes of records of one source that were turned down.
 
     Offsets wait in an array of machine words until there are enough for one call of numpy.
@@ -85,8 +85,8 @@ class Tally:
     def __init__(self, sources: list[str], limit_bytes: int, run_bytes: int) -> None:
         self._index = {source: index for index, source in enumerate(sources)}
         self._limit_bytes = limit_bytes
-        self._filtered: dict[str, dict[str, _Turned]] = {}
-        self._quarantined: dict[str, _Turned] = {}
+        self._filtered: dict[str, dict[str, _TurnedDownCount]] = {}
+        self._quarantined: dict[str, _TurnedDownCount] = {}
         self._quarantine = _Quarantine(run_bytes)
         self.kept_bytes = 0
 
@@ -99,7 +99,7 @@ class Tally:
         """Count filtered records at ``offsets``, of ``num_bytes`` together."""
         turned = self._filtered.setdefault(source, {})
         if reason not in turned:
-            turned[reason] = _Turned(source_hash(source))
+            turned[reason] = _TurnedDownCount(source_hash(source))
         turned[reason].extend(offsets, num_bytes)
 
     def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
@@ -109,7 +109,7 @@ class Tally:
             MemoryLimitError: The quarantine exceeds its limit.
         """
         if source not in self._quarantined:
-            self._quarantined[source] = _Turned(source_hash(source))
+            self._quarantined[source] = _TurnedDownCount(source_hash(source))
         self._quarantined[source].extend([offset], len(value or b""))
         raw = (value or b"")[:_MAX_RAW_BYTES]
         self.kept_bytes += self._quarantine.add(

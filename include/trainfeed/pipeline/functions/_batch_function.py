@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from trainfeed.preprocessing.source_record import check_reason, cut_message
 
-__all__ = ["BATCH_SCHEMA", "Judged", "WrongBatchError", "judge", "source_batch"]
+__all__ = ["BATCH_SCHEMA", "Judged", "WrongBatchError", "in_order", "judge", "source_batch"]
 
 _ROW: Final = "_row"
 _REJECTED: Final = "_rejected"
@@ -97,6 +97,10 @@ class Judged:
             return found.slice(start, stop - start)
         return found.take(pa.array(self.kept[part]))
 
+    def all_samples(self) -> pa.RecordBatch:
+        """Return all fields of all samples, in their order."""
+        return self.samples([n for n in self.returned.schema.names if n not in _SPECIAL])
+
 
 def source_batch(landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
     """Return landed records of one source as the batch that a function gets."""
@@ -127,7 +131,7 @@ def judge(returned: Any, names: Sequence[str], num_rows: int) -> Judged:
     turned = {name: _is_given(column, len(rows)) for name, column in reasons.items()}
     out = turned[_REJECTED] | turned[_FILTERED]
     _check_complete(rows, out, turned[_REJECTED] & turned[_FILTERED], num_rows)
-    kept, kept_rows, ordinals = _in_order(rows, np.flatnonzero(~out))
+    kept, kept_rows, ordinals = in_order(rows, np.flatnonzero(~out))
     return Judged(
         returned=returned,
         kept=kept,
@@ -223,7 +227,7 @@ def _check_complete(
         )
 
 
-def _in_order(
+def in_order(
     rows: NDArray[np.int64], kept: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp] | None, NDArray[np.int64], NDArray[np.int32]]:
     """Return the rows to take (None for all as they are), their source records and ordinals."""

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.pipeline.functions._account import Turned
+from trainfeed.pipeline.functions._account import TurnedDownRecords
 from trainfeed.pipeline.functions._batch_function import Judged, source_batch
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
-from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.functions._user_function import SampleFunction
 from trainfeed.pipeline.sorting import SampleBlock
 from trainfeed.preprocessing import Reject
 from trainfeed.samples import Schema
@@ -59,10 +59,10 @@ class BatchMode:
 
     def __init__(
         self,
-        function: UserFunction,
+        function: SampleFunction,
         schema: Schema,
         split_fields: SplitFields | None,
-        tally: Turned,
+        tally: TurnedDownRecords,
         *,
         limits: SampleLimits,
     ) -> None:

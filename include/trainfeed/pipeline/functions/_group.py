@@ -15,11 +15,13 @@ from trainfeed.intervals import parse_time
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.functions._account import Tally
 from trainfeed.pipeline.functions._batch_mode import Mode
+from trainfeed.pipeline.functions._labelled_function import LabelledFunction
 from trainfeed.pipeline.functions._modes import mode_of
 from trainfeed.pipeline.functions._prepared_part import Lateness, PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
-from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.functions._user_function import SampleFunction, UserFunction
 from trainfeed.pipeline.inputs import PieceReader, late_policies, late_skews
+from trainfeed.pipeline.labels import load_labels
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.sorting import SampleSorter, TrailerWriter, edges_of, held_batch_bytes
 from trainfeed.pipeline.stage import Stage
@@ -74,7 +76,10 @@ class Group:
         self._sorter = SampleSorter(stage.spec, stage.plan, limit_bytes, self._late_before())
         quarantine_bytes = stage.spec.resources.task_memory_bytes
         self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
-        self._mode = self._make_mode(function)
+        self._labels = load_labels(stage)
+        self._mode = self._make_mode(
+            function if self._labels is None else LabelledFunction(function, self._labels)
+        )
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
         self._refused_from = self._stamps_refused()
@@ -118,10 +123,13 @@ class Group:
             The names of all files, and the account.
         """
         ledger = self._tally.ledger(self._read, self._sorter.valid)
-        account = RecordAccount(ledger, self._lateness, ranges)
+        labels = self._labels
+        joined = None if labels is None else labels.counts
+        account = RecordAccount(ledger, self._lateness, ranges, joined)
         self._write_run(account)
         self._write_quarantine()
-        return PreparedPart(self._runs, self._quarantine, account, self._tally.kept_bytes)
+        used = None if labels is None else labels.used
+        return PreparedPart(self._runs, self._quarantine, account, self._tally.kept_bytes, used)
 
     def _late_before(self) -> dict[str, int]:
         """Return source → start of the interval, for sources with a split of late records."""
@@ -136,7 +144,7 @@ class Group:
             for source, skew in skews.items()
         }
 
-    def _make_mode(self, function: UserFunction) -> Mode:
+    def _make_mode(self, function: SampleFunction) -> Mode:
         spec = self._stage.spec
         limits = SampleLimits(
             spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from trainfeed.dataset.order import split_seed
-from trainfeed.pipeline.functions._account import Turned
+from trainfeed.pipeline.functions._account import TurnedDownRecords
 from trainfeed.pipeline.functions._batch_mode import BatchMode, Mode
 from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
-from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.functions._user_function import SampleFunction
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
 
@@ -25,8 +25,8 @@ class _Told(Protocol):
 def mode_of(
     spec: DatasetSpec,
     fields: Sequence[Mapping[str, Any]],
-    function: UserFunction,
-    turned: Turned,
+    function: SampleFunction,
+    turned: TurnedDownRecords,
     *,
     told: _Told,
     limits: SampleLimits,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trainfeed.dataset import Ledger
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.labels import JoinCounts
 
 __all__ = [
     "Lateness",
@@ -95,11 +96,13 @@ class RecordAccount:
         ledger: The ledger, by source.
         late: Source → records stamped outside of the interval.
         ranges: Indices of the ranges.
+        joined: The samples that were joined with labels; None for a data set without uploads.
     """
 
     ledger: Ledger
     late: Mapping[str, Lateness]
     ranges: Sequence[int]
+    joined: JoinCounts | None = None
 
     @classmethod
     def total(cls, parts: Sequence[RecordAccount]) -> RecordAccount:
@@ -109,7 +112,9 @@ class RecordAccount:
             for source, counts in part.late.items():
                 late[source] = late.get(source, Lateness()) + counts
         ranges = [index for part in parts for index in part.ranges]
-        return cls(Ledger.total(part.ledger for part in parts), late, ranges)
+        joined = [part.joined for part in parts if part.joined is not None]
+        total = sum(joined, start=JoinCounts()) if joined else None
+        return cls(Ledger.total(part.ledger for part in parts), late, ranges, total)
 
     def to_json(self) -> JsonObject:
         """Return the account as JSON for the trailer of a spill file."""
@@ -117,6 +122,7 @@ class RecordAccount:
             "ledger": self.ledger.to_json(),
             "late": {source: late.to_json() for source, late in self.late.items()},
             "ranges": list(self.ranges),
+            **({} if self.joined is None else {"joined": self.joined.to_json()}),
         }
 
     @classmethod
@@ -132,6 +138,7 @@ class RecordAccount:
                 Ledger.from_json(cast("Mapping[str, object]", ledger)),
                 {source: Lateness.from_json(counts) for source, counts in _items(late)},
                 [_index(each) for each in cast("list[object]", ranges)],
+                _joined(value.get("joined")),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
@@ -150,12 +157,18 @@ class PreparedPart:
         quarantine: Names of the files of quarantined records, likewise.
         account: The account of the records.
         kept_bytes: Bytes in quarantine.
+        used: Mask of the labels that samples got; None for a data set without uploads.
     """
 
     runs: list[str]
     quarantine: list[str]
     account: RecordAccount
     kept_bytes: int
+    used: NDArray[np.bool_] | None = None
+
+
+def _joined(value: object) -> JoinCounts | None:
+    return None if value is None else JoinCounts.from_json(cast("Mapping[str, int]", value))
 
 
 def _items(value: object) -> list[tuple[str, Mapping[str, int]]]:

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.pipeline.functions._account import Turned
+from trainfeed.pipeline.functions._account import TurnedDownRecords
 from trainfeed.pipeline.functions._batch_mode import SCHEMA_REMEDY, value_lengths
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
-from trainfeed.pipeline.functions._user_function import UserFunction
+from trainfeed.pipeline.functions._user_function import SampleFunction
 from trainfeed.pipeline.sorting import SampleBlock
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.samples import Schema, TypedCodec
@@ -44,10 +44,10 @@ class RecordMode:
 
     def __init__(
         self,
-        function: UserFunction,
+        function: SampleFunction,
         schema: Schema,
         split_fields: SplitFields | None,
-        tally: Turned,
+        tally: TurnedDownRecords,
         *,
         told: _Told,
         limits: SampleLimits,

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -19,11 +19,25 @@ from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.specification import DatasetSpec
 from trainfeed.usercode import load_function, load_lookups
 
-__all__ = ["UserFunction"]
+__all__ = ["SampleFunction", "UserFunction"]
 
 _MOST_CHARS: Final = 500
 _FORKED: Final = "forked, and the child returned from it"
 _FORK_REMEDY: Final = "end the child with os._exit inside the function, or start a subprocess"
+
+
+class SampleFunction(Protocol):
+    """A function from records to samples, as modes call it; see ``UserFunction``."""
+
+    def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered: ...
+
+    def call_batch(self, batch: pa.RecordBatch) -> Judged: ...
+
+    def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError: ...
+
+    def batch_mistake(
+        self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
+    ) -> PreprocessError: ...
 
 
 class UserFunction:
@@ -52,7 +66,7 @@ class UserFunction:
         self._function = load_function(spec, entry)
         # Read-only: a function cannot pass values from one record to the next in it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
-        self._names = list(spec.fields)
+        self._names = [field["name"] for field in spec.function_fields()]
         self._name = f"{entry} of data set {spec.name!r}"
         self._kept = kept or kept_files(spec)
         self._again = again

@@ -1,5 +1,6 @@
 """Decides whether an interval can be planned, and makes its plan."""
 
+from trainfeed.pipeline.planner._interval_uploads import check_interval_uploads
 from trainfeed.pipeline.planner._planner import Planner
 from trainfeed.pipeline.planner._readiness import (
     folder_of_logs,
@@ -10,6 +11,7 @@ from trainfeed.pipeline.planner._readiness import (
 
 __all__ = [
     "Planner",
+    "check_interval_uploads",
     "folder_of_logs",
     "require_closed",
     "require_complete",

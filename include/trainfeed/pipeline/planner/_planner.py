@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
+from trainfeed import canonical_json
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Skip, canonical
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
@@ -13,6 +15,7 @@ from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.planner._interval_uploads import require_labels, told_uploads
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
@@ -27,7 +30,13 @@ from trainfeed.pipeline.plans import (
     told_changes,
 )
 from trainfeed.specification import DatasetSpec, fingerprint_fields
-from trainfeed.usercode import code_digest, lookup_digests, running_libraries
+from trainfeed.uploads import applied_uploads
+from trainfeed.usercode import (
+    code_digest,
+    document_digests,
+    lookup_digests,
+    running_libraries,
+)
 
 __all__ = ["Planner"]
 
@@ -51,6 +60,8 @@ class Planner:
         self._folder = folder
         self._code, self._code_files = code_digest(spec)
         self._lookups = lookup_digests(spec)
+        self._documents = document_digests(spec)
+        self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
@@ -74,7 +85,7 @@ class Planner:
         inputs = source.inputs(current)
         replaced = replaced_inputs(current, inputs)
         fingerprint_of = self._fingerprint_of(inputs)
-        if not replaced and canonical.sha256_of(fingerprint_of) == current.fingerprint:
+        if not replaced and canonical_json.sha256_of(fingerprint_of) == current.fingerprint:
             plan = self._plan_of(current, inputs)
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
@@ -90,8 +101,10 @@ class Planner:
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
-            EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
+            EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
+                inner join has no upload.
         """
+        require_labels(self._spec, self._interval, self._uploads)
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
@@ -131,7 +144,7 @@ class Planner:
 
     def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
         fingerprint_of = self._fingerprint_of(inputs)
-        fingerprint = canonical.sha256_of(fingerprint_of)
+        fingerprint = canonical_json.sha256_of(fingerprint_of)
         sizes = Sizes.of(self._spec)
         ranges = cut(inputs, sizes.range_span)
         groups = group_ranges(ranges, sizes.task_span)
@@ -157,8 +170,10 @@ class Planner:
                 "gaps": [],
                 "code": {"digest": self._code, "files": self._code_files},
                 "lookups": self._lookups,
+                "documents": self._documents,
                 "libraries": running_libraries(),
                 "schema": self._spec.schema_fields(),
+                "uploads": [asdict(upload) for upload in self._uploads],
             }
         )
 
@@ -182,7 +197,9 @@ class Planner:
             # the fingerprint, which shows that something differs, but not what.
             published = {"code": current.code["digest"], "lookups": current.lookups}
             fingerprint_of = {key: fingerprint_of[key] for key in published}
-        changes, code = told_changes(self._folder, self._spec, published, fingerprint_of)
+        published = told_uploads(published, current.uploads.get("files", []))
+        now = told_uploads(fingerprint_of, [asdict(upload) for upload in self._uploads])
+        changes, code = told_changes(self._folder, self._spec, published, now)
         return ConflictError(
             f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
             f" {remedy}{code}"
@@ -199,7 +216,16 @@ class Planner:
             "spec": fingerprint_fields(self._spec),
             "code": self._code,
             "lookups": self._lookups,
+            # Left out where there is none: fingerprints of earlier versions stay the same.
+            **({"documents": self._documents} if self._documents else {}),
+            **self._uploads_fingerprint(),
         }
+
+    def _uploads_fingerprint(self) -> JsonObject:
+        """Return the uploads in order of arrival; nothing for a data set without the part."""
+        if self._spec.uploads is None:
+            return {}
+        return {"uploads": [upload.fingerprint() for upload in self._uploads]}
 
     def _interval_json(self) -> dict[str, str]:
         return {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.errors import StorageError, WindowOpenError
 from trainfeed.intervals import Interval, format_time, ready_at
 from trainfeed.pipeline.inputs import (
@@ -17,6 +17,7 @@ from trainfeed.pipeline.inputs import (
     logs_folder,
     logs_of,
 )
+from trainfeed.pipeline.stage import recorded_end
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
@@ -75,22 +76,34 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The file system does not answer.
     """
-    require_root(Path(env.root), env.root_setting)
-    folder = folder_of_logs(spec, interval, env)
-    try:
-        return len(find_interval_logs(logs_of(spec), env, interval))
-    except (WindowOpenError, StorageError) as error:
-        if isinstance(error, StorageError) and not is_away(error):
-            raise
-        now = datetime.now(UTC)
-        require_closed(spec, interval, now)
-        versions = DatasetFolder(Path(env.root), spec.name)
-        if versions.current_generation(interval.name) is not None:
-            return 0
-        if isinstance(error, StorageError):
-            raise
-        Absence(spec, interval, folder, error, now).require_decided()
+    require_writable_root(env)
+    folder = DatasetFolder(Path(env.root), spec.name)
+    with recorded_end(folder, interval.name, "logs"):
+        try:
+            return len(find_interval_logs(logs_of(spec), env, interval))
+        except (WindowOpenError, StorageError) as error:
+            return _without_logs(spec, interval, folder, env, error)
+
+
+def _without_logs(
+    spec: DatasetSpec,
+    interval: Interval,
+    folder: DatasetFolder,
+    env: Environment,
+    error: WindowOpenError | StorageError,
+) -> int:
+    """Return 0 for an interval that needs no logs now; raise the error for any other."""
+    if isinstance(error, StorageError) and not is_away(error):
+        raise error
+    now = datetime.now(UTC)
+    require_closed(spec, interval, now)
+    if folder.current_generation(interval.name) is not None:
         return 0
+    if isinstance(error, StorageError):
+        raise error
+    place = folder_of_logs(spec, interval, env)
+    Absence(spec, interval, place, error, now).require_decided()
+    return 0
 
 
 def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:

@@ -12,7 +12,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.paths import open_plain
 from trainfeed.pipeline.plans._planned import first_few
@@ -44,7 +45,8 @@ def keep_code(folder: DatasetFolder, spec: DatasetSpec) -> None:
         if path.exists():
             return
     posix.make_public_dir(path.parent)
-    data = canonical.dumps({name: text.decode("utf-8", "replace") for name, text in texts.items()})
+    kept = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+    data = canonical_json.dumps(kept)
     if len(data) <= _MAX_BYTES:
         posix.create_exclusive(path, data, mode=_MODE)
 
@@ -102,7 +104,7 @@ def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
 def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
     try:
         with open_plain(folder.code(digest), follow=False) as file:
-            found = canonical.loads(file.read(_MAX_BYTES + 1))
+            found = canonical_json.loads(file.read(_MAX_BYTES + 1))
     except (FormatError, StorageError):
         return None
     is_text = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())

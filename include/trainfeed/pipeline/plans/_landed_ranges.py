@@ -10,7 +10,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.dataset import Leaf, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.pipeline.plans._plan_file import Planned, PlannedRange
@@ -72,7 +73,7 @@ def promised_leaf(landing: LandingFile) -> Leaf:
     """
     if (text := landing.metadata.get(_LEDGER)) is None:
         raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
-    return Leaf.from_json(canonical.loads(text.encode()))
+    return Leaf.from_json(canonical_json.loads(text.encode()))
 
 
 def landed_leaf(location: Location, source: str) -> Leaf | None:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from trainfeed.dataset import DatasetFolder, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import listed, make_folders, read_plain
@@ -24,6 +25,7 @@ from trainfeed.pipeline.plans._planned import (
     PlannedInput,
     PlannedRange,
     PlannedShard,
+    PlannedUpload,
     PlanPart,
 )
 from trainfeed.storage import posix
@@ -45,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
-_OPTIONAL: Final = frozenset({"marker", "empty_because"})
+_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads"})
 # Matches names like 0123456789abcdef-g0001.json.
 _PLANS: Final = "*-g*.json"
 
@@ -63,10 +65,14 @@ class Plan(PlanPart):
         convert: Shards, one list per task.
         shards: Number of shards per split; its keys are the splits, ``late`` included.
         quality: The gates of the specification.
+        documents: Name → SHA-256 of every file that the version gets from the data set's folder;
+            not in the file if there is none.
         gaps: Ranges that are known to be lost, each with the reason for accepting it.
         marker: Name of the file that marked the folder of logs as complete, or None.
         empty_because: Source string → why nothing is read of it. If any source has records to
             read, the mapping is empty and not in the file.
+        uploads: Uploads whose labels are joined, in order of arrival; not in the file if there are
+            none.
     """
 
     format: int
@@ -92,6 +98,8 @@ class Plan(PlanPart):
     fields: list[dict[str, Any]] = Field(alias="schema")
     marker: str | None = None
     empty_because: dict[str, str] = Field(default_factory=dict)
+    documents: dict[str, str] = Field(default_factory=dict)
+    uploads: list[PlannedUpload] = Field(default_factory=list)
 
     @property
     def sources(self) -> list[str]:
@@ -122,7 +130,7 @@ class Plan(PlanPart):
     def to_bytes(self) -> bytes:
         """Return the canonical JSON; keys that do not apply are left out."""
         value = self.model_dump(by_alias=True)
-        return canonical.dumps(
+        return canonical_json.dumps(
             {key: each for key, each in value.items() if key not in _OPTIONAL or each}
         )
 
@@ -190,12 +198,12 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
 
 
 def _read(path: Path) -> bytes:
-    return read_plain(path, follow=True, max_bytes=canonical.MAX_BYTES)
+    return read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
 
 
 def _parse(data: bytes, path: Path) -> Plan:
     try:
-        return Plan.model_validate(canonical.loads(data, path=str(path)))
+        return Plan.model_validate(canonical_json.loads(data, path=str(path)))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -14,7 +14,8 @@ from pydantic import (
     model_serializer,
 )
 
-from trainfeed.dataset import Manifest, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import Manifest
 from trainfeed.sources import landing_folder
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "PlannedInput",
     "PlannedRange",
     "PlannedShard",
+    "PlannedUpload",
     "Unit",
     "first_few",
     "planned_of",
@@ -142,7 +144,7 @@ class PlannedFile(_Counted):
     @property
     def landing_folder(self) -> str:
         """Folder of its landing files: a digest of all fields, so only equal plans share it."""
-        return f"_{self.label}/{canonical.sha256_of(self.model_dump())[:32]}"
+        return f"_{self.label}/{canonical_json.sha256_of(self.model_dump())[:32]}"
 
     def fingerprint(self) -> Any:
         """The part of the input that determines the content of a version."""
@@ -190,6 +192,16 @@ class PlannedRange(PlanPart):
     source: str
     start: int
     end: int
+
+
+class PlannedUpload(PlanPart):
+    """An upload whose labels are joined; the fields are those of ``AppliedUpload``."""
+
+    number: Annotated[int, Field(ge=1)]
+    name: str
+    kind: Literal["csv", "jsonl", "parquet"]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    rows: Annotated[int, Field(ge=0)]
 
 
 class PlannedShard(PlanPart):

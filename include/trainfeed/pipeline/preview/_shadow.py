@@ -50,6 +50,8 @@ def shadowed(
         with map_errors(real.path):
             _link_files(real.path / "boundaries", shadow.path / "boundaries")
             _copy_files(real.path / "code", shadow.path / "code")
+            _copy_uploads(real.uploads / interval, shadow.uploads / interval)
+            _link_receipts(real.receipts, shadow.receipts)
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
@@ -72,6 +74,23 @@ def _copy_files(source: Path, target: Path) -> None:
     for path in listed(source, "*.json"):
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.name)
+
+
+def _copy_uploads(source: Path, target: Path) -> None:
+    """Copy the files of uploads, which are read without following links; a link stays a link."""
+    for path in listed(source):
+        if path.is_file() or path.is_symlink():
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target / path.name, follow_symlinks=False)
+
+
+def _link_receipts(source: Path, target: Path) -> None:
+    """Link receipts and kept bytes of uploads; the shadow writes further ones beside the links."""
+    for path in walk(source, hidden=False):
+        if path.is_file():
+            link = target / path.relative_to(source)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
 
 
 def _link_folder(source: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 import xxhash
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, digest_of
 from trainfeed.storage import Location
@@ -103,7 +103,7 @@ class ArrowWithTrailer:
         data = metadata[TRAILER.encode()]
         if xxhash.xxh3_128_hexdigest(data).encode() != metadata[DIGEST.encode()]:
             raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._location.uri)
-        trailer: dict[str, Any] = canonical.loads(data, path=self._location.uri)
+        trailer: dict[str, Any] = canonical_json.loads(data, path=self._location.uri)
         return trailer
 
     def _reader(self, is_record: bool | None) -> Any:

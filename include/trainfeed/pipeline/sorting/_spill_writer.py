@@ -25,7 +25,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting._sample_order import end_within
 
@@ -140,7 +140,7 @@ class TrailerWriter:
         """Write the rows that wait, the trailer, and Arrow's footer."""
         self._flush(last=True)
         heads, bodies = self._digests
-        data = canonical.dumps(
+        data = canonical_json.dumps(
             {
                 **trailer,
                 "bodies": "".join(bodies),

@@ -1,6 +1,7 @@
 """Steps that all stages share before, during and after their work: plan, code, staging, space."""
 
 from trainfeed.pipeline.stage._opened_stage import Stage, kept
+from trainfeed.pipeline.stage._recorded_end import lift_end, recorded_end
 from trainfeed.pipeline.stage._run_stage import run_stage, unit_of
 from trainfeed.pipeline.stage._space import Experience, Space, landed_bytes, require_space, space
 
@@ -10,6 +11,8 @@ __all__ = [
     "Stage",
     "kept",
     "landed_bytes",
+    "lift_end",
+    "recorded_end",
     "require_space",
     "run_stage",
     "space",

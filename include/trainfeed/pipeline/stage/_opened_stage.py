@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version, require_root
+from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
 from trainfeed.errors import CodeChangedError, ConflictError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
@@ -41,7 +41,7 @@ class Stage:
     def open(cls, build: Build) -> Stage:
         """Load the plan of a build."""
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
-        require_root(folder.root, build.env.root_setting)
+        require_writable_root(build.env)
         return cls(build.spec, build.env, load_plan(folder, build.ref))
 
     @property
@@ -76,6 +76,15 @@ class Stage:
     def quarantine_file(self, group: int) -> Location:
         """The file of quarantined records of a task of ``preprocess``."""
         return self.spill / f"{group:05d}.quarantine.arrow"
+
+    @property
+    def labels_file(self) -> Location:
+        """The file of the labels of the interval, for data sets with uploads."""
+        return self.spill / "labels.arrow"
+
+    def used_labels_file(self, group: int) -> Location:
+        """The file that says which labels a task of ``preprocess`` used."""
+        return self.spill / f"{group:05d}.labels.arrow"
 
     def part_file(self, shard: PlannedShard) -> Location:
         """The file about a written shard: digests, chunks, positions, statistics."""

@@ -26,6 +26,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishedBefore, StageReport
 from trainfeed.pipeline.stage._opened_stage import Stage
+from trainfeed.pipeline.stage._recorded_end import recorded_end
 from trainfeed.pipeline.stage._space import full
 from trainfeed.storage import posix
 
@@ -67,14 +68,15 @@ def run_stage(
     """
     started = time.perf_counter()
     stage = Stage.open(build)
-    report: _Report | PublishedBefore | None = _published(stage, name)
-    if report is not None:
-        logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
-    else:
-        report = _attempt(stage, name, work)
-        logger.info(
-            "%s %s: %s in %.1f s", name, _version_name(stage), report.verdict, _since(started)
-        )
+    with recorded_end(stage.folder, build.ref.interval, name, build.ref.plan_id):
+        report: _Report | PublishedBefore | None = _published(stage, name)
+        if report is not None:
+            logger.info("%s %s: nothing to do, published before", name, _version_name(stage))
+        else:
+            report = _attempt(stage, name, work)
+            logger.info(
+                "%s %s: %s in %.1f s", name, _version_name(stage), report.verdict, _since(started)
+            )
     return replace(report, seconds=_since(started))
 
 

@@ -11,7 +11,9 @@ place                            removed files
 ``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
                                  never published; in ``<root>/models`` those of models
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
-``training``, aliases; landing   incomplete
+``training``, ``receipts``,      incomplete
+``unpublished``
+aliases; landing
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/attempts``              marks of attempts that were killed
 ``_trash``                       the rest of a sweep that was killed
@@ -28,13 +30,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
-from trainfeed.dataset import require_root
+from trainfeed.dataset import require_writable_root
 from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
@@ -52,7 +53,14 @@ _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
 # Folder → levels of folders between it and its files.
-_DEPTHS: Final = {"_staging/tmp": 0, "plans": 1, "boundaries": 2, "training": 2}
+_DEPTHS: Final = {
+    "_staging/tmp": 0,
+    "plans": 1,
+    "unpublished": 0,
+    "boundaries": 2,
+    "training": 2,
+    "receipts": 1,
+}
 _LANDING_DEPTH: Final = 3
 
 
@@ -120,7 +128,7 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: A place cannot be read or written. Earlier removals of this call stand.
     """
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     now = datetime.now(UTC)
     before_ms = (now - older_than).timestamp() * 1000
     removed = []

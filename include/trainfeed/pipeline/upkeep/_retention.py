@@ -20,8 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from trainfeed import faults
-from trainfeed.dataset import canonical, require_root
+from trainfeed import canonical_json, faults
+from trainfeed.datacenters import local_target
+from trainfeed.dataset import require_root
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
 from trainfeed.errors import TrainFeedError
 from trainfeed.paths import FilePath, is_there, listed, read_plain, walk
@@ -66,8 +67,9 @@ def prune(spec: DatasetSpec, root: FilePath, *, dry_run: bool = False) -> list[R
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The file system refused. Earlier removals of this call stand.
     """
+    root = Path(local_target(root))
     require_root(root, "TRAINFEED_ROOT")
-    folder = DatasetFolder(Path(root), spec.name)
+    folder = DatasetFolder(root, spec.name)
     pinned = _pins(folder)
     removals = []
     for interval in folder.intervals():
@@ -138,8 +140,8 @@ def _versions_of(job: Path) -> list[tuple[str, int]]:
     """Return interval and generation of the versions of a job, none if the job has a result."""
     if is_there(job.with_name("result.json")) or not is_there(job):
         return []
-    value = canonical.loads(
-        read_plain(job, follow=False, max_bytes=canonical.MAX_BYTES), path=str(job)
+    value = canonical_json.loads(
+        read_plain(job, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(job)
     )
     return [(each["interval"], parse_generation(each["generation"])) for each in value["versions"]]
 
@@ -162,7 +164,7 @@ def _remove(folder: DatasetFolder, interval: str, generation: int) -> None:
     # The mark comes before any deletion: from then on no reader opens the generation.
     mark = folder.removal_mark(interval, generation)
     account: dict[str, Any] = {"at": datetime.now(UTC).isoformat(), "uid": os.geteuid()}
-    posix.create_exclusive(mark, canonical.dumps(account))
+    posix.create_exclusive(mark, canonical_json.dumps(account))
     logger.warning("removed %s by retention", folder.version(interval, generation))
     faults.point("prune.after_mark")
 

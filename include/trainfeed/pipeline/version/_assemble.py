@@ -1,4 +1,4 @@
-"""Writes all files but the shards to the staging folder: index, positions, quarantine, manifest.
+"""Writes all files but the shards to the staging folder: index, positions, documents, manifest.
 
 All files except BUILT.json are functions of the plan and of the shards' parts, so two attempts
 write the same bytes.
@@ -16,7 +16,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from trainfeed.dataset import Manifest, canonical, content_digest
+from trainfeed import canonical_json
+from trainfeed.dataset import Manifest, content_digest
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
 from trainfeed.dataset.publication import StagedFile, write_manifest_file
 from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
@@ -26,6 +27,7 @@ from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version._shard_writer import ShardPart
+from trainfeed.pipeline.version._staged_documents import staged_documents
 from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]
@@ -37,19 +39,21 @@ _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compressio
 
 
 def assemble(stage: Stage) -> None:
-    """Write index, positions, quarantine, statistics and manifest into the staging folder.
+    """Write index, positions, quarantine, statistics, documents and manifest: the staged version.
 
     Raises:
+        CodeChangedError: A document is not the one of the plan.
         GateError: This plan has not passed ``check``.
     """
     verdict = _verdict(stage)
     files = [
         _write_arrow(stage, CHUNKS, CHUNKS_SCHEMA, _chunks(stage)),
         _write_arrow(stage, _QUARANTINE, QUARANTINE_SCHEMA, _quarantine(stage)),
-        _write_bytes(stage, "statistics.json", canonical.dumps(dict(verdict.statistics))),
+        _write_bytes(stage, "statistics.json", canonical_json.dumps(dict(verdict.statistics))),
     ]
     if stage.spec.output.positions:
         files.append(_write_arrow(stage, POSITIONS, POSITIONS_SCHEMA, _positions(stage)))
+    files += staged_documents(stage)
     manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
     write_manifest_file(stage.staged, manifest)
     _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
@@ -180,8 +184,20 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "lookups": plan.lookups,
             "libraries": plan.libraries,
             "plan": plan.plan_id,
+            "uploads": _uploads(plan, stage, verdict),
         }
     )
+
+
+def _uploads(plan: Plan, stage: Stage, verdict: Verdict) -> JsonObject:
+    """Return the uploads and the account of their join; empty for a data set without uploads."""
+    if stage.spec.uploads is None or verdict.joined is None:
+        return {}
+    return {
+        "join": stage.spec.uploads.join,
+        "files": [upload.model_dump() for upload in plan.uploads],
+        **verdict.joined.to_json(),
+    }
 
 
 def _content_digest(plan: Plan, splits: Mapping[str, SplitEntry]) -> str:

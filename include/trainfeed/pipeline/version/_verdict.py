@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from trainfeed.dataset import Ledger, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.labels import JoinAccount
 from trainfeed.pipeline.version._gates import GateResult
 from trainfeed.pipeline.version._shard_writer import shard_entry
 
@@ -103,6 +105,7 @@ class Verdict:
         shards: All shards, in split and shard order.
         statistics: Statistics of the samples as JSON, by split.
         gates: Every gate with its measured value.
+        joined: The join with the labels of uploads; None for a data set without uploads.
     """
 
     plan_sha256: str
@@ -113,10 +116,11 @@ class Verdict:
     shards: Sequence[CheckedShard]
     statistics: Mapping[str, Mapping[str, object]]
     gates: Sequence[GateResult]
+    joined: JoinAccount | None = None
 
     def to_bytes(self) -> bytes:
         """Return the work file: canonical JSON."""
-        return canonical.dumps(
+        return canonical_json.dumps(
             {
                 "plan_sha256": self.plan_sha256,
                 "ledger": self.ledger.to_json(),
@@ -126,6 +130,7 @@ class Verdict:
                 "shards": [shard.to_json() for shard in self.shards],
                 "statistics": dict(self.statistics),
                 "gates": [gate.to_json() for gate in self.gates],
+                **({} if self.joined is None else {"joined": self.joined.to_json()}),
             }
         )
 
@@ -140,7 +145,7 @@ class Verdict:
         Raises:
             FormatError: The file is no verdict.
         """
-        value = canonical.loads(data, path=path)
+        value = canonical_json.loads(data, path=path)
         try:
             return cls(
                 plan_sha256=value["plan_sha256"],
@@ -151,6 +156,7 @@ class Verdict:
                 shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
                 statistics=dict(value["statistics"]),
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
+                joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(

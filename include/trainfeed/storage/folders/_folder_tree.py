@@ -37,7 +37,7 @@ class FolderTree:
 
 def is_local(location: Location) -> bool:
     """Return whether the location is a path of this machine."""
-    return location.fs.scheme == "file"
+    return location.fs.scheme in {"file", "pfs"}
 
 
 def folder_tree(folder: Location) -> FolderTree:

@@ -15,20 +15,16 @@ to rename and fails; half of a deleted folder can never get the final name.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 import re
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from trainfeed.errors import StorageError
-from trainfeed.process_ties import start_ticks
+from trainfeed.process_ties import mark_has_ended, process_mark
 from trainfeed.storage._base import FileInfo
 from trainfeed.storage._location import Location
 from trainfeed.storage.folders._patience import Patience
@@ -37,11 +33,9 @@ __all__ = ["remove_leftovers", "temporary_folder"]
 
 logger = logging.getLogger(__name__)
 
-_OWNED: Final = re.compile(r"\.(?P<machine>[0-9a-f]{12})-(?P<pid>[0-9]+)-(?P<start>[0-9]+)-[0-9a-f]{12}\.transfer")  # fmt: skip # noqa: E501
+_OWNED: Final = re.compile(r"\.(?P<mark>[0-9a-f]{12}-[0-9]+-[0-9]+)-[0-9a-f]{12}\.transfer")
 _REMOVED: Final = re.compile(r"\.[0-9a-f]{12}\.removed")
 _ABANDONED_S: Final = 3 * 24 * 3600.0
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-_PROCESSES: Final = Path("/proc/self/ns/pid")
 
 
 @contextmanager
@@ -83,14 +77,7 @@ def remove_leftovers(target: Location) -> tuple[str, ...]:
 
 
 def _owned_name(name: str) -> str:
-    pid = os.getpid()
-    return f".{name}.{_machine()}-{pid}-{start_ticks(pid)}-{secrets.token_hex(6)}.transfer"
-
-
-@cache
-def _machine() -> str:
-    boot = f"{_BOOT.read_text()} {_PROCESSES.readlink()}"
-    return hashlib.sha256(boot.encode()).hexdigest()[:12]
+    return f".{name}.{process_mark()}-{secrets.token_hex(6)}.transfer"
 
 
 def _kind(target: str, name: str) -> re.Pattern[str] | None:
@@ -105,8 +92,9 @@ def _is_dead(place: Location, info: FileInfo) -> bool:
     owner = _OWNED.search(info.name)
     if owner is None:
         return False
-    if owner["machine"] == _machine():
-        return start_ticks(int(owner["pid"])) != int(owner["start"])
+    has_ended = mark_has_ended(owner["mark"])
+    if has_ended is not None:
+        return has_ended
     try:
         newest_ms = max(_times_ms(place, info))
     except StorageError as error:

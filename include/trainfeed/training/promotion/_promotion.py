@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import faults
+from trainfeed import canonical_json, faults
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, canonical, require_root
+from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.jobs import JobRecord
 from trainfeed.models import (
@@ -69,7 +69,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
     """
     model, tracker = _require_model(spec), Tracker.of(spec, env)
     root = Path(env.root)
-    require_root(root, env.root_setting)
+    require_writable_root(env)
     folder = ModelsFolder(root).model(model.name)
     record = JobRecord(DatasetFolder(root, spec.name).training(interval, job))
     known = find(folder, record.job().identity)
@@ -115,7 +115,7 @@ def promote(
         StorageError: The publication root refused or failed.
     """
     model, tracker = _require_model(spec), Tracker.of(spec, env)
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     folder = ModelsFolder(Path(env.root)).model(model.name)
     _, is_new = point_alias(
         folder,
@@ -161,7 +161,7 @@ def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
     metrics = judgement.metrics()
     report = judgement.report(metrics)
     kept = report.to_json()
-    posix.replace_file(judgement.record.home / GATE_FILE, canonical.dumps(kept))
+    posix.replace_file(judgement.record.home / GATE_FILE, canonical_json.dumps(kept))
     faults.point("evaluate.after_gate")
     if not report.passed:
         raise closed(judgement.candidate.job.name, judgement.folder.name, report)
@@ -170,8 +170,8 @@ def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
 
 def _kept(path: Path) -> dict[str, Any]:
     try:
-        found = canonical.loads(
-            read_plain(path, follow=False, max_bytes=canonical.MAX_BYTES), path=str(path)
+        found = canonical_json.loads(
+            read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
         )
     except (FormatError, NotFoundError) as error:
         logger.warning("the gate that the model passed is not known any more: %s", error)

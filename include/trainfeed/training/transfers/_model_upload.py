@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
-from trainfeed.dataset import require_root
+from trainfeed.dataset import require_writable_root
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.models import (
     Model,
@@ -71,7 +71,7 @@ def upload_model(
         StorageError: The store refused or failed; nothing has the name.
     """
     model, to = _wished(spec)
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     folder = ModelsFolder(Path(env.root)).model(model.name)
     return upload_version(folder, parse_version(version), store_place(env, to), patience=patience)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.config import Environment
-from trainfeed.dataset import require_root
+from trainfeed.dataset import require_writable_root
 from trainfeed.errors import ConfigError, FormatError, JobRejectedError, StorageError
 from trainfeed.models import ModelsFolder
 from trainfeed.paths import walk
@@ -67,7 +67,7 @@ def download_start_model(
         StorageError: The store or the publication root refused or failed; nothing is there.
     """
     source = store_place(env, _require_wished(spec))
-    require_root(Path(env.root), env.root_setting)
+    require_writable_root(env)
     models = ModelsFolder(Path(env.root))
     posix.make_public_dir(models.start_models)
     report = download_below(source, models.start_models, patience=patience)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ import yaml
 from tests.kubernetes_schemas import problems
 from tests.unit.cli.conftest import cli
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
+from trainfeed.errors import AccessDeniedError
 from trainfeed.jobs import JobRecord, JobResult, KubernetesLauncher
 from trainfeed.jobs.kubernetes import ApiError
 from trainfeed.jobs.kubernetes._object_names import object_name
@@ -295,6 +297,53 @@ def test_local_jobs_are_listed_too_and_not_cancelled(cli, cluster, project):
     assert "trained" not in cli("jobs", "logs", name)[1]
     status, _, message = cli("train", DAY, "--again", "why not")
     assert (status, "runs again by itself" in message) == (2, True)
+
+
+@pytest.mark.parametrize("broken", ["job.json", "attempts/0001.json"])
+def test_a_damaged_job_is_named_in_the_list_and_hides_no_other(cli, cluster, project, broken):
+    end(cluster, project)
+    name = of(cli("train", DAY, "--json"))[1]["job"]
+    damaged = project.folder.path / "training" / "2024-03-01" / "clicks-2024-03-01-0"
+    shutil.copytree(damaged.parent / name, damaged)
+    if broken == "job.json":
+        shutil.rmtree(damaged / "attempts")
+    (damaged / broken).write_text("{")
+    for target in ((), ("clicks",)):
+        status, rows = of(cli("jobs", "ls", *target, "--json"))
+        found = {row["job"]: row["state"] for row in rows}
+        assert (status, found) == (3, {damaged.name: "damaged", name: "succeeded"})
+        assert broken in rows[0]["damaged"]
+    status, output, message = cli("jobs", "ls")
+    assert status == 3
+    assert name in output
+    assert f"job {damaged.name} is damaged: " in message
+
+
+def test_a_local_job_with_a_damaged_result_is_named_in_the_list(cli, cluster, project):
+    project.edit(f'launcher: indexed-job, ranks: 2, image: "{IMAGE}"', "launcher: local")
+    name = of(cli("train", DAY, "--json"))[1]["job"]
+    result = project.folder.path / "training" / "2024-03-01" / name / "result.json"
+    result.chmod(0o644)
+    result.write_text("{")
+    status, rows = of(cli("jobs", "ls", "--json"))
+    assert (status, rows[0]["job"], rows[0]["state"]) == (3, name, "damaged")
+    assert str(result) in rows[0]["damaged"]
+
+
+def test_a_job_that_this_account_cannot_read_is_unknown(cli, cluster, project, monkeypatch):
+    end(cluster, project)
+    cli("train", DAY)
+
+    def refused(_):
+        raise AccessDeniedError("attempts/0001.json: permission denied")
+
+    monkeypatch.setattr(JobRecord, "newest_attempt", refused)
+    status, rows = of(cli("jobs", "ls", "--json"))
+    assert (status, rows[0]["state"], "permission denied" in rows[0]["reason"]) == (
+        0,
+        "unknown",
+        True,
+    )
 
 
 def test_no_jobs_are_said_to_be_none(cli, project):

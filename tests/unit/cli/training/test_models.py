@@ -1,6 +1,7 @@
 """``trainfeed models``: judged, promoted, shown and rolled back from the command line."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,15 +65,35 @@ def test_models_are_listed_shown_promoted_and_rolled_back(models):
 def test_a_damaged_version_is_named_and_hides_no_other(models, clicks):
     models("models", "promote", "click_model/v0001", "--why", "good")
     damage(Model.open(ModelsFolder(Path(clicks.env.root)).known("click_model"), 1))
-    (row,) = json.loads(models("models", "ls", "--json")[1])
-    assert (row["versions"], row["prod"]) == (2, "v0001")
+    status, output, _ = models("models", "ls", "--json")
+    (row,) = json.loads(output)
+    assert (status, row["versions"], row["prod"]) == (0, 2, "v0001")
     status, output, message = models("models", "ls", "click_model")
-    assert (status, "click_model/v0001 is damaged: expected a manifest" in message) == (0, True)
+    assert (status, "click_model/v0001 is damaged: expected a manifest" in message) == (3, True)
     assert "v0002" in output
     rows = json.loads(models("models", "ls", "click_model", "--json")[1])
     assert [each["version"] for each in rows] == ["v0002", "v0001"]
     assert "expected a manifest" in rows[1]["damaged"]
     assert models("models", "show", "click_model/v0002")[0] == 0
+
+
+def test_a_damaged_history_is_named_and_hides_no_model_and_no_version(models, clicks):
+    models("models", "promote", "click_model/v0001", "--why", "good")
+    folder = ModelsFolder(Path(clicks.env.root)).known("click_model")
+    (change,) = (folder.path / "aliases" / "prod").iterdir()
+    change.chmod(0o644)
+    change.write_text("{")
+    shutil.copytree(folder.path, folder.path.with_name("other"))
+    for name in ("click_model", "other"):
+        status, output, message = models("models", "ls", name, "--json")
+        rows = [(each["version"], each["alias"]) for each in json.loads(output)]
+        assert (status, rows) == (3, [("v0002", ["candidate"]), ("v0001", [])])
+        assert message.count(f"{name}@prod is damaged: ") == 1
+    status, output, message = models("models", "ls", "--json")
+    rows = json.loads(output)
+    assert (status, [row["model"] for row in rows]) == (3, ["click_model", "other"])
+    assert (rows[0]["candidate"], rows[0]["prod"]) == ("v0002", None)
+    assert str(change) in rows[0]["damaged"]
 
 
 def test_what_cannot_be_done_changes_nothing_and_says_what_to_do(models):

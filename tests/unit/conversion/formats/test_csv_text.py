@@ -146,3 +146,20 @@ def test_a_rejected_schema_names_the_columns_of_the_right_delimiter(tmp_path):
     (tmp_path / "a.csv").write_text("x;y\n1;2\n")
     with pytest.raises(FormatError, match=r"expected the columns \['a', 'b'\], got \['x', 'y'\]"):
         list(read_csv(tmp_path / "a.csv", PAIR))
+
+
+@pytest.mark.parametrize(
+    ("field", "cell", "said"),
+    [
+        (Field("a", "int8"), "yes", "line 2: field 'a': expected int8, got 'yes': "),
+        (Field("a", "float32"), "1,5", "line 2: field 'a': expected float32, got '1,5': "),
+        (Field("a", "float32", (2,)), "1 2", "expected float32 as a JSON list, got '1 2': "),
+    ],
+)
+def test_a_cell_that_is_no_number_is_named_with_its_field_and_what_was_expected(
+    tmp_path, field, cell, said
+):
+    (tmp_path / "a.csv").write_text(f'a\n"{cell}"\n')
+    with pytest.raises(FormatError) as caught:
+        list(read_csv(tmp_path / "a.csv", Schema((field,))))
+    assert said in str(caught.value)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.conversion.conftest import FIXED, contents, fixed_samples, labels_of, names_in
 from trainfeed import faults
+from trainfeed.canonical_json import seal
 from trainfeed.conversion import (
     ConvertOptions,
     ShardManifest,
@@ -19,7 +20,6 @@ from trainfeed.conversion import (
     finish_publication,
     shard_name,
 )
-from trainfeed.dataset.canonical import seal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 
 # Before it the old set is there, from it on the new one is decided.

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from trainfeed.canonical_json import seal
 from trainfeed.conversion import SourceOptions, convert, open_sample_file
-from trainfeed.dataset.canonical import seal
 from trainfeed.dataset.shards import Encoding, ShardManifest, manifests_of, prefixes_in
 from trainfeed.errors import FormatError
 from trainfeed.paths import manifest_name, shard_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobRecord, JobRoots, JobSpec, JobVersion
 from trainfeed.jobs.kubernetes import ApiError, KubernetesLauncher
 from trainfeed.usercode import training_digest
@@ -141,4 +141,4 @@ class Ground:
 
 def plain(value):
     """A value as JSON has it, to compare with golden files."""
-    return canonical.loads(canonical.dumps(value))
+    return canonical_json.loads(canonical_json.dumps(value))

@@ -187,3 +187,30 @@ def test_code_of_a_megabyte_is_copied_too(ground):
     job = ground.job()
     ground.start(job)
     assert "ConfigMap" not in {each["kind"] for each in ground.cluster.objects.values()}
+
+
+def values(tree):
+    """All mappings of a tree."""
+    if isinstance(tree, dict):
+        yield tree
+    for below in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(below, dict | list):
+            yield from values(below)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_rank_may_read_the_public_folder_and_none_may_write_it(ground, kind):
+    public = {"path": "/pfs/dc1/public", "claim": "public"}
+    job = ground.job(kind)
+    manifest = plain(ground.launcher(kind, public=public).render(job, ground.home(job))[-1])
+    assert problems(manifest) == []
+    found = list(values(manifest))
+    mounts = [each for each in found if each.get("mountPath") == "/pfs/dc1/public"]
+    assert mounts
+    assert all(each["readOnly"] is True for each in mounts)
+    variables = [each for each in found if each.get("name") == "TRAINFEED_PUBLIC"]
+    assert len(variables) == len(mounts)
+    assert {each["value"] for each in variables} == {"/pfs/dc1/public"}
+    assert {"persistentVolumeClaim": {"claimName": "public"}, "name": "trainfeed-public"} in found
+    without = list(values(plain(rendered(ground, job)[-1])))
+    assert [each for each in without if each.get("name") == "TRAINFEED_PUBLIC"] == []

@@ -67,7 +67,7 @@ def test_a_module_that_is_closed_to_us_is_said_as_such(project, monkeypatch, nam
     really_open = os.open
 
     def refuse(path, *options, **named):
-        if path == str(closed):
+        if os.fspath(path) == str(closed):
             raise PermissionError(errno.EACCES, "Permission denied", path)
         return really_open(path, *options, **named)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed.dataset import canonical
+from trainfeed import canonical_json
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.dataset.order import check_shards, shard_name
 from trainfeed.errors import ConfigError
@@ -39,5 +39,5 @@ def test_what_is_let_through_fits_a_manifest():
         for split, count in shards.items()
         for index in range(count)
     ]  # fmt: skip
-    listed = canonical.dumps([entry.model_dump() for entry in entries])
-    assert len(listed) < canonical.MAX_BYTES * 7 // 8
+    listed = canonical_json.dumps([entry.model_dump() for entry in entries])
+    assert len(listed) < canonical_json.MAX_BYTES * 7 // 8

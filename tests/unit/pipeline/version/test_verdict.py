@@ -3,7 +3,8 @@
 import pytest
 
 from tests.unit.pipeline.test_concurrent import run_until
-from trainfeed.dataset import Ledger, canonical
+from trainfeed import canonical_json
+from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
 from trainfeed.pipeline import Build
@@ -53,7 +54,7 @@ def test_a_verdict_is_read_as_it_was_written(checked):
 )
 def test_a_verdict_that_is_something_else_is_refused(checked, name, value):
     file = Stage.open(checked).verdict_file
-    changed = canonical.dumps({**canonical.loads(file.read_bytes()), name: value})
+    changed = canonical_json.dumps({**canonical_json.loads(file.read_bytes()), name: value})
     file.write_atomic(lambda target: target.write(changed))
     with pytest.raises(FormatError, match=r"expected the verdict of check.*clear the task check"):
         publish(checked)

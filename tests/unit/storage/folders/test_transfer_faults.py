@@ -12,7 +12,7 @@ import pytest
 from tests.unit.forks import in_a_fork
 from tests.unit.storage.folders.conftest import FILES, contents, put
 from tests.unit.storage.folders.faulty import ACTIONS, Faults, FaultyFileSystem, KilledHereError
-from trainfeed import faults
+from trainfeed import faults, process_ties
 from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
 from trainfeed.storage import Location
 from trainfeed.storage._local_files import LocalFileSystem
@@ -24,7 +24,6 @@ from trainfeed.storage.folders import (
     require_writable,
     upload,
 )
-from trainfeed.storage.folders import _temporary_folder as temporary
 from trainfeed.storage.folders import _transfer as transfer
 
 POINTS = (
@@ -82,7 +81,7 @@ def left_over(store: Path) -> list[str]:
 
 def starts_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process be another one than before: its number stays, its start is another."""
-    monkeypatch.setattr(temporary, "start_ticks", lambda _: number)
+    monkeypatch.setattr(process_ties, "start_ticks", lambda _: number)
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -161,7 +160,8 @@ def test_a_transfer_that_still_runs_keeps_its_temporary_folder(
     model: Path, store: Path, place: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = os.getpid()
-    alive = f".v1.{temporary._machine()}-{pid}-{temporary.start_ticks(pid)}-{'0' * 12}.transfer"
+    mark = f"{process_ties._machine()}-{pid}-{process_ties.start_ticks(pid)}"
+    alive = f".v1.{mark}-{'0' * 12}.transfer"
     elsewhere = f".v1.{'e' * 12}-1-1-{'0' * 12}.transfer"
     for name in (alive, elsewhere):
         put(store / name, {"sub/file": b"live"})

@@ -1,5 +1,5 @@
-"""``paddle.dataset``: MNIST from local files, downloads, and shards of data sets."""
+"""``paddle.dataset``: MNIST, a bag of words, downloads, and shards of data sets."""
 
-from trainfeed.compat.paddle.dataset import common, mnist
+from trainfeed.compat.paddle.dataset import bow, common, mnist
 
-__all__ = ["common", "mnist"]
+__all__ = ["bow", "common", "mnist"]

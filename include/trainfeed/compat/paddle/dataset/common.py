@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from trainfeed.compat.paddle.dataset.fetch import check_md5, fetch, md5_of, name_of
 from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.decorators import batch
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.paths import matching, open_plain, os_errors
@@ -31,7 +32,7 @@ def md5file(fname: str | os.PathLike[str]) -> str:
         NotFoundError: The file does not exist.
         StorageError: The file cannot be read.
     """
-    return md5_of(Path(fname))
+    return md5_of(fname)
 
 
 def download(url: str, module_name: str, md5sum: str, save_name: str | None = None) -> str:
@@ -59,8 +60,9 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
             raise ConfigError(f"expected the name of a folder and of a file, got {part!r}")
     if not re.fullmatch("[0-9a-f]{32}", str(md5sum)):
         raise ConfigError(f"expected an MD5 of 32 hex digits, got {md5sum!r}")
-    path = Path(DATA_HOME) / module_name / name
+    path = Path(local_source(DATA_HOME)) / module_name / name
     if not path.exists():
+        local_target(DATA_HOME)
         try:
             fetch(url, path, md5sum)
         except ConflictError:
@@ -114,7 +116,7 @@ def split(
         raise TypeError(f"expected a dumper that can be called, got {dumper!r}")
     with open_reader(batch(reader, line_count)) as lists:
         for number, samples in enumerate(lists):
-            path = suffix % number
+            path = local_target(suffix % number)
             with os_errors(path), Path(path).open("wb") as file:
                 dumper(samples, file)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from trainfeed.datacenters import local_source, local_target
 from trainfeed.errors import ChecksumError, ConfigError, NotFoundError, StorageError
 from trainfeed.paths import FilePath, NewFile, open_plain, os_errors, write_all
 
@@ -70,7 +71,8 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
         ConflictError: Another process made a file of this name meanwhile.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    folder = Path(path).parent
+    path = Path(local_target(path))
+    folder = path.parent
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with NewFile(path) as new:
@@ -87,9 +89,9 @@ def fetch(url: str, path: FilePath, md5sum: str) -> None:
 
 @contextmanager
 def _opened(url: str) -> Iterator[BinaryIO]:
-    parts = urlsplit(url)
+    parts = urlsplit(local_source(url))
     if parts.scheme in {"", "file"} and parts.netloc in {"", "localhost"}:
-        path = urllib.request.url2pathname(parts.path) if parts.scheme else url
+        path = urllib.request.url2pathname(parts.path) if parts.scheme else local_source(url)
         with open_plain(path, follow=True) as file:
             yield file
         return

@@ -6,6 +6,7 @@ before its network is built.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
@@ -24,7 +25,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class Optimizer(ABC):
     """Base class of the optimizers.
 
     Attributes:
@@ -50,8 +51,9 @@ class Optimizer:
             grad_clip=self.grad_clip,
         )
 
+    @abstractmethod
     def _new(self, kinds: Any, **arguments: Any) -> Any:
-        raise NotImplementedError("expected an optimizer that derives from Optimizer")
+        """Return one of the classes of ``paddle.optimizer``, made with these arguments."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Final
 from trainfeed.compat.plsc._settings import rank_from_environ
 from trainfeed.compat.plsc.readers._seeds import EpochSeeds
 from trainfeed.conversion.base64 import ImageOptions, ImageSample, base64_reader
+from trainfeed.datacenters import local_source
 from trainfeed.readers import Reader
 from trainfeed.whole_numbers import whole
 
@@ -47,7 +48,7 @@ class Base64Images:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self._folder = Path(data_dir)
+        self._folder = Path(local_source(data_dir))
         self._images = images
         self._seeds = None if seed is None else EpochSeeds(whole("seed", seed))
         self._rank, self._world_size = rank, world_size

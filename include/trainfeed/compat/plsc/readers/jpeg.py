@@ -22,6 +22,7 @@ from trainfeed.compat.plsc.readers._label_list import LABEL_LIST, Row, read_labe
 from trainfeed.compat.plsc.readers._seeds import EpochSeeds
 from trainfeed.conversion.base64 import ImageOptions, ImageSample, image_sample, require_pillow
 from trainfeed.conversion.sorting import sort_keys
+from trainfeed.datacenters import local_source
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 from trainfeed.readers import ended
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class ImageFolder:
-    """Reader of the images of one rank: ``(image, label)``, shuffled anew in each pass.
+    """Reader of the images of one rank: ``(image, label)``, in another order in each pass.
 
     Args:
         data_dir: Folder with ``label.txt`` and the images that it names.
@@ -66,7 +67,7 @@ class ImageFolder:
         world_size: int = 1,
     ) -> None:
         require_pillow()
-        self._folder = Path(data_dir)
+        self._folder = Path(local_source(data_dir))
         self._images = images
         self._seeds = None if seed is None else EpochSeeds(whole("seed", seed))
         self._rank, self._world_size = rank_of(rank, world_size)

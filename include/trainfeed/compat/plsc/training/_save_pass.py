@@ -22,9 +22,8 @@ from trainfeed.compat.plsc.training._saved_passes import (
     PASS_NAME,
     CheckpointNote,
 )
-from trainfeed.dataset import canonical
 from trainfeed.errors import ConflictError, UnsuitableStoreError
-from trainfeed.jobs import digested_below, files_to_json
+from trainfeed.jobs import digested_below, seal_checkpoint_note
 from trainfeed.paths import (
     durable_file,
     is_unfinished,
@@ -109,8 +108,7 @@ def _seal(staging: Path, note: CheckpointNote, num_heads: int) -> None:
     if missing := [name for name in map(_head_name, range(num_heads)) if name not in files]:
         raise _not_shared(staging, ", ".join(missing))
     with durable_file(staging / NOTE_FILE) as file:
-        value = {**asdict(note), "files": files_to_json(files)}
-        file.write(canonical.seal(canonical.dumps(value).removesuffix(b"}")))
+        file.write(seal_checkpoint_note(asdict(note), files))
     sync_folder(staging)
 
 

@@ -26,9 +26,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset import canonical
-from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
-from trainfeed.jobs import digested, files_from_json
+from trainfeed import canonical_json
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.jobs import read_checkpoint_note
 from trainfeed.paths import listed, os_errors, read_plain
 
 __all__ = [
@@ -147,22 +147,7 @@ def read_checkpoint(path: Path) -> Saved:
         FormatError: ``checkpoint.json`` is damaged.
         NotFoundError: A file of the checkpoint is gone.
     """
-    data = read_plain(path / NOTE_FILE, follow=False, max_bytes=_MAX_BYTES)
-    canonical.require_intact(data, path=str(path / NOTE_FILE))
-    found = canonical.loads(data, path=str(path / NOTE_FILE))
-    try:
-        files = files_from_json(found.pop("files"))
-        del found["digest"]
-        note = CheckpointNote(**found)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FormatError("expected a checkpoint, got another file", path=str(path)) from error
-    for name, expected in files.items():
-        if (got := digested(path / name)) != expected:
-            raise ChecksumError(
-                f"expected {expected.size} bytes with SHA-256 {expected.sha256}, got {got.size}"
-                f" with {got.sha256}",
-                path=str(path / name),
-            )
+    note, files = read_checkpoint_note(path / NOTE_FILE, CheckpointNote)
     _require_meta(path, note)
     heads = sorted(name for name in files if name not in {META_FILE, NETWORK_FILE})
     return Saved(
@@ -186,7 +171,7 @@ def _has_columns(name: str, values: NDArray[Any], head: Mapping[str, NDArray[Any
 
 def _require_meta(path: Path, note: CheckpointNote) -> None:
     data = read_plain(path / META_FILE, follow=False, max_bytes=_MAX_BYTES)
-    if (found := canonical.loads(data, path=str(path / META_FILE))) != note.meta():
+    if (found := canonical_json.loads(data, path=str(path / META_FILE))) != note.meta():
         raise ConfigError(
             f"expected {note.meta()} in {path / META_FILE}, as {NOTE_FILE} says, got {found};"
             " nothing was trained; download or save the checkpoint again"

@@ -95,14 +95,12 @@ def test_a_changed_or_missing_file_is_found(tmp_path):
 
 
 def test_metadata_that_differ_from_the_note_are_refused(tmp_path):
-    from trainfeed.dataset import canonical
-    from trainfeed.jobs import digested_below, files_to_json
+    from trainfeed.jobs import digested_below, seal_checkpoint_note
 
     path = save(tmp_path)
     (path / "meta.json").write_text('{"emb_dim": 2, "num_classes": 11, "pretrain_nranks": 1}')
     (path / "checkpoint.json").unlink()
-    value = {**vars(note()), "files": files_to_json(digested_below(path))}
-    sealed = canonical.seal(canonical.dumps(value).removesuffix(b"}"))
+    sealed = seal_checkpoint_note(vars(note()), digested_below(path))
     (path / "checkpoint.json").write_bytes(sealed)
     with pytest.raises(ConfigError, match=r"'num_classes': 10.*'num_classes': 11"):
         read_checkpoint(path)

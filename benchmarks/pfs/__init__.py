@@ -1,0 +1,1 @@
+"""Speed of shared storage: copies on a mount, and through the file server beside nginx."""

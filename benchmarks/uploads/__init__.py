@@ -1,0 +1,1 @@
+"""Uploads of labels: processor time of the check, of the table of labels, and of the join."""

@@ -1,0 +1,137 @@
+"""The folders and connections of a deployment, from variables and the files that they name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.config._connections_file import read_connections
+from trainfeed.config._kafka_settings import KafkaSettings, kafka_default
+from trainfeed.config._setting_values import is_public, place, root_folder, setting
+from trainfeed.config._settings_file import read_settings
+from trainfeed.datacenters import local_source, local_target
+from trainfeed.errors import AccessDeniedError
+
+__all__ = ["KAFKA_CONNECTION", "LOGS_CONNECTION", "Environment", "environment_from_environ"]
+
+KAFKA_CONNECTION: Final = "kafka_default"
+LOGS_CONNECTION: Final = "hdfs_default"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The folders and connections that a build reads and writes.
+
+    Attributes:
+        root: Absolute POSIX path of the publication root.
+        landing: Absolute path or URI of the landing files.
+        work: Absolute path or URI of spill files and other files between stages.
+        kafka: Connection id → Kafka settings.
+        datasets: Folder with one folder per data set.
+        logs: Connection id → absolute path or URI at which the paths of log files start.
+        clusters: Connection id → settings of a cluster that runs trainings.
+        stores: Connection id → absolute path or URI at which the paths of transferred models start.
+        trackers: Connection id → settings of a tracking server; they may hold secrets.
+        root_setting: Name of the setting with ``root``, for messages.
+        is_root_public: Whether ``root`` was named as ``pfs://public/…``, which is for reading.
+    """
+
+    root: str
+    landing: str
+    work: str
+    kafka: Mapping[str, KafkaSettings]
+    datasets: Path
+    logs: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
+    is_root_public: bool = field(default=False, compare=False)
+
+    def refuse_public_root(self) -> None:
+        """Refuse to write to a root that was named as ``pfs://public/…``.
+
+        Raises:
+            AccessDeniedError: The root is such a one.
+        """
+        if self.is_root_public:
+            raise AccessDeniedError(
+                f"expected a publication root to write to, got {self.root} as pfs://public/…, which"
+                f" is for reading; nothing was written; set {self.root_setting} to the folder that"
+                " the public area is mounted on, or to another root"
+            )
+
+
+def environment_from_environ(
+    *,
+    root: str | None = None,
+    landing: str | None = None,
+    work: str | None = None,
+    kafka: str | None = None,
+    datasets: str | None = None,
+    logs: str | None = None,
+) -> Environment:
+    """Return the environment of this process; an argument precedes its variable.
+
+    The defaults are folders below ``TRAINFEED_DATA`` (``data`` in the working directory):
+    ``root``, ``landing``, ``work``, and ``recorded`` for recorded topics; the paths of log files
+    and of transferred models start at ``TRAINFEED_DATA`` itself. The default folder of data sets is
+    ``include/datasets`` in the working directory.
+
+    Raises:
+        ConfigError: A setting is not valid; the message names the variable.
+    """
+    data = Path(local_target(setting("TRAINFEED_DATA", None, "data"))).absolute()
+    clients, places = _connections()
+    asked = setting("TRAINFEED_ROOT", root, data / "root")
+    return Environment(
+        root=root_folder("TRAINFEED_ROOT", asked),
+        landing=place("TRAINFEED_LANDING", setting("TRAINFEED_LANDING", landing, data / "landing")),
+        work=place("TRAINFEED_WORK", setting("TRAINFEED_WORK", work, data / "work")),
+        kafka={
+            KAFKA_CONNECTION: kafka_default(kafka, data / "recorded"),
+            **clients,
+        },
+        datasets=Path(
+            local_source(setting("TRAINFEED_DATASETS", datasets, "include/datasets"))
+        ).absolute(),
+        logs={
+            LOGS_CONNECTION: place("TRAINFEED_LOGS", setting("TRAINFEED_LOGS", logs, data)),
+            **places,
+        },
+        stores={
+            LOGS_CONNECTION: place("TRAINFEED_MODELS", setting("TRAINFEED_MODELS", None, data)),
+            **places,
+        },
+        clusters=_settings_file("TRAINFEED_CLUSTERS"),
+        trackers=_settings_file("TRAINFEED_TRACKERS"),
+        root_setting=_root_setting(root),
+        is_root_public=is_public(asked),
+    )
+
+
+def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
+    """Return Kafka clusters and places of files by connection id."""
+    if "TRAINFEED_CONNECTIONS" not in os.environ:
+        return {}, {}
+    found = read_connections(Path(setting("TRAINFEED_CONNECTIONS", None, "")))
+    clients = {name: KafkaSettings(client=v) for name, v in found.items() if isinstance(v, dict)}
+    places = {
+        name: place(f"connection {name!r}", v) for name, v in found.items() if isinstance(v, str)
+    }
+    return clients, places
+
+
+def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
+    if variable not in os.environ:
+        return {}
+    return read_settings(Path(setting(variable, None, "")))
+
+
+def _root_setting(given: str | None) -> str:
+    if given is not None:
+        return "the argument 'root'"
+    return "TRAINFEED_ROOT" if "TRAINFEED_ROOT" in os.environ else "TRAINFEED_ROOT (it is not set)"

@@ -1,0 +1,68 @@
+"""Shared storage of data centres: its paths, and the file that says where this machine finds it.
+
+A data centre has a home folder for each user and a public folder. The path of a file there has two
+forms: ``pfs://home/x`` is short, for the user and the data centre of ``~/.trainfeed/config``;
+``/pfs/<datacenter>/home/<user>/x`` is complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.datacenters._config_file import config_path, read_datacenters
+    from trainfeed.datacenters._datacenter import Area, Datacenter, Datacenters
+    from trainfeed.datacenters._mount_points import is_available
+    from trainfeed.datacenters._mounted import area_folder, local_path
+    from trainfeed.datacenters._pfs_path import PfsPath, require_user
+    from trainfeed.datacenters._shared_places import (
+        SharedPlace,
+        is_shared,
+        local_matches,
+        local_source,
+        local_target,
+        shared_place,
+    )
+
+__all__ = [
+    "Area",
+    "Datacenter",
+    "Datacenters",
+    "PfsPath",
+    "SharedPlace",
+    "area_folder",
+    "config_path",
+    "is_available",
+    "is_shared",
+    "local_matches",
+    "local_path",
+    "local_source",
+    "local_target",
+    "read_datacenters",
+    "require_user",
+    "shared_place",
+]
+
+# Every process that opens a file imports this room; few of them need more than the face.
+_HOMES: Final = {
+    "Area": "._datacenter",
+    "Datacenter": "._datacenter",
+    "Datacenters": "._datacenter",
+    "PfsPath": "._pfs_path",
+    "SharedPlace": "._shared_places",
+    "area_folder": "._mounted",
+    "config_path": "._config_file",
+    "is_available": "._mount_points",
+    "is_shared": "._shared_places",
+    "local_matches": "._shared_places",
+    "local_path": "._mounted",
+    "local_source": "._shared_places",
+    "local_target": "._shared_places",
+    "read_datacenters": "._config_file",
+    "require_user": "._pfs_path",
+    "shared_place": "._shared_places",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,0 +1,91 @@
+"""The areas that a caller reaches: the own home, and the public files to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainfeed.datacenters import PfsPath
+from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
+from trainfeed.pfs.trees import MountedTree, Parts, Tree
+
+__all__ = ["Areas", "Place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path of a request, and the tree that confines it.
+
+    Attributes:
+        path: The path.
+        tree: The area of the path; the tree refuses links and, in the public area, every change.
+    """
+
+    path: PfsPath
+    tree: Tree = field(compare=False)
+
+    @property
+    def parts(self) -> Parts:
+        """Names below the root of the tree."""
+        return self.path.parts
+
+
+class Areas:
+    """The homes and the public folder of one data centre.
+
+    Args:
+        datacenter: Name of the data centre.
+        home: Folder whose folders are the homes.
+        public: Folder of the public files.
+
+    Raises:
+        ConfigError: A folder is not there.
+    """
+
+    def __init__(self, datacenter: str, home: Path, public: Path) -> None:
+        self.datacenter = datacenter
+        self._home = home
+        self._public = public
+        for folder in (home, public):
+            if not folder.is_dir():
+                raise ConfigError(
+                    f"expected the folder {folder} of shared storage, got none; is it mounted?"
+                )
+
+    def place(self, text: str, user: str) -> Place:
+        """Return the place that a text of a request names.
+
+        Args:
+            text: The complete path, as it came.
+            user: Name of the caller.
+
+        Raises:
+            ConfigError: The text is no complete path, or has ``..``, a control character or a name
+                above 255 bytes.
+            NotFoundError: The path is in another data centre.
+            AccessDeniedError: The path is in the home of another user.
+        """
+        if not text.startswith("/pfs/"):
+            raise ConfigError("expected a path that begins with /pfs/; nothing was read or written")
+        path = PfsPath.parse(text)
+        if path.datacenter != self.datacenter:
+            raise NotFoundError(
+                f"expected a path in the data centre {self.datacenter}, which this server serves,"
+                " got another one; nothing was read or written; correct the path"
+            )
+        if path.area == "public":
+            return Place(path, self._tree(PfsPath(self.datacenter, "public", None, ())))
+        if path.user != user:
+            raise AccessDeniedError(
+                f"expected a path in the home of {user}, whose token came, got another user's;"
+                " nothing was read or written; ask for a copy in the public folder"
+            )
+        return Place(path, self._tree(PfsPath(self.datacenter, "home", user, ())))
+
+    def _tree(self, area: PfsPath) -> MountedTree:
+        # The server does not know which data centre is the current one of the user, so its messages
+        # have complete paths. Trees have no state, so that a home that is made, renamed or removed
+        # is noticed at once.
+        if area.user is None:
+            return MountedTree(self._public, area, read_only=True, is_current=False)
+        return MountedTree(self._home / area.user, area, is_current=False)

@@ -1,0 +1,124 @@
+"""Routes of uploads: begin, send chunks, ask what is there, finish, abort."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from trainfeed.pfs.service._bodies import announced_bytes, require_digest
+from trainfeed.pfs.service._desk import Desk, json_answer
+from trainfeed.pfs.service._open_upload import OpenUpload, UploadKey
+from trainfeed.pfs.trees import CHUNK_BYTES, SourceState
+from trainfeed.pfs.wire import DATA, FINISH, PRESENT, UPLOADS
+from trainfeed.server import Refusal, read_body, tell_audit
+
+__all__ = ["add_upload_routes"]
+
+# Work that takes longer goes on, and the client asks again.
+_WAIT_SECONDS: Final = 10.0
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+# The digests of a file of this size are a body that the server takes.
+_MAX_FILE_BYTES: Final = 1 << 40
+
+_Upload = Annotated[str, Query(max_length=64)]
+
+
+class _Begin(BaseModel):
+    """The begin of an upload; see ``SourceState``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    path: str
+    num_bytes: Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
+    modified_ns: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] = 0
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] = "0" * 32
+    replace: bool = False
+
+
+def add_upload_routes(router: APIRouter, desk: Desk) -> None:
+    """Add the routes to a router."""
+
+    @router.get(UPLOADS)
+    async def own(request: Request) -> Response:
+        async with desk.user(request) as user:
+            return json_answer({"uploads": desk.uploads.of(user)})
+
+    @router.post(UPLOADS)
+    async def begin(request: Request, asked: _Begin) -> Response:
+        async with desk.user(request) as user:
+            state = SourceState(asked.num_bytes, asked.modified_ns, asked.identity)
+            key = UploadKey(user, desk.place(request, asked.path, user), state, asked.replace)
+            number = await desk.uploads.begin(key)
+        tell_audit(request, f"{key.place.path} as {number}")
+        return json_answer({"upload": number})
+
+    @router.delete(UPLOADS)
+    async def abort(request: Request, upload: _Upload) -> Response:
+        async with desk.user(request) as user:
+            tell_audit(request, upload)
+            await desk.uploads.abort(upload, user)
+        return json_answer({"done": True})
+
+    @router.post(DATA)
+    async def write(request: Request, upload: _Upload, offset: int) -> Response:
+        num_bytes = announced_bytes(request)
+        if num_bytes > CHUNK_BYTES:
+            raise _too_large(num_bytes)
+        async with desk.user(request) as user:
+            opened = await desk.uploads.opened(upload, user)
+            tell_audit(request, f"{opened.key.place.path} at {offset}")
+            await desk.shares.spend(user, num_bytes)
+            async with desk.shares.memory(user, num_bytes):
+                body = await read_body(request.scope, num_bytes)
+                await desk.disk.run(user, lambda: _write(request, opened, offset, body))
+        return json_answer({"written": num_bytes})
+
+    @router.get(PRESENT)
+    async def present(request: Request, upload: _Upload) -> Response:
+        async with desk.user(request) as user:
+            tell_audit(request, upload)
+            found = await desk.uploads.digests(upload, user, _WAIT_SECONDS)
+        if found is None:
+            return json_answer({"done": False}, 202)
+        return json_answer({"done": True, "chunks": [digest.hex() for digest in found]})
+
+    @router.post(FINISH)
+    async def finish(request: Request, upload: _Upload) -> Response:
+        num_bytes = announced_bytes(request)
+        async with desk.user(request) as user, desk.shares.memory(user, num_bytes):
+            tell_audit(request, upload)
+            body = await read_body(request.scope, num_bytes)
+            done = await desk.uploads.finish(upload, user, _split(body), _WAIT_SECONDS)
+        return json_answer({"done": done}, 200 if done else 202)
+
+
+def _write(request: Request, opened: OpenUpload, offset: int, body: bytearray) -> None:
+    require_digest(request, body)
+    opened.write(offset, body)
+
+
+def _split(body: bytearray) -> tuple[bytes, ...]:
+    if len(body) % _DIGEST_BYTES:
+        raise Refusal(
+            422,
+            "FormatError",
+            expected=f"SHA-256 of each chunk, {_DIGEST_BYTES} bytes one after another",
+            got=f"{len(body)} bytes",
+            remedy="send the digests as bytes; the upload is as it was",
+        )
+    starts = range(0, len(body), _DIGEST_BYTES)
+    return tuple(bytes(body[start : start + _DIGEST_BYTES]) for start in starts)
+
+
+def _too_large(got: int) -> Refusal:
+    return Refusal(
+        413,
+        "BodyTooLarge",
+        expected=f"a chunk of at most {CHUNK_BYTES} bytes",
+        got=f"{got} bytes",
+        remedy="send chunks of this size; nothing of this one was used",
+    )

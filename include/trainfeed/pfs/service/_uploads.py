@@ -1,0 +1,240 @@
+"""All open uploads of a server: found by number and caller, shared, finished once, closed if idle.
+
+The table is memory only. After a restart, a client that names an upload is told that it is unknown,
+begins it again, and finds the chunks that are there in the unfinished file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from trainfeed.pfs.service._disk import Disk
+from trainfeed.pfs.service._open_upload import OpenUpload, UploadKey
+from trainfeed.pfs.service._shares import FileLimits
+from trainfeed.pfs.service._upload_row import Finish, UploadRow
+from trainfeed.pfs.trees import unfinished_file_name
+from trainfeed.server import Refusal
+
+__all__ = ["Uploads"]
+
+_log: Final = logging.getLogger("trainfeed.pfs")
+# Ends that are remembered: a client whose answer was lost asks for the end again.
+_KEPT_ENDS: Final = 4096
+_LOOK_SECONDS: Final = 5.0
+
+
+@dataclass
+class Uploads:
+    """The table. For one loop.
+
+    Attributes:
+        disk: Threads for the work on files.
+        limits: Bounds of uploads.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    disk: Disk
+    limits: FileLimits
+    clock: Callable[[], float] = time.monotonic
+    _rows: dict[str, UploadRow] = field(default_factory=dict)
+    _ended: OrderedDict[str, tuple[str, bytes]] = field(default_factory=OrderedDict)
+
+    async def begin(self, key: UploadKey) -> str:
+        """Open the unfinished file of an upload, or the upload that is open; return its number.
+
+        Raises:
+            Refusal: The user has as many uploads as one user may have, or the storage refused.
+        """
+        rows = self._rows.items()
+        number = next((each for each, row in rows if row.key == key and row.is_usable), None)
+        if number is None:
+            self._require_room(key.user)
+            number = secrets.token_hex(16)
+            opening = asyncio.create_task(self._opened(number, key))
+            self._rows[number] = UploadRow(key, opening, self.clock())
+        row = self._rows[number]
+        row.used = self.clock()
+        row.forget_ends()
+        # A request that is cancelled leaves the opening to the next one.
+        await asyncio.shield(row.opening)
+        return number
+
+    async def opened(self, number: str, user: str) -> OpenUpload:
+        """Return an open upload of a user.
+
+        Raises:
+            Refusal: The user has no such upload.
+        """
+        row = self._row(number, user)
+        row.used = self.clock()
+        return await asyncio.shield(row.opening)
+
+    async def digests(self, number: str, user: str, seconds: float) -> tuple[bytes, ...] | None:
+        """Return the digests of the chunks that are there; None if they take longer.
+
+        Raises:
+            Refusal: The user has no such upload, or the storage refused.
+        """
+        row, upload = self._row(number, user), await self.opened(number, user)
+        if (hashing := row.hashing) is None:
+            hashing = row.hashing = asyncio.create_task(self.disk.run(user, upload.digests))
+        if not await _done(hashing, seconds):
+            return None
+        row.hashing = None
+        return hashing.result()
+
+    async def finish(
+        self, number: str, user: str, chunks: tuple[bytes, ...], seconds: float
+    ) -> bool:
+        """Verify and name the file, and close the upload; return whether that has ended.
+
+        A repeated call asks for the end of the first, also after it. The end of a finish that no
+        request asked for again is dropped when the upload is begun.
+
+        Raises:
+            Refusal: The user has no such upload, another finish with other chunks is at work, the
+                chunks differ, or the storage refused. The upload stays if its file has no name.
+        """
+        if self._ended.get(number) == _end(user, chunks):
+            return True
+        row, upload = self._row(number, user), await self.opened(number, user)
+        finish = row.finish
+        if finish is None or (finish.work.done() and finish.chunks != chunks):
+            work = asyncio.create_task(self._finished(number, upload, chunks))
+            finish = row.finish = Finish(chunks, work)
+        if finish.chunks != chunks:
+            raise _other_finish()
+        if not await _done(finish.work, seconds):
+            return False
+        if row.finish is finish:
+            # After an error, the next call tries again.
+            row.finish = None
+        finish.work.result()
+        return True
+
+    async def abort(self, number: str, user: str) -> None:
+        """Close an upload and remove its unfinished file.
+
+        Raises:
+            Refusal: The user has no such upload, or the storage refused.
+        """
+        row, upload = self._row(number, user), await self.opened(number, user)
+        await self.disk.run(user, upload.close)
+        self._rows.pop(number, None)
+        place, state = row.key.place, row.key.state
+        parts = (*place.parts[:-1], unfinished_file_name(place.path.name, state))
+        await self.disk.run(user, partial(place.tree.remove, parts))
+
+    def of(self, user: str) -> list[dict[str, Any]]:
+        """Return the open uploads of a user."""
+        return [
+            {
+                "upload": number,
+                "path": str(row.key.place.path),
+                "num_bytes": row.key.state.num_bytes,
+            }
+            for number, row in self._rows.items()
+            if row.key.user == user
+        ]
+
+    async def close_idle(self) -> None:
+        """Close uploads that no request has named for a time, again and again."""
+        while True:
+            await asyncio.sleep(min(_LOOK_SECONDS, self.limits.upload_idle_seconds / 2))
+            oldest = self.clock() - self.limits.upload_idle_seconds
+            rows = list(self._rows.items())
+            for number in [
+                each for each, row in rows if row.used < oldest and not row.is_finishing
+            ]:
+                await self._close(number)
+
+    async def close(self) -> None:
+        """Close all uploads; their unfinished files stay."""
+        for number in list(self._rows):
+            await self._close(number)
+
+    async def _close(self, number: str) -> None:
+        # A request may have ended the upload while others were closed.
+        if (row := self._rows.pop(number, None)) is None:
+            return
+        try:
+            upload = await row.opening
+            await self.disk.run(None, upload.close)
+        except Refusal as error:
+            _log.info("upload of %s was not open any more: %s", row.key.place.path, error)
+        except Exception:  # noqa: BLE001 (logged; the other uploads are closed all the same)
+            _log.exception("upload of %s was not closed", row.key.place.path)
+
+    async def _opened(self, number: str, key: UploadKey) -> OpenUpload:
+        place = key.place
+        call = partial(place.tree.open_target, place.parts, key.state, replace=key.replace)
+        try:
+            return OpenUpload(key, await self.disk.run(key.user, call))
+        except BaseException:
+            self._rows.pop(number, None)
+            raise
+
+    async def _finished(self, number: str, upload: OpenUpload, chunks: tuple[bytes, ...]) -> None:
+        """Finish an upload, whose row ends with it whether or not a request waits."""
+        try:
+            await self.disk.run(upload.key.user, partial(upload.finish, chunks))
+        finally:
+            if not upload.is_open:
+                self._rows.pop(number, None)
+        self._ended[number] = _end(upload.key.user, chunks)
+        if len(self._ended) > _KEPT_ENDS:
+            self._ended.popitem(last=False)
+
+    def _row(self, number: str, user: str) -> UploadRow:
+        row = self._rows.get(number)
+        if row is None or row.key.user != user:
+            # The same answer for a number of another user: it says nothing about others.
+            raise Refusal(
+                404,
+                "UploadUnknown",
+                expected="the number of an upload of this user that is open",
+                got="another one",
+                remedy="begin the upload again; chunks that are there are not sent again",
+            )
+        return row
+
+    def _require_room(self, user: str) -> None:
+        if len(self.of(user)) >= self.limits.uploads:
+            raise Refusal(
+                429,
+                "TooManyUploads",
+                expected=f"at most {self.limits.uploads} unfinished uploads of one user",
+                got="one more",
+                remedy="finish or abort some; idle ones are closed by themselves",
+                retry_after=5,
+            )
+
+
+def _end(user: str, chunks: tuple[bytes, ...]) -> tuple[str, bytes]:
+    """Return what a finish is known by after its end."""
+    return user, hashlib.sha256(b"".join(chunks)).digest()
+
+
+def _other_finish() -> Refusal:
+    return Refusal(
+        409,
+        "ConflictError",
+        expected="the chunks with which this upload is being finished",
+        got="others",
+        remedy="begin the upload again when that finish has ended",
+    )
+
+
+async def _done(task: asyncio.Task[Any], seconds: float) -> bool:
+    """Wait for a task for a time; the end of the wait, or of the request, leaves it at work."""
+    await asyncio.wait({task}, timeout=seconds)
+    return task.done()

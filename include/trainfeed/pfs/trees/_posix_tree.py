@@ -1,0 +1,195 @@
+"""The common part of trees of POSIX file systems; they differ in how they reach a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from trainfeed.errors import ConflictError
+from trainfeed.paths import os_errors
+from trainfeed.pfs.trees._chunk_hashing import chunk_digests
+from trainfeed.pfs.trees._handed_over import hand_over_folder
+from trainfeed.pfs.trees._naming import link_file, mode_at, sync_folder_at
+from trainfeed.pfs.trees._plain_opening import entry_of, open_plain, require_free
+from trainfeed.pfs.trees._posix_source import PosixSource
+from trainfeed.pfs.trees._posix_target import PosixTarget
+from trainfeed.pfs.trees._tree_protocol import Source, Target
+from trainfeed.pfs.trees._tree_values import (
+    Entry,
+    FileDigests,
+    Kind,
+    Parts,
+    SourceState,
+)
+from trainfeed.pfs.trees.small import SmallCalls
+
+__all__ = ["PosixTree"]
+
+_FOLDER_MODE: Final = 0o755
+
+
+class PosixTree(SmallCalls):
+    """Files and folders beneath a folder of this machine; every call is one of ``Tree``."""
+
+    def address(self, parts: Parts) -> str:
+        """Return a text that is the same for the same place in every process; see ``Tree``."""
+        return self.show(parts)
+
+    def stat(self, parts: Parts) -> Entry:
+        """Return the entry of a place; see ``Tree``."""
+        if not parts:
+            with self._folder(()) as folder, os_errors(self.show(())):
+                return entry_of("", os.fstat(folder))
+        with self._above(parts) as (above, name):
+            return entry_of(name, os.stat(name, dir_fd=above, follow_symlinks=self._follows))
+
+    def entries(self, parts: Parts) -> list[Entry]:
+        """Return the entries of a folder, sorted by name; see ``Tree``."""
+        with self._folder(parts) as folder, os_errors(self.show(parts)):
+            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                with os.scandir(fd) as found:
+                    entries = [
+                        entry_of(each.name, each.stat(follow_symlinks=False)) for each in found
+                    ]
+            finally:
+                os.close(fd)
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def make_folder(self, parts: Parts, *, parents: bool = False) -> None:
+        """Make a folder; see ``Tree``."""
+        self._require_writable(parts)
+        if not parts:
+            if parents:
+                return
+            raise ConflictError(f"{self.show(parts)}: the folder is there; nothing was changed")
+        if parents and len(parts) > 1:
+            self.make_folder(parts[:-1], parents=True)
+        with self._above(parts) as (above, name):
+            try:
+                os.mkdir(name, _FOLDER_MODE, dir_fd=above)
+            except FileExistsError:
+                if not parents or not self._is_folder(above, name):
+                    raise
+                return
+            if self._hands_over:
+                hand_over_folder(above, name)
+
+    def remove(self, parts: Parts, *, recursive: bool = False) -> None:
+        """Remove a file, a link or a folder, links never followed; see ``Tree``."""
+        self._require_writable(parts)
+        self._require_no_root(parts, "removed")
+        with self._above(parts) as (above, name):
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+            if is_folder and not recursive:
+                raise ConflictError(
+                    f"{self.show(parts)}: expected a file, got a folder; nothing was removed;"
+                    " allow that it is removed with everything in it"
+                )
+            if is_folder:
+                shutil.rmtree(name, dir_fd=above)
+            else:
+                os.unlink(name, dir_fd=above)
+
+    def rename(self, source: Parts, target: Parts, *, replace: bool) -> None:
+        """Rename a file or folder in one step; see ``Tree``."""
+        for parts in (source, target):
+            self._require_writable(parts)
+            self._require_no_root(parts, "renamed")
+        with self._above(source) as (old, name), self._above(target) as (new, new_name):
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
+            taken = mode_at(new, new_name)
+            # A rename would replace an empty folder without a word.
+            if taken is not None and (is_folder or stat.S_ISDIR(taken) or not replace):
+                raise ConflictError(f"{self.show(target)}: the name is taken; nothing was renamed")
+            if is_folder or replace:
+                os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+            else:
+                link_file((old, name), (new, new_name), shown=self.show(target))
+            sync_folder_at(new)
+            sync_folder_at(old)
+
+    def sync_names(self, parts: Parts) -> None:
+        """Make the names in a folder and in all folders below it durable; see ``Tree``."""
+        for entry in self.entries(parts):
+            if entry.kind is Kind.FOLDER:
+                self.sync_names((*parts, entry.name))
+        with self._folder(parts) as folder, os_errors(self.show(parts)):
+            sync_folder_at(folder)
+
+    def open_source(self, parts: Parts) -> Source:
+        """Open a plain file for reading; see ``Tree``."""
+        self._require_no_root(parts, "read as a file")
+        with self._above(parts) as (above, name):
+            kept, fd = os.dup(above), -1
+            try:
+                fd = open_plain(above, name, follows=self._follows, shown=self.show(parts))
+                return PosixSource(
+                    fd,
+                    kept,
+                    name,
+                    identity=self._identity(parts),
+                    shown=self.show(parts),
+                    follow=self._follows,
+                )
+            except BaseException:
+                for each in (kept, fd):
+                    if each >= 0:
+                        os.close(each)
+                raise
+
+    def open_target(self, parts: Parts, state: SourceState, *, replace: bool) -> Target:
+        """Open the unfinished file of a copy; see ``Tree``."""
+        self._require_writable(parts)
+        self._require_no_root(parts, "written as a file")
+        with self._above(parts) as (above, name):
+            require_free(above, name, replace=replace, shown=self.show(parts))
+            return PosixTarget(
+                os.dup(above),
+                name,
+                state,
+                replace=replace,
+                hands_over=self._hands_over,
+                shown=self.show(parts),
+            )
+
+    def digests(self, parts: Parts) -> FileDigests:
+        """Return the digests of a plain file; see ``Tree``."""
+        self._require_no_root(parts, "read as a file")
+        with self._above(parts) as (above, name):
+            fd = open_plain(above, name, follows=self._follows, shown=self.show(parts))
+            try:
+                num_bytes = os.fstat(fd).st_size
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                return FileDigests(num_bytes, chunk_digests(fd, num_bytes, self.show(parts)))
+            finally:
+                os.close(fd)
+
+    def _is_folder(self, above: int, name: str) -> bool:
+        return stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=self._follows).st_mode)
+
+    def _identity(self, parts: Parts) -> str:
+        """Return the identity of a source: digits of the digest of its place."""
+        text = self.address(parts).encode(errors="surrogateescape")
+        return hashlib.sha256(text).hexdigest()[:32]
+
+    @contextmanager
+    def _folder(self, parts: Parts) -> Iterator[int]:
+        with os_errors(self.show(parts)):
+            fd = self._open_folder(parts)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _above(self, parts: Parts) -> Iterator[tuple[int, str]]:
+        """Yield the folder above a place, and the last name; errors name the place."""
+        self.require_names(parts)
+        with os_errors(self.show(parts)), self._folder(parts[:-1]) as above:
+            yield above, parts[-1]

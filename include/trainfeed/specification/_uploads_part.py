@@ -1,0 +1,148 @@
+"""``uploads`` of a specification: labelled files that are joined with samples by key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
+
+from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._source_part import FieldSpec
+from trainfeed.specification._spec_values import FieldName, Part, Size, WrongValueError
+
+__all__ = ["UploadsSpec", "upload_contradictions"]
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    if not isinstance(value, bool | int | float | str):
+        raise WrongValueError("a number, a text, true or false")
+    return value
+
+
+Default: TypeAlias = Annotated[
+    bool | int | float | str,
+    BeforeValidator(_default),
+    WithJsonSchema({"type": ["boolean", "number", "string"]}),
+]
+
+
+class UploadsSpec(Part):
+    """Labelled files in ``uploads/<interval>/`` of the data set, joined by key with the samples.
+
+    Attributes:
+        key: Fields of the schema that identify a sample; every upload has a column for each.
+        labels: Fields of the schema that uploads give, and that the function leaves out.
+        join: Whether samples without a label are left out (``inner``) or published with
+            ``defaults`` (``left``).
+        defaults: Label → value in samples that no upload has; only for ``left``. An optional label
+            without a default is absent.
+        max_file_bytes: Size of the largest file that is accepted.
+    """
+
+    key: Annotated[tuple[FieldName, ...], Field(min_length=1)]
+    labels: Annotated[tuple[FieldName, ...], Field(min_length=1)]
+    join: Literal["inner", "left"]
+    defaults: Mapping[FieldName, Default] = Field(default_factory=dict)
+    max_file_bytes: Annotated[Size, Field(ge=1)] = 1 << 30
+
+    @field_validator("key", "labels")
+    @classmethod
+    def _are_different(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise WrongValueError("different fields")
+        return names
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the values that determine the samples."""
+        return {
+            "key": list(self.key),
+            "labels": list(self.labels),
+            "join": self.join,
+            "defaults": dict(self.defaults),
+        }
+
+
+def upload_contradictions(
+    uploads: UploadsSpec, fields: Mapping[str, FieldSpec], split_by: tuple[str, ...]
+) -> Iterator[tuple[Place, str]]:
+    """Yield every violated rule of ``uploads``, with its place below ``uploads``."""
+    for part in ("key", "labels"):
+        for number, name in enumerate(getattr(uploads, part)):
+            if name not in fields:
+                hint = did_you_mean(name, fields)
+                yield (part, number), f"expected a field of the schema, got {name!r}; {hint}"
+    known = {name: field for name, field in fields.items() if name in uploads.labels}
+    yield from _keys(uploads, fields)
+    yield from _labels(uploads, split_by)
+    yield from _defaults(uploads, known)
+
+
+def _keys(uploads: UploadsSpec, fields: Mapping[str, FieldSpec]) -> Iterator[tuple[Place, str]]:
+    for number, name in enumerate(uploads.key):
+        field = fields.get(name)
+        if field is None:
+            continue
+        if field.optional or field.shape or field.dtype.startswith("float"):
+            text = (
+                "expected a field that every sample has, of a whole number, bool, str or bytes, got"
+                f" {name!r}; choose another, such as an id"
+            )
+            yield ("key", number), text
+
+
+def _labels(uploads: UploadsSpec, split_by: tuple[str, ...]) -> Iterator[tuple[Place, str]]:
+    for number, name in enumerate(uploads.labels):
+        if name in uploads.key:
+            text = f"expected a field that is no part of the key, got {name!r}; take it out of one"
+            yield ("labels", number), text
+        if name in split_by:
+            text = (
+                f"expected a field that is not in split.by, got {name!r}: a corrected label would"
+                " move samples from one split to another; split by a field of the function"
+            )
+            yield ("labels", number), text
+
+
+def _defaults(uploads: UploadsSpec, labels: Mapping[str, FieldSpec]) -> Iterator[tuple[Place, str]]:
+    if uploads.join == "inner" and uploads.defaults:
+        text = "expected no defaults beside join inner, which leaves out samples without a label"
+        yield ("defaults",), f"{text}; take them out, or choose left"
+        return
+    for name, value in uploads.defaults.items():
+        if name not in uploads.labels:
+            hint = did_you_mean(name, uploads.labels)
+            yield ("defaults", name), f"expected a label of uploads.labels, got {name!r}; {hint}"
+        elif name in labels and not _fits(labels[name], value):
+            text = f"expected a value of {labels[name].dtype}, got {value!r}"
+            yield ("defaults", name), f"{text}; a label of bytes or with a shape has no default"
+    for number, name in enumerate(uploads.labels):
+        is_absent = uploads.join == "left" and name not in uploads.defaults
+        if is_absent and name in labels and not labels[name].optional:
+            text = f"expected a default for {name!r} in uploads.defaults, or optional: true in the"
+            yield ("labels", number), f"{text} schema, got neither; left keeps unlabelled samples"
+
+
+def _fits(field: FieldSpec, value: float | str) -> bool:
+    if field.shape or field.dtype == "bytes":
+        return False
+    if field.dtype == "str":
+        return isinstance(value, str)
+    if isinstance(value, str) or isinstance(value, bool) is not (field.dtype == "bool"):
+        return False
+    if field.dtype.startswith("float"):
+        return math.isfinite(value)
+    return isinstance(value, int) and _is_within(field.dtype, value)
+
+
+def _is_within(dtype: str, value: int) -> bool:
+    """Return whether a whole number fits into an integer dtype, such as ``uint8``."""
+    if dtype == "bool":
+        return True
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    low, high = (0, 1 << bits) if dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
+    return low <= value < high

@@ -1,0 +1,36 @@
+"""Labelled files that people upload: checked, received in an order, and read as labels by key."""
+
+from trainfeed.uploads._announced import mark_announced, unannounced
+from trainfeed.uploads._applied import AppliedUpload, applied_uploads, labels_of
+from trainfeed.uploads._check import UploadsReport, check_uploads
+from trainfeed.uploads._first_look import first_look
+from trainfeed.uploads._interval_states import IntervalUploads, interval_uploads
+from trainfeed.uploads._label_rows import LabelFields
+from trainfeed.uploads._label_table import HASH, KEY, Labels, hash_of_key, label_column
+from trainfeed.uploads._left_to_do import LeftToDo, left_to_do
+from trainfeed.uploads._receipt import Receipt, Refusal
+from trainfeed.uploads._receipt_book import ReceiptBook
+
+__all__ = [
+    "HASH",
+    "KEY",
+    "AppliedUpload",
+    "IntervalUploads",
+    "LabelFields",
+    "Labels",
+    "LeftToDo",
+    "Receipt",
+    "ReceiptBook",
+    "Refusal",
+    "UploadsReport",
+    "applied_uploads",
+    "check_uploads",
+    "first_look",
+    "hash_of_key",
+    "interval_uploads",
+    "label_column",
+    "labels_of",
+    "left_to_do",
+    "mark_announced",
+    "unannounced",
+]

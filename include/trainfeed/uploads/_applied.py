@@ -1,0 +1,137 @@
+"""The uploads that a build of an interval uses, and their labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.paths import open_plain, os_errors
+from trainfeed.specification import DatasetSpec
+from trainfeed.uploads._check import changed
+from trainfeed.uploads._label_rows import LabelFields, iter_rows
+from trainfeed.uploads._label_table import Labels, merged, table_of_rows
+from trainfeed.uploads._receipt import Receipt
+from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._upload_files import open_upload
+
+__all__ = ["AppliedUpload", "applied_uploads", "labels_of"]
+
+_REMEDY: Final = (
+    "nothing was published; bring the file back from a backup of the publication root, or copy the"
+    " upload, if it is still there, to that place"
+)
+
+
+@dataclass(frozen=True)
+class AppliedUpload:
+    """An upload in a plan.
+
+    Attributes:
+        number: Place in the order of arrival.
+        name: ``<interval>/<file>``.
+        kind: Format of the file.
+        sha256: SHA-256 of the bytes, in hex.
+        rows: Number of rows.
+    """
+
+    number: int
+    name: str
+    kind: str
+    sha256: str
+    rows: int
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> AppliedUpload:
+        """Return the upload of a receipt."""
+        return cls(receipt.number, receipt.name, receipt.kind, receipt.sha256, receipt.rows)
+
+    def fingerprint(self) -> list[str]:
+        """Return what determines the content: neither number nor name."""
+        return [self.kind, self.sha256]
+
+
+def applied_uploads(folder: DatasetFolder, interval: str) -> list[AppliedUpload]:
+    """Return the accepted uploads of an interval in order of arrival, and verify them.
+
+    Raises:
+        ChecksumError: A file changed after its receipt.
+        FormatError: A receipt is damaged, or a folder of uploads is a link.
+        NotFoundError: The kept bytes of an upload are gone.
+        StorageError: The publication root refused or failed.
+    """
+    book = ReceiptBook(folder)
+    receipts = [receipt for receipt in book.receipts() if receipt.interval == interval]
+    for receipt in receipts:
+        _require_unchanged(folder, receipt)
+        _require_kept(book.content(receipt.sha256), receipt.name)
+    return [AppliedUpload.of(receipt) for receipt in receipts]
+
+
+def labels_of(spec: DatasetSpec, folder: DatasetFolder, uploads: Sequence[AppliedUpload]) -> Labels:
+    """Return the labels of uploads; of rows with equal keys, that of the newest upload counts.
+
+    Args:
+        spec: The data set.
+        folder: The data set below the publication root.
+        uploads: The uploads of an interval, in order of arrival.
+
+    Raises:
+        ChecksumError: The kept bytes of an upload are not those of its receipt.
+        FormatError: An upload does not match the fields of ``spec``.
+        MemoryLimitError: The labels do not fit the memory.
+        NotFoundError: The kept bytes of an upload are gone.
+    """
+    fields, limit, book = LabelFields.of(spec), spec.resources.memory_bytes, ReceiptBook(folder)
+    tables = [table_of_rows([], fields, 0, limit)]
+    for place, upload in enumerate(uploads):
+        path = book.content(upload.sha256)
+        _require_digest(path, upload)
+        try:
+            tables.append(table_of_rows(iter_rows(path, upload.kind, fields), fields, place, limit))
+        except FormatError as error:
+            raise FormatError(
+                f"upload {upload.name} (receipt {upload.number}) does not match the fields of"
+                f" dataset.yaml any more: {error.args[0]}; nothing was published; give the fields"
+                " of uploads their earlier types, or new names",
+                path=str(path),
+            ) from error
+    return merged(tables, fields, limit)
+
+
+def _require_unchanged(folder: DatasetFolder, receipt: Receipt) -> None:
+    """Compare a file that is still there with its receipt."""
+    path = folder.uploads / receipt.name
+    try:
+        with open_upload(folder, path) as file:
+            sha256 = _sha256(file)
+    except NotFoundError:
+        return
+    if sha256 != receipt.sha256:
+        raise ChecksumError(changed(path, receipt))
+
+
+def _require_kept(path: Path, name: str) -> None:
+    with os_errors(path):
+        if path.exists():
+            return
+    raise NotFoundError(f"{path}, the kept bytes of upload {name}, is missing; {_REMEDY}")
+
+
+def _require_digest(path: Path, upload: AppliedUpload) -> None:
+    _require_kept(path, upload.name)
+    with open_plain(path, follow=True) as file:
+        sha256 = _sha256(file)
+    if sha256 != upload.sha256:
+        raise ChecksumError(
+            f"the kept bytes of upload {upload.name} are damaged; {_REMEDY}", path=str(path)
+        )
+
+
+def _sha256(file: BinaryIO) -> str:
+    return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
