@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import canonical_json
-from trainfeed.conversion.formats import CsvOptions, open_parquet, read_csv, read_json_lines
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.specification import DatasetSpec
@@ -17,8 +16,6 @@ __all__ = ["KINDS", "LabelFields", "iter_rows"]
 
 # Suffix of a name → kind of the file.
 KINDS: Final[Mapping[str, str]] = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet"}
-
-_COMMA: Final = CsvOptions(delimiter=",")
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,14 @@ def iter_rows(path: Path, kind: str, fields: LabelFields) -> Iterator[dict[str, 
         FormatError: A row does not match; the message has the row or line, and the field.
         StorageError: The file cannot be read.
     """
+    # Every planner imports this module, and few data sets have uploads.
+    from trainfeed.conversion.formats import CsvOptions, read_csv, read_json_lines
+
     schema = Schema((*fields.key, *fields.labels))
     rows: Iterator[dict[str, Any]]
     match kind:
         case "csv":
-            rows = read_csv(path, schema, options=_COMMA)
+            rows = read_csv(path, schema, options=CsvOptions(delimiter=","))
         case "jsonl":
             rows = read_json_lines(path, schema)
         case _:
@@ -85,6 +85,8 @@ def iter_rows(path: Path, kind: str, fields: LabelFields) -> Iterator[dict[str, 
 
 
 def _parquet(path: Path, schema: Schema) -> Iterator[dict[str, Any]]:
+    from trainfeed.conversion.formats import open_parquet
+
     codec, number = TypedCodec(schema), 0
     try:
         with open_parquet(path) as table:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.conversion.formats import arrow_schema
 from trainfeed.errors import FormatError, MemoryLimitError
 from trainfeed.samples import TypedCodec
 from trainfeed.uploads._label_rows import LabelFields
@@ -133,6 +132,9 @@ def _batches(
 def _batch(
     rows: list[Mapping[str, Any]], fields: LabelFields, upload: int, first: int
 ) -> pa.RecordBatch:
+    # Every planner imports this module, and few data sets have uploads.
+    from trainfeed.conversion.formats import arrow_schema
+
     codec = TypedCodec(fields.key)
     keys = [codec.encode({name: row[name] for name in fields.key.names}) for row in rows]
     columns = {
