@@ -135,7 +135,7 @@ class _Compared:
 
     Args:
         by: The fields of the key.
-        hashes: The hashes, sorted.
+        hashes: The hashes, sorted; at least one.
     """
 
     def __init__(self, by: Sequence[str], hashes: Uint64s) -> None:
@@ -148,7 +148,7 @@ class _Compared:
     def add(self, block: SampleColumns) -> None:
         """Look at further samples."""
         keys = keys_of(_columns(block, self._by))
-        for row in np.flatnonzero(np.isin(key_hashes(keys), self._hashes)).tolist():
+        for row in self._rows(key_hashes(keys)):
             key = _short(keys[row])
             first = self._first.get(key)
             if first is None:
@@ -157,6 +157,11 @@ class _Compared:
             self.doubled += 1
             if len(self.examples) < _MOST_EXAMPLES:
                 self.examples.append(self._example(block, row, first))
+
+    def _rows(self, hashes: Uint64s) -> list[int]:
+        """Return the rows whose hash is one of those that are compared."""
+        places = np.searchsorted(self._hashes[:-1], hashes)
+        return np.flatnonzero(self._hashes[places] == hashes).tolist()
 
     def _example(self, block: SampleColumns, row: int, first: tuple[str, int]) -> Example:
         names = zip(self._by, _columns(block, self._by), strict=True)

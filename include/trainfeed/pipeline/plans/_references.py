@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import FormatError, NotFoundError, StorageError
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.plans._planned import PlanPart
 
 __all__ = ["PlannedReference"]
@@ -48,10 +48,14 @@ class PlannedReference(PlanPart):
         return version
 
     def is_there(self, folder: DatasetFolder) -> bool:
-        """Whether the version can be opened."""
+        """Whether the version can be opened.
+
+        Raises:
+            StorageError: The publication root refused or failed, which says nothing about it.
+        """
         try:
             self.open(folder)
-        except (FormatError, NotFoundError, StorageError):
+        except (FormatError, NotFoundError):
             return False
         return True
 

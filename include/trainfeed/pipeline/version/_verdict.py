@@ -163,8 +163,8 @@ class Verdict:
                 statistics=dict(value["statistics"]),
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
                 joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
-                schema_changes=list(value.get("schema_changes", ())),
-                shard_skew=dict(value.get("shard_skew", {})),
+                schema_changes=[dict(change) for change in value.get("schema_changes", ())],
+                shard_skew=_ratios(value.get("shard_skew", {})),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
@@ -172,6 +172,13 @@ class Verdict:
                 " published; build the interval again (in Airflow: clear the task check)",
                 path=path,
             ) from error
+
+
+def _ratios(value: object) -> dict[str, float]:
+    ratios = dict(cast("Mapping[str, float]", value))
+    if not all(type(ratio) is float for ratio in ratios.values()):
+        raise TypeError(f"expected ratios, got {ratios!r}")
+    return ratios
 
 
 def _counts(value: object) -> dict[str, int]:

@@ -50,6 +50,8 @@ def test_a_verdict_is_read_as_it_was_written(checked):
         ("filtered", {"empty": "6"}),
         ("ledger", {"kafka:clicks/0": {}}),
         ("statistics", 7),
+        ("schema_changes", [7]),
+        ("shard_skew", {"samples": "large"}),
     ],
 )
 def test_a_verdict_that_is_something_else_is_refused(checked, name, value):
