@@ -78,8 +78,9 @@ def test_keys_of_equal_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPa
 
 
 def test_fields_side_by_side_are_not_confused() -> None:
-    table = {"a": objects(["x", "xy"]), "b": objects(["yz", "z"])}
-    assert doubled_keys(Blocks(table, 2), ["a", "b"], 2, PLENTY)[0] == 0
+    first, second = ["x", "xy", "x", "x\x01"], ["yz", "z", "\x01y", "y"]
+    table = {"a": objects(first), "b": objects(second)}
+    assert doubled_keys(Blocks(table, 2), ["a", "b"], 4, PLENTY)[0] == 0
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
