@@ -16,11 +16,12 @@ import numpy as np
 
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._key_bytes import key_hashes, keys_of
 from trainfeed.pipeline.gates._limited import limited
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, StagedSamples, shown_value
 from trainfeed.pipeline.quarantine import Example
+from trainfeed.specification import Gate
 
 __all__ = ["doubled_keys", "unique"]
 
@@ -36,13 +37,13 @@ _MOST_KEY_BYTES: Final = 64
 def unique(gate: Gate, facts: Facts) -> GateResult:
     """Measure the number of samples whose key an earlier sample has."""
     if facts.stage is None:
-        return limited(gate, 0, "of 0 samples")
+        return limited(gate, 0, "no samples")
     memory_bytes = facts.stage.spec.resources.task_memory_bytes // 2
     by = [str(name) for name in cast("Sequence[object]", gate["by"])]
     doubled, examples = doubled_keys(
         StagedSamples(facts.stage), by, facts.counts.samples, memory_bytes
     )
-    because = f"of {facts.counts.samples} samples, have the key of another one"
+    because = f"{doubled} of {facts.counts.samples} samples have the key of another one"
     return replace(limited(gate, doubled, because), examples=examples)
 
 
