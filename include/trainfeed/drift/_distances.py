@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,15 @@ from numpy.typing import NDArray
 from trainfeed.drift._cells import NumberCells, category_counts
 from trainfeed.drift._distribution import Distribution
 
-__all__ = ["MEASURES", "cell_counts", "distances", "ks_bounds", "stability_index"]
+__all__ = [
+    "MEASURES",
+    "Distance",
+    "are_categories",
+    "cell_counts",
+    "distances",
+    "ks_bounds",
+    "stability_index",
+]
 
 # psi: population stability index; ks: largest difference of the shares below any number; mean:
 # difference of the means in standard deviations of the reference.
@@ -21,23 +30,45 @@ _PSEUDO_COUNT: Final = 0.5
 # Difference from a reference that has one value only.
 _LARGEST_MEAN: Final = 1e6
 _ROUNDING: Final = 1e-9
+# Exceeded once in 10,000 times: by a normal variable on one side, on both sides, and by the scaled
+# distance of Kolmogorov and Smirnov.
+_NORMAL_ONE_SIDED: Final = 3.719
+_NORMAL_CHANCE: Final = 3.891
+_KS_CHANCE: Final = 2.225
 
 
-def distances(reference: Distribution, distribution: Distribution) -> dict[str, float]:
+@dataclass(frozen=True)
+class Distance:
+    """A distance, and how large it becomes by chance.
+
+    Attributes:
+        distance: The distance, 0 for equal distributions.
+        chance: A distance that samples drawn from the reference exceed about once in 10,000 times.
+    """
+
+    distance: float
+    chance: float
+
+
+def distances(reference: Distribution, distribution: Distribution) -> dict[str, Distance]:
     """Return the distances of a distribution from a reference, by measure.
 
     Categories, which are integers of few values and texts, have ``psi`` only. There are no
-    distances, if one side has no samples.
+    distances if one side has no samples.
     """
-    if not reference.total or not distribution.total:
+    if not reference.samples or not distribution.samples:
         return {}
-    found = {"psi": stability_index(*cell_counts(reference, distribution))}
+    # The variance of the difference of two shares is proportional to this number.
+    spread = 1 / reference.samples + 1 / distribution.samples
+    counts = cell_counts(reference, distribution)
+    found = {"psi": Distance(stability_index(*counts), spread * _chi_square(_freedom(counts)))}
     if are_categories(reference, distribution):
         return found
     if reference.values and distribution.values:
-        found["ks"] = ks_bounds(reference, distribution)[0]
-        if (mean := _mean_shift(reference, distribution)) is not None:
-            found["mean"] = mean
+        least, _ = ks_bounds(reference, distribution)
+        found["ks"] = Distance(least, _KS_CHANCE * math.sqrt(spread))
+        if (shift := _mean_shift(reference, distribution)) is not None:
+            found["mean"] = Distance(shift, _NORMAL_CHANCE * math.sqrt(spread))
     return found
 
 
@@ -113,3 +144,13 @@ def _mean_shift(reference: Distribution, distribution: Distribution) -> float | 
     if reference.std <= rounding or distance > _LARGEST_MEAN * reference.std:
         return _LARGEST_MEAN
     return distance / reference.std
+
+
+def _freedom(counts: NDArray[np.int64]) -> int:
+    return max(1, int((counts.sum(axis=0) > 0).sum()) - 1)
+
+
+def _chi_square(freedom: int) -> float:
+    """Return what a variable of chi-square exceeds once in 10,000 times (Wilson and Hilferty)."""
+    variance = 2 / (9 * freedom)
+    return float(freedom * (1 - variance + _NORMAL_ONE_SIDED * math.sqrt(variance)) ** 3)

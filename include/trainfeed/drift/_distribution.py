@@ -22,6 +22,7 @@ class Distribution:
     """Counts of the values of a field or component.
 
     Attributes:
+        samples: Number of samples, those without the field included.
         nulls: Number of samples without the field.
         not_finite: Number of values that are NaN or infinite.
         values: Number of finite numbers, or of texts.
@@ -34,6 +35,7 @@ class Distribution:
         std: Their standard deviation, likewise.
     """
 
+    samples: int
     nulls: int
     not_finite: int
     values: int
@@ -43,23 +45,21 @@ class Distribution:
     mean: float | None = None
     std: float | None = None
 
-    @property
-    def total(self) -> int:
-        """Number of values of any kind, absent ones included."""
-        return self.nulls + self.not_finite + self.values
-
     @classmethod
-    def of_numbers(cls, field: Field, entry: Mapping[str, Any], nulls: int) -> Distribution:
+    def of_numbers(
+        cls, field: Field, statistics: Mapping[str, Any], entry: Mapping[str, Any]
+    ) -> Distribution:
         """Return the distribution of numbers.
 
         Args:
             field: The field.
-            entry: Entries of a field or component, as ``FieldStatistics.to_json`` gives them.
-            nulls: Number of samples without the field.
+            statistics: Its statistics.
+            entry: The same, or the entry of a component.
         """
         columns = np.array(entry["histogram"], np.float64).reshape(-1, 2)
         return cls(
-            nulls,
+            statistics["count"],
+            statistics["nulls"],
             entry["not_finite"],
             entry["values"],
             columns[:, 0],
@@ -72,10 +72,10 @@ class Distribution:
     @classmethod
     def of_texts(cls, entry: Mapping[str, Any]) -> Distribution:
         """Return the distribution of bytes or text, from the entries of the field."""
-        nulls = entry["nulls"]
+        count, nulls = entry["count"], entry["nulls"]
         none = np.empty(0)
-        top = {str(value): int(count) for value, count in entry["top"]}
-        return cls(nulls, 0, entry["count"] - nulls, none, none.astype(np.int64), top)
+        top = {str(value): int(number) for value, number in entry["top"]}
+        return cls(count, nulls, 0, count - nulls, none, none.astype(np.int64), top)
 
 
 def distributions(field: Field, statistics: Mapping[str, Any]) -> Iterator[tuple[str, Distribution]]:
@@ -93,9 +93,9 @@ def distributions(field: Field, statistics: Mapping[str, Any]) -> Iterator[tuple
         shape = field.item_shape
         for index, entry in zip(np.ndindex(*shape), statistics["components"], strict=True):
             name = f"{field.name}[{', '.join(map(str, index))}]"
-            yield name, Distribution.of_numbers(field, entry, statistics["nulls"])
+            yield name, Distribution.of_numbers(field, statistics, entry)
     elif "histogram" in statistics:
-        yield field.name, Distribution.of_numbers(field, statistics, statistics["nulls"])
+        yield field.name, Distribution.of_numbers(field, statistics, statistics)
 
 
 def _table(field: Field, entry: Mapping[str, Any]) -> dict[int | str, int] | None:

@@ -66,6 +66,11 @@ class FieldStatistics:
         else:
             self._content = _plain_content(field, block_values, sketches=sketches)
 
+    @property
+    def has_components(self) -> bool:
+        """Whether there are statistics of each component."""
+        return isinstance(self._content, Components | ByteComponents)
+
     def update(self, value: object) -> None:
         """Add the value of one sample; None for an absent field.
 
@@ -272,7 +277,7 @@ def _component_content(field: Field, block_values: int) -> _Content:
 
 
 def _without_components(content: _Content) -> _Content:
-    return content.whole() if isinstance(content, (Components, ByteComponents)) else content
+    return content.whole() if isinstance(content, Components | ByteComponents) else content
 
 
 def _block_values(schema: Schema) -> int:
