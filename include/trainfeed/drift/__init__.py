@@ -3,6 +3,7 @@
 from trainfeed.drift._change import change
 from trainfeed.drift._compared import MOST_PARTS, Compared, Selection, compare
 from trainfeed.drift._distances import MEASURES, Distance
+from trainfeed.drift._gate_entry import rule_of, selection_of
 from trainfeed.drift._judged import (
     LEAST_VERSIONS,
     DriftRule,
@@ -30,4 +31,6 @@ __all__ = [
     "drift_of",
     "judge",
     "judgement_to_json",
+    "rule_of",
+    "selection_of",
 ]

@@ -123,7 +123,8 @@ def ks_bounds(left: Distribution, right: Distribution) -> tuple[float, float]:
 
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     smooth = counts + _PSEUDO_COUNT
-    return smooth / smooth.sum()
+    shares: NDArray[np.float64] = smooth / smooth.sum()
+    return shares
 
 
 def _spread(names: NDArray[np.float64], distribution: Distribution) -> NDArray[np.float64]:

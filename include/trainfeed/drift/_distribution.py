@@ -74,11 +74,13 @@ class Distribution:
         """Return the distribution of bytes or text, from the entries of the field."""
         count, nulls = entry["count"], entry["nulls"]
         none = np.empty(0)
-        top = {str(value): int(number) for value, number in entry["top"]}
+        top: dict[int | str, int] = {str(value): int(number) for value, number in entry["top"]}
         return cls(count, nulls, 0, count - nulls, none, none.astype(np.int64), top)
 
 
-def distributions(field: Field, statistics: Mapping[str, Any]) -> Iterator[tuple[str, Distribution]]:
+def distributions(
+    field: Field, statistics: Mapping[str, Any]
+) -> Iterator[tuple[str, Distribution]]:
     """Yield the distributions of a field by name: ``label``, or ``values[3]`` for a component.
 
     Args:

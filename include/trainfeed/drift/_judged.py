@@ -65,6 +65,11 @@ class Judged:
         return self.limit is not None and self.distance > self.limit
 
     @property
+    def excess(self) -> float:
+        """The distance as a multiple of its limit; 0 without a limit."""
+        return self.distance / self.limit if self.limit else 0.0
+
+    @property
     def counted(self) -> float:
         """The distance as a part of later limits: at most the limit that it had.
 
@@ -119,9 +124,7 @@ def judgement_from_json(value: Any) -> dict[str, dict[str, Judged]]:
         raise FormatError(f"expected distances of drift, got {str(value)[:200]}") from error
 
 
-def _judged(
-    measure: str, distance: Distance, earlier: Sequence[float], rule: DriftRule
-) -> Judged:
+def _judged(measure: str, distance: Distance, earlier: Sequence[float], rule: DriftRule) -> Judged:
     limit = None
     # The first version of a data set has no distance.
     if len(earlier) >= LEAST_VERSIONS - 1:

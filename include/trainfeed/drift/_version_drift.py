@@ -88,7 +88,7 @@ class VersionDrift:
     def beyond(self) -> list[str]:
         """The fields and components with a distance beyond its limit, the worst first."""
         worst = {
-            part: max(each.distance / each.limit for each in found.values() if each.is_beyond)
+            part: max(each.excess for each in found.values())
             for part, found in self.judgement.items()
             if any(each.is_beyond for each in found.values())
         }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from trainfeed.drift import (
     LEAST_VERSIONS,
-    DriftRule,
     Judged,
     Selection,
     Snapshot,
@@ -15,11 +14,13 @@ from trainfeed.drift import (
     change,
     drift_of,
     judgement_to_json,
+    rule_of,
+    selection_of,
 )
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
-from trainfeed.samples import FieldStatistics
-from trainfeed.specification import DriftCheck
+from trainfeed.pipeline.gates._gate_result import GateResult
+from trainfeed.samples import FieldStatistics, Schema
+from trainfeed.specification import Gate
 
 __all__ = ["drift"]
 
@@ -32,21 +33,15 @@ def drift(gate: Gate, facts: Facts) -> GateResult:
     The entry of the manifest has all distances with their limits: later versions make their limits
     of them.
     """
-    rule = DriftCheck.model_validate(gate)
-    selection = Selection(rule.fields, rule.ignore or ())
-    *_, found = drift_of(_versions(facts, selection), _rule(rule), selection)
+    rule, selection = rule_of(gate), selection_of(gate)
+    *_, found = drift_of(_versions(facts, selection), rule, selection)
     return GateResult(
         {**gate, "distances": judgement_to_json(found.judgement)},
         len(found.beyond),
         passed=not found.beyond,
-        because=_because(found),
+        because=_because(found, rule.reference),
         allowed="no field or component beyond its limit",
     )
-
-
-def _rule(check: DriftCheck) -> DriftRule:
-    floors = check.floor.model_dump()
-    return DriftRule(check.reference, check.history, check.factor, floors)
 
 
 def _versions(facts: Facts, selection: Selection) -> list[Snapshot]:
@@ -56,5 +51,39 @@ def _versions(facts: Facts, selection: Selection) -> list[Snapshot]:
 
 def _totals(facts: Facts, selection: Selection) -> dict[str, FieldStatistics]:
     """Return the statistics of the selected fields over all splits."""
-    parts = [facts.statistics[split] for split in sorted(facts.statistics)]
-    ...
+    schema = selection.schema(Schema.from_json(facts.schema))
+    totals: dict[str, FieldStatistics] = {}
+    for field in schema or ():
+        parts = [facts.statistics[split].fields[field.name] for split in sorted(facts.statistics)]
+        whole = all(part.has_components for part in parts)
+        totals[field.name] = FieldStatistics(field, components=whole)
+        for part in parts:
+            totals[field.name].merge(part)
+    return totals
+
+
+def _because(found: VersionDrift, reference: int) -> str:
+    judged = [each for part in found.judgement.values() for each in part.values()]
+    if not any(each.limit is not None for each in judged):
+        if found.versions >= LEAST_VERSIONS:
+            return "not judged: nothing that 14 earlier versions have"
+        return f"not judged: {found.versions} of {LEAST_VERSIONS} versions"
+    if not found.beyond:
+        against = min(reference, found.versions)
+        return f"{len(found.judgement)} fields and components against {against} earlier versions"
+    compared = found.compared()
+    named = [
+        f"{part}: {_distances(found.judgement[part])}; {change(compared[part])}"
+        for part in found.beyond[:_MOST_NAMED]
+    ]
+    if len(found.beyond) > _MOST_NAMED:
+        named.append(f"and {len(found.beyond) - _MOST_NAMED} more")
+    return " | ".join(named)
+
+
+def _distances(measures: Mapping[str, Judged]) -> str:
+    return ", ".join(
+        f"{measure} {each.distance:.3g} beyond {each.limit:.3g}"
+        for measure, each in measures.items()
+        if each.is_beyond
+    )

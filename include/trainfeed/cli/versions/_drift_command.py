@@ -1,0 +1,141 @@
+"""``trainfeed drift``: how far the samples of published versions are from those before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli._look_target import complete_target, parse_target, readable_environment
+from trainfeed.cli._printing import print_json, print_message, print_rows
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.coverage import published_in
+from trainfeed.drift import (
+    LEAST_VERSIONS,
+    DriftRule,
+    Selection,
+    Snapshot,
+    VersionDrift,
+    change,
+    drift_of,
+    judgement_to_json,
+    rule_of,
+    selection_of,
+)
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.intervals import parse_range
+
+__all__ = ["drift"]
+
+_COLUMNS: Final = ("version", "compared", "judged", "beyond their limit")
+_DETAILS: Final = ("field or component", "measure", "distance", "limit", "")
+_MOST_NAMED: Final = 5
+_DIFFERENCE: Final = 3
+
+
+def drift(
+    name: Annotated[
+        str, typer.Argument(help="NAME or NAME/RANGE.", autocompletion=complete_target)
+    ],
+    asked: Annotated[
+        str | None,
+        typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare the distributions of versions with those before them, by their statistics alone.
+
+    Distances and limits are those of the gate drift in the manifests; of versions without it they
+    are computed. Status 3 when a distance is beyond its limit; 1 when nothing is published.
+    """
+    readable_environment()
+    target = parse_target(name if asked is None else f"{name}/{asked}")
+    if target.generation is not None or (asked is not None and "/" in name):
+        raise ConfigError(f"expected NAME and perhaps a RANGE, got {name!r} and {asked!r}")
+    wanted, versions = _versions(target.folder, target.asked)
+    rule, selection = _rule(versions)
+    snapshots = (Snapshot.of(version, selection) for version in versions)
+    found = [_told(each) for each in drift_of(snapshots, rule, selection) if each.name in wanted]
+    if as_json:
+        print_json(found)
+    elif len(found) == 1:
+        print_rows(_DETAILS, list(_details(found[0])))
+    else:
+        print_rows(_COLUMNS, [_row(each) for each in found])
+    _tell(found)
+    if any(each["beyond"] for each in found):
+        raise typer.Exit(_DIFFERENCE)
+
+
+def _versions(folder: DatasetFolder, asked: str | None) -> tuple[set[str], list[Version]]:
+    """Return the names of the wanted versions, and these with the earlier ones that they need."""
+    span = None if asked is None else published_in(folder, parse_range(asked))
+    intervals = [name for name in folder.intervals() if folder.readable_generation(name)]
+    wanted = intervals if span is None else [name for name in intervals if name in span]
+    if not wanted:
+        raise NotFoundError(
+            f"data set {folder.name!r} has no published version of {asked or 'any interval'} in"
+            f" {folder.path}; build one: trainfeed build {folder.name} --interval I"
+        )
+    # Limits come from as many earlier versions, and the distances of these from others before.
+    longest = DriftRule().history + DriftRule().reference
+    first = max(0, intervals.index(wanted[0]) - longest)
+    last = intervals.index(wanted[-1]) + 1
+    opened = list(_opened(folder, intervals[first:last]))
+    return {each.name for each in opened if each.path.parent.name in wanted}, opened
+
+
+def _opened(folder: DatasetFolder, intervals: Iterable[str]) -> Iterator[Version]:
+    for interval in intervals:
+        try:
+            yield Version.resolve(folder, interval)
+        except (FormatError, NotFoundError) as error:
+            print_message(f"{folder.name}/{interval} is left out: {error}")
+
+
+def _rule(versions: list[Version]) -> tuple[DriftRule, Selection]:
+    """Return rule and selection of the newest gate; the defaults without one."""
+    for version in reversed(versions):
+        for gate in version.manifest.gates:
+            if gate.get("check") == "drift":
+                return rule_of(gate), selection_of(gate)
+    return DriftRule(), Selection()
+
+
+def _told(found: VersionDrift) -> dict[str, Any]:
+    compared = found.compared() if found.beyond else {}
+    return {
+        "version": found.name,
+        "recorded": found.is_recorded,
+        "versions": found.versions,
+        "distances": judgement_to_json(found.judgement),
+        "beyond": {part: change(compared[part]) for part in found.beyond if part in compared},
+    }
+
+
+def _row(found: dict[str, Any]) -> list[object]:
+    parts = found["distances"].values()
+    judged = sum(any(limit is not None for _, limit in part.values()) for part in parts)
+    named = list(found["beyond"])
+    more = f", and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return [found["version"], len(parts), judged, ", ".join(named[:_MOST_NAMED]) + more]
+
+
+def _details(found: dict[str, Any]) -> Iterator[list[object]]:
+    for part, measures in found["distances"].items():
+        for measure, (distance, limit) in measures.items():
+            is_beyond = limit is not None and distance > limit
+            words = f"beyond: {found['beyond'].get(part, '')}" if is_beyond else ""
+            yield [part, measure, distance, limit, words]
+
+
+def _tell(found: list[dict[str, Any]]) -> None:
+    """Say why there are versions without limits."""
+    early = [each for each in found if each["versions"] < LEAST_VERSIONS]
+    if early:
+        print_message(
+            f"{len(early)} of {len(found)} versions are not judged: they have fewer than"
+            f" {LEAST_VERSIONS} versions before them"
+        )
