@@ -34,7 +34,7 @@ class NumberCells:
 
     @classmethod
     def of(cls, reference: Distribution) -> NumberCells:
-        """Return cells with about a tenth of the reference each, or with one heavy bin."""
+        """Return cells of a tenth of the reference or more; those before a heavy bin have less."""
         least = reference.values / _NUM_CELLS
         groups: list[list[int]] = []
         filled = least

@@ -12,7 +12,7 @@ from trainfeed.printable_text import printable, without_secrets
 
 __all__ = ["change"]
 
-_OTHERS = ("other values", "values that are not finite", "absent values")
+_OTHERS = ("values that the reference lacks", "values that are not finite", "absent values")
 
 
 def change(compared: Compared) -> str:

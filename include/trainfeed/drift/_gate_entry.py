@@ -21,7 +21,7 @@ def rule_of(gate: Mapping[str, Any]) -> DriftRule:
     try:
         floors = {str(measure): float(floor) for measure, floor in gate["floor"].items()}
         lengths = int(gate["reference"]), int(gate["history"])
-        return DriftRule(*lengths, float(gate["factor"]), DriftRule().floors | floors)
+        return DriftRule(*lengths, float(gate["factor"]), {**DriftRule().floors, **floors})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"expected a gate drift, got {str(gate)[:200]}: {error}") from error
 

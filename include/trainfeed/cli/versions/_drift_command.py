@@ -54,10 +54,14 @@ def drift(
     target = parse_target(name if asked is None else f"{name}/{asked}")
     if target.generation is not None or (asked is not None and "/" in name):
         raise ConfigError(f"expected NAME and perhaps a RANGE, got {name!r} and {asked!r}")
-    wanted, versions = _versions(target.folder, target.asked)
-    rule, selection = _rule(versions)
+    intervals, wanted = _intervals(target.folder, target.asked)
+    rule, selection = _rule(_opened(target.folder, reversed(intervals)))
+    # Limits come from as many earlier versions, and the distances of these from others before.
+    first = max(0, intervals.index(wanted[0]) - rule.history - rule.reference)
+    versions = _opened(target.folder, intervals[first:])
     snapshots = (Snapshot.of(version, selection) for version in versions)
-    found = [_told(each) for each in drift_of(snapshots, rule, selection) if each.name in wanted]
+    drifts = drift_of(snapshots, rule, selection)
+    found = [_told(each) for each in drifts if each.name.partition("/")[0] in wanted]
     if as_json:
         print_json(found)
     elif len(found) == 1:
@@ -69,8 +73,8 @@ def drift(
         raise typer.Exit(_DIFFERENCE)
 
 
-def _versions(folder: DatasetFolder, asked: str | None) -> tuple[set[str], list[Version]]:
-    """Return the names of the wanted versions, and these with the earlier ones that they need."""
+def _intervals(folder: DatasetFolder, asked: str | None) -> tuple[list[str], list[str]]:
+    """Return the published intervals up to the last wanted one, and those that are wanted."""
     span = None if asked is None else published_in(folder, parse_range(asked))
     intervals = [name for name in folder.intervals() if folder.readable_generation(name)]
     wanted = intervals if span is None else [name for name in intervals if name in span]
@@ -79,12 +83,7 @@ def _versions(folder: DatasetFolder, asked: str | None) -> tuple[set[str], list[
             f"data set {folder.name!r} has no published version of {asked or 'any interval'} in"
             f" {folder.path}; build one: trainfeed build {folder.name} --interval I"
         )
-    # Limits come from as many earlier versions, and the distances of these from others before.
-    longest = DriftRule().history + DriftRule().reference
-    first = max(0, intervals.index(wanted[0]) - longest)
-    last = intervals.index(wanted[-1]) + 1
-    opened = list(_opened(folder, intervals[first:last]))
-    return {each.name for each in opened if each.path.parent.name in wanted}, opened
+    return intervals[: intervals.index(wanted[-1]) + 1], wanted
 
 
 def _opened(folder: DatasetFolder, intervals: Iterable[str]) -> Iterator[Version]:
@@ -95,12 +94,13 @@ def _opened(folder: DatasetFolder, intervals: Iterable[str]) -> Iterator[Version
             print_message(f"{folder.name}/{interval} is left out: {error}")
 
 
-def _rule(versions: list[Version]) -> tuple[DriftRule, Selection]:
-    """Return rule and selection of the newest gate; the defaults without one."""
-    for version in reversed(versions):
+def _rule(newest_first: Iterable[Version]) -> tuple[DriftRule, Selection]:
+    """Return rule and selection of the gate of the newest version; the defaults without one."""
+    for version in newest_first:
         for gate in version.manifest.gates:
             if gate.get("check") == "drift":
                 return rule_of(gate), selection_of(gate)
+        break
     return DriftRule(), Selection()
 
 
