@@ -22,9 +22,10 @@ __all__ = [
     "stability_index",
 ]
 
-# psi: population stability index; ks: largest difference of the shares below any number; mean:
-# difference of the means in standard deviations of the reference.
-MEASURES: Final = ("psi", "ks", "mean")
+# absent: difference of the share of samples without a finite value; psi: population stability
+# index; ks: largest difference of the shares below any number; mean: difference of the means in
+# standard deviations of the reference.
+MEASURES: Final = ("absent", "psi", "ks", "mean")
 # A cell that is empty on one side has an infinite term without it.
 _PSEUDO_COUNT: Final = 0.5
 # Difference from a reference that has one value only.
@@ -35,6 +36,7 @@ _ROUNDING: Final = 1e-9
 _NORMAL_ONE_SIDED: Final = 3.719
 _NORMAL_CHANCE: Final = 3.891
 _KS_CHANCE: Final = 2.225
+_RARE_CHANCE: Final = 4.0
 
 
 @dataclass(frozen=True)
@@ -53,15 +55,18 @@ class Distance:
 def distances(reference: Distribution, distribution: Distribution) -> dict[str, Distance]:
     """Return the distances of a distribution from a reference, by measure.
 
-    Categories, which are integers of few values and texts, have ``psi`` only. There are no
-    distances if one side has no samples.
+    Categories, which are integers of few values and texts, have ``absent`` and ``psi`` only. There
+    are no distances if one side has no samples.
     """
     if not reference.samples or not distribution.samples:
         return {}
     # The variance of the difference of two shares is proportional to this number.
     spread = 1 / reference.samples + 1 / distribution.samples
     counts = cell_counts(reference, distribution)
-    found = {"psi": Distance(stability_index(*counts), spread * _chi_square(_freedom(counts)))}
+    found = {
+        "absent": _absent(counts, spread),
+        "psi": Distance(stability_index(*counts), spread * _chi_square(_freedom(counts))),
+    }
     if are_categories(reference, distribution):
         return found
     if reference.values and distribution.values:
@@ -145,6 +150,15 @@ def _mean_shift(reference: Distribution, distribution: Distribution) -> float | 
     if reference.std <= rounding or distance > _LARGEST_MEAN * reference.std:
         return _LARGEST_MEAN
     return distance / reference.std
+
+
+def _absent(counts: NDArray[np.int64], spread: float) -> Distance:
+    """Return the larger difference of the shares of values that are not finite, and absent."""
+    before, now = counts[:, -2:] / counts.sum(axis=1, keepdims=True)
+    share = float((counts[0, -2:].max() + 1) / (counts[0].sum() + 2))
+    # The second term is for shares near 0, which are no normal variables.
+    chance = _NORMAL_CHANCE * math.sqrt(share * (1 - share) * spread) + _RARE_CHANCE * spread
+    return Distance(float(np.abs(now - before).max()), chance)
 
 
 def _freedom(counts: NDArray[np.int64]) -> int:

@@ -27,7 +27,7 @@ __all__ = [
 # There are no limits before a data set has as many versions.
 LEAST_VERSIONS: Final = 14
 _QUANTILE: Final = 0.99
-_FLOORS: Final = {"psi": 0.05, "ks": 0.05, "mean": 0.15}
+_FLOORS: Final = {"absent": 0.01, "psi": 0.05, "ks": 0.05, "mean": 0.15}
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,13 @@ class DriftFloors(Part):
     """The least limits of a gate ``drift``: smaller distances are never beyond one.
 
     Attributes:
+        absent: Of the difference of the share of samples without a value, or with NaN or infinity.
         psi: Of the population stability index.
         ks: Of the largest difference of the shares below any number.
         mean: Of the difference of the means, in standard deviations.
     """
 
+    absent: _Distance = 0.01
     psi: _Distance = 0.05
     ks: _Distance = 0.05
     mean: _Distance = 0.15

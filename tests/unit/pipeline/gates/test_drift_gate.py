@@ -71,7 +71,7 @@ def test_a_shifted_day_is_found_and_every_distance_is_in_the_manifest(days, monk
     assert (judged["value"], judged["passed"]) == (0, True)
     assert judged["because"] == "2 fields and components against 7 earlier versions"
     assert set(judged["distances"]) == {"value", "label"}
-    assert set(judged["distances"]["value"]) == {"psi", "ks", "mean"}
+    assert set(judged["distances"]["value"]) == {"absent", "psi", "ks", "mean"}
     days.build(name(15))
     found = gate_of(days.version(name(15)))
     assert (found["value"], found["passed"]) == (1, False)
