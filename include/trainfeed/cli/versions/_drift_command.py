@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli._damaged_entries import DamagedEntries
 from trainfeed.cli._look_target import complete_target, parse_target, readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder, Version
@@ -48,17 +50,19 @@ def drift(
     """Compare the distributions of versions with those before them, by their statistics alone.
 
     Distances and limits are those of the gate drift in the manifests; of versions without it they
-    are computed. Status 3 when a distance is beyond its limit; 1 when nothing is published.
+    are computed. Status 3 when a distance is beyond its limit or a version is damaged; 1 when
+    nothing is published.
     """
     readable_environment()
     target = parse_target(name if asked is None else f"{name}/{asked}")
     if target.generation is not None or (asked is not None and "/" in name):
         raise ConfigError(f"expected NAME and perhaps a RANGE, got {name!r} and {asked!r}")
     intervals, wanted = _intervals(target.folder, target.asked)
-    rule, selection = _rule(_opened(target.folder, reversed(intervals)))
+    rule, selection = _rule(target.folder, intervals)
     # Limits come from as many earlier versions, and the distances of these from others before.
     first = max(0, intervals.index(wanted[0]) - rule.history - rule.reference)
-    versions = _opened(target.folder, intervals[first:])
+    damaged = DamagedEntries()
+    versions = _opened(target.folder, intervals[first:], damaged)
     snapshots = (Snapshot.of(version, selection) for version in versions)
     drifts = drift_of(snapshots, rule, selection)
     found = [_told(each) for each in drifts if each.name.partition("/")[0] in wanted]
@@ -69,6 +73,7 @@ def drift(
     else:
         print_rows(_COLUMNS, [_row(each) for each in found])
     _tell(found)
+    damaged.end()
     if any(each["beyond"] for each in found):
         raise typer.Exit(_DIFFERENCE)
 
@@ -86,21 +91,23 @@ def _intervals(folder: DatasetFolder, asked: str | None) -> tuple[list[str], lis
     return intervals[: intervals.index(wanted[-1]) + 1], wanted
 
 
-def _opened(folder: DatasetFolder, intervals: Iterable[str]) -> Iterator[Version]:
+def _opened(
+    folder: DatasetFolder, intervals: Iterable[str], damaged: DamagedEntries
+) -> Iterator[Version]:
     for interval in intervals:
-        try:
-            yield Version.resolve(folder, interval)
-        except (FormatError, NotFoundError) as error:
-            print_message(f"{folder.name}/{interval} is left out: {error}")
+        version = None
+        with damaged.named(f"{folder.name}/{interval}", {}):
+            version = Version.resolve(folder, interval)
+        if version is not None:
+            yield version
 
 
-def _rule(newest_first: Iterable[Version]) -> tuple[DriftRule, Selection]:
-    """Return rule and selection of the gate of the newest version; the defaults without one."""
-    for version in newest_first:
-        for gate in version.manifest.gates:
+def _rule(folder: DatasetFolder, intervals: Iterable[str]) -> tuple[DriftRule, Selection]:
+    """Return rule and selection of the newest version's gate; the defaults without one."""
+    with suppress(FormatError, NotFoundError):
+        for gate in Version.resolve(folder, list(intervals)[-1]).manifest.gates:
             if gate.get("check") == "drift":
                 return rule_of(gate), selection_of(gate)
-        break
     return DriftRule(), Selection()
 
 
