@@ -1,13 +1,15 @@
 """Stage ``check``: prove that nothing was lost or doubled, then hold the result against the gates.
 
 The stage recomputes the ledger from the positions beside the shards, and compares it with the
-ledger of preprocessing. Apart from its verdict it writes nothing.
+ledger of preprocessing. It writes its verdict; or the failed gates, which a person may waive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -34,11 +36,14 @@ from trainfeed.pipeline.version import (
     QuarantineCounts,
     ShardPart,
     Verdict,
+    broken,
     check_report,
     evaluate,
     failures,
+    line,
     refusal,
 )
+from trainfeed.pipeline.waivers import judge, measured_again, refuse
 from trainfeed.samples import FieldStatistics, Schema, Statistics
 
 __all__ = ["check"]
@@ -56,13 +61,54 @@ def check(build: Build) -> CheckReport | PublishedBefore:
         The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a blocking gate failed. The message has both sides; for a
+        GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
+            pass. The message has both sides; for a
             gate, message and ``report`` have reasons, examples and where the records are.
     """
     return run_stage("check", build, _check)
 
 
 def _check(stage: Stage) -> CheckReport:
+    with measured_again(stage):
+        verdict, counts = _proved(stage)
+    verdict = _judged(stage, verdict, counts)
+    data = verdict.to_bytes()
+    stage.verdict_file.write_atomic(lambda file: _write(file, data))
+    return CheckReport(
+        samples=counts.samples,
+        quarantined=verdict.quarantine.records,
+        filtered=sum(verdict.filtered.values()),
+        warnings=failures(verdict.gates, "warn", counts),
+        waived=[waiver.told for waiver in verdict.waivers],
+        # Without published positions the proof cannot be repeated from the version alone.
+        proof="positions" if stage.spec.output.positions else "spill",
+        report=check_report(stage, verdict, counts),
+    )
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    faults.point("check.before_rename")
+
+
+def _judged(stage: Stage, verdict: Verdict, counts: Counts) -> Verdict:
+    """Return the verdict with the waivers by which failed gates pass.
+
+    Raises:
+        GateError: A gate that blocks or asks failed, and no waiver lets it pass.
+    """
+    failed = [gate for severity in ("block", "ask") for gate in broken(verdict.gates, severity)]
+    gates = [gate.to_json() for gate in failed]
+    judged = judge(stage.folder, stage.plan.ref(), gates, datetime.now(UTC))
+    if not judged.open:
+        return replace(verdict, waivers=judged.waivers)
+    refuse(stage, gates, [line(gate, counts) for gate in failed])
+    left = [gate for gate in failed if gate.to_json() in judged.open]
+    raise refusal(stage, verdict, counts, left, judged.notes)
+
+
+def _proved(stage: Stage) -> tuple[Verdict, Counts]:
+    """Prove completeness; return the verdict, with the value of every gate, and the counts."""
     accounts = list(_accounts(stage))
     ledger = _ledger(stage, accounts)
     quarantine = _recount_quarantine(stage, ledger)
@@ -81,24 +127,7 @@ def _check(stage: Stage) -> CheckReport:
         gates=_gates(stage, counts, late),
         joined=joined,
     )
-    if error := refusal(stage, verdict, counts):
-        raise error
-    data = verdict.to_bytes()
-    stage.verdict_file.write_atomic(lambda file: _write(file, data))
-    return CheckReport(
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        quarantined=quarantine.records,
-        filtered=sum(verdict.filtered.values()),
-        warnings=failures(verdict.gates, "warn", counts),
-        # Without published positions the proof cannot be repeated from the version alone.
-        proof="positions" if stage.spec.output.positions else "spill",
-        report=check_report(stage, verdict, counts),
-    )
-
-
-def _write(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
-    faults.point("check.before_rename")
+    return verdict, counts
 
 
 def _accounts(stage: Stage) -> Iterator[RecordAccount]:

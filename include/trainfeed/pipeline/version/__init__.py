@@ -1,7 +1,15 @@
 """The parts of a version: shards, gates, manifest, and reports about it."""
 
 from trainfeed.pipeline.version._assemble import assemble, checked_content
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, evaluate, failures
+from trainfeed.pipeline.version._gates import (
+    Counts,
+    FieldFacts,
+    GateResult,
+    broken,
+    evaluate,
+    failures,
+    line,
+)
 from trainfeed.pipeline.version._refusal import check_report, refusal
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
 from trainfeed.pipeline.version._totals import total_statistics
@@ -24,10 +32,12 @@ __all__ = [
     "ShardWriter",
     "Verdict",
     "assemble",
+    "broken",
     "check_report",
     "checked_content",
     "evaluate",
     "failures",
+    "line",
     "refusal",
     "total_statistics",
     "version_report",

@@ -24,7 +24,7 @@ from trainfeed.pipeline.quarantine import (
 )
 from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
-from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line
+from trainfeed.pipeline.version._gates import Counts, GateResult, because, line
 from trainfeed.pipeline.version._verdict import Verdict
 from trainfeed.samples import Schema, TypedCodec
 
@@ -35,6 +35,7 @@ __all__ = [
     "check_report",
     "look_command",
     "refusal",
+    "waive_command",
 ]
 
 _MOST_GATES: Final = 10
@@ -48,28 +49,35 @@ _MOST_EXAMPLES: Final = 2
 _MOST_SAMPLES: Final = 100_000
 
 
-def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
-    """Return the error of the failed gates that block, or None if there are none.
+def refusal(
+    stage: Stage,
+    verdict: Verdict,
+    counts: Counts,
+    gates: Sequence[GateResult],
+    notes: Sequence[str] = (),
+) -> GateError:
+    """Return the error of failed gates that stop a build.
 
     Args:
         stage: The stage ``check``.
         verdict: The verdict of the stage.
         counts: The counts that the gates used.
+        gates: The failed gates that block or ask, and are not waived; at least one.
+        notes: Why waivers of the plan do not let them pass.
     """
-    gates = broken(verdict.gates, "block")
-    if not gates:
-        return None
     reasons = _reasons(stage, verdict.quarantine.reasons)
     examples = {number: _offending_samples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
     lines += _what_became(stage, verdict, reasons)
-    lines += [kept(stage.spec), _REMEDY]
+    lines += [*notes, kept(stage.spec), f"{_REMEDY}; or let it pass: {waive_command(stage)}"]
     report = check_report(stage, verdict, counts, reasons)
     message = "\n".join(lines)
     return GateError(
-        message[:_MOST_CHARS], report={**report, "offending": _offending(gates, examples)}
+        message[:_MOST_CHARS],
+        report={**report, "offending": _offending(gates, examples)},
+        asks=all(gate.gate["severity"] == "ask" for gate in gates),
     )
 
 
@@ -80,7 +88,8 @@ def check_report(
 
     Returns:
         ``counts``, ``reasons`` (the most frequent, with examples), ``filtered``, ``gates`` with
-        value and the counts behind it, ``quarantine`` (place of the records) and ``command``.
+        value and the counts behind it, ``waivers``, ``quarantine`` (place of the records) and
+        ``command``.
     """
     quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
@@ -89,6 +98,7 @@ def check_report(
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
         "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
         "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in verdict.gates],
+        "waivers": [waiver.to_json() for waiver in verdict.waivers],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -98,6 +108,13 @@ def look_command(stage: Stage) -> str:
     """Return the command that shows the quarantined records of the plan."""
     plan = stage.plan
     return f"trainfeed quarantine show {plan.dataset}/{plan.interval['name']} --plan {plan.plan_id}"
+
+
+def waive_command(stage: Stage) -> str:
+    """Return the command by which a person lets the failed gates of the plan pass."""
+    plan = stage.plan
+    name = f"{plan.dataset}/{plan.interval['name']}"
+    return f"trainfeed waive {name} --plan {plan.plan_id} --why WHY --until TIME"
 
 
 def _gate_lines(

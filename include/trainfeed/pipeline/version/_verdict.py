@@ -13,6 +13,7 @@ from typing import cast
 from trainfeed import canonical_json
 from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.dataset.waivers import Applied
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.labels import JoinAccount
@@ -105,6 +106,7 @@ class Verdict:
         shards: All shards, in split and shard order.
         statistics: Statistics of the samples as JSON, by split.
         gates: Every gate with its measured value.
+        waivers: The waivers by which failed gates pass, as the manifest has them.
         joined: The join with the labels of uploads; None for a data set without uploads.
     """
 
@@ -116,6 +118,7 @@ class Verdict:
     shards: Sequence[CheckedShard]
     statistics: Mapping[str, Mapping[str, object]]
     gates: Sequence[GateResult]
+    waivers: Sequence[Applied] = ()
     joined: JoinAccount | None = None
 
     def to_bytes(self) -> bytes:
@@ -130,6 +133,7 @@ class Verdict:
                 "shards": [shard.to_json() for shard in self.shards],
                 "statistics": dict(self.statistics),
                 "gates": [gate.to_json() for gate in self.gates],
+                "waivers": [waiver.to_json() for waiver in self.waivers],
                 **({} if self.joined is None else {"joined": self.joined.to_json()}),
             }
         )
@@ -156,6 +160,7 @@ class Verdict:
                 shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
                 statistics=dict(value["statistics"]),
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
+                waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
                 joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
