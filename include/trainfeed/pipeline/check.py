@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -22,6 +20,7 @@ from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
+from trainfeed.pipeline.gates import Counts, failures
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
@@ -29,22 +28,16 @@ from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
 from trainfeed.pipeline.version import (
     CheckedShard,
-    Counts,
-    FieldFacts,
-    GateResult,
     LateCounts,
     QuarantineCounts,
     ShardPart,
     Verdict,
-    broken,
     check_report,
-    evaluate,
-    failures,
-    line,
-    refusal,
+    filtered_reasons,
+    measured_gates,
 )
-from trainfeed.pipeline.waivers import judge, measured_again, refuse
-from trainfeed.samples import FieldStatistics, Schema, Statistics
+from trainfeed.pipeline.waivers import judged, measured_again
+from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
 
@@ -71,13 +64,13 @@ def check(build: Build) -> CheckReport | PublishedBefore:
 def _check(stage: Stage) -> CheckReport:
     with measured_again(stage):
         verdict, counts = _proved(stage)
-    verdict = _judged(stage, verdict, counts)
+    verdict = judged(stage, verdict, counts)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
         samples=counts.samples,
         quarantined=verdict.quarantine.records,
-        filtered=sum(verdict.filtered.values()),
+        filtered=counts.filtered,
         warnings=failures(verdict.gates, "warn", counts),
         waived=[waiver.told for waiver in verdict.waivers],
         # Without published positions the proof cannot be repeated from the version alone.
@@ -91,22 +84,6 @@ def _write(file: BinaryIO, data: bytes) -> None:
     faults.point("check.before_rename")
 
 
-def _judged(stage: Stage, verdict: Verdict, counts: Counts) -> Verdict:
-    """Return the verdict with the waivers by which failed gates pass.
-
-    Raises:
-        GateError: A gate that blocks or asks failed, and no waiver lets it pass.
-    """
-    failed = [gate for severity in ("block", "ask") for gate in broken(verdict.gates, severity)]
-    gates = [gate.to_json() for gate in failed]
-    judged = judge(stage.folder, stage.plan.ref(), gates, datetime.now(UTC))
-    if not judged.open:
-        return replace(verdict, waivers=judged.waivers)
-    refuse(stage, gates, [line(gate, counts) for gate in failed])
-    left = [gate for gate in failed if gate.to_json() in judged.open]
-    raise refusal(stage, verdict, counts, left, judged.notes)
-
-
 def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     """Prove completeness; return the verdict, with the value of every gate, and the counts."""
     accounts = list(_accounts(stage))
@@ -115,19 +92,19 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     shards, statistics = _recount_shards(stage, ledger)
     joined = _joined(stage, accounts, ledger)
     late = _late(stage, accounts)
-    counts = _counted(stage, ledger, statistics, late)
+    measured = measured_gates(stage, ledger, late, shards, statistics)
     verdict = Verdict(
         plan_sha256=stage.plan.sha256(),
         ledger=ledger,
         quarantine=quarantine,
-        filtered=_filtered(ledger),
+        filtered=filtered_reasons(ledger),
         late=late,
         shards=shards,
         statistics={split: part.to_json() for split, part in statistics.items()},
-        gates=_gates(stage, counts, late),
+        gates=measured.results,
         joined=joined,
     )
-    return verdict, counts
+    return verdict, measured.counts
 
 
 def _accounts(stage: Stage) -> Iterator[RecordAccount]:
@@ -263,38 +240,3 @@ def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
         unstamped=sum(part.unstamped for part in late.values()),
         ahead=sum(part.ahead for part in late.values()),
     )
-
-
-def _filtered(ledger: Ledger) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for source in ledger.values():
-        for reason, leaf in source.filtered.items():
-            reasons[reason] = reasons.get(reason, 0) + leaf.records
-    return reasons
-
-
-def _counted(
-    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: LateCounts
-) -> Counts:
-    # Only fields with a gate are merged: a schema may have very many others.
-    schema = Schema.from_json(stage.plan.fields)
-    names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
-    totals = {name: FieldStatistics(schema[name]) for name in names}
-    for name, total in totals.items():
-        for split in stage.plan.splits:
-            total.merge(statistics[split].fields[name])
-    return Counts(
-        read=sum(leaf.read.records for leaf in ledger.values()),
-        quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        late=late.refused,
-        fields={name: FieldFacts.of(total.to_json()) for name, total in totals.items()},
-        filtered=sum(_filtered(ledger).values()),
-    )
-
-
-def _gates(stage: Stage, counts: Counts, late: LateCounts) -> list[GateResult]:
-    gates = list(stage.plan.quality)
-    if "fail" in late.policy.values():
-        gates.append({"check": "late", "max": 0, "severity": "block"})
-    return evaluate(gates, counts)

@@ -15,10 +15,12 @@ from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.planner._earlier_versions import earlier_references
 from trainfeed.pipeline.planner._interval_uploads import require_labels, told_uploads
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedReference,
     Sizes,
     cut,
     first_few,
@@ -29,7 +31,7 @@ from trainfeed.pipeline.plans import (
     save_plan,
     told_changes,
 )
-from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.specification import DatasetSpec, earlier_versions, fingerprint_fields
 from trainfeed.uploads import applied_uploads
 from trainfeed.usercode import (
     code_digest,
@@ -116,6 +118,9 @@ class Planner:
             "gaps": gaps,
             "marker": source.marker,
             "empty_because": source.empty_because(inputs, allow_gap),
+            "references": earlier_references(
+                self._folder, self._interval.name, earlier_versions(self._spec.quality)
+            ),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -139,6 +144,7 @@ class Planner:
                 "rebuild": why,
                 "gaps": current.gaps,
                 "empty_because": current.empty_because,
+                "references": [PlannedReference(**each) for each in current.references],
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 

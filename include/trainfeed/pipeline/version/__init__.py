@@ -1,14 +1,10 @@
-"""The parts of a version: shards, gates, manifest, and reports about it."""
+"""The parts of a version: shards, verdict, manifest, and reports about it."""
 
 from trainfeed.pipeline.version._assemble import assemble, checked_content
-from trainfeed.pipeline.version._gates import (
-    Counts,
-    FieldFacts,
-    GateResult,
-    broken,
-    evaluate,
-    failures,
-    line,
+from trainfeed.pipeline.version._measured_gates import (
+    MeasuredGates,
+    filtered_reasons,
+    measured_gates,
 )
 from trainfeed.pipeline.version._refusal import check_report, refusal
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
@@ -23,21 +19,17 @@ from trainfeed.pipeline.version._version_report import version_report
 
 __all__ = [
     "CheckedShard",
-    "Counts",
-    "FieldFacts",
-    "GateResult",
     "LateCounts",
+    "MeasuredGates",
     "QuarantineCounts",
     "ShardPart",
     "ShardWriter",
     "Verdict",
     "assemble",
-    "broken",
     "check_report",
     "checked_content",
-    "evaluate",
-    "failures",
-    "line",
+    "filtered_reasons",
+    "measured_gates",
     "refusal",
     "total_statistics",
     "version_report",

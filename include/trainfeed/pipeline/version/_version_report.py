@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]
@@ -43,7 +43,8 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
         ``version`` (name, path, digests), ``counts``, ``splits``, ``reasons`` with examples,
         ``filtered``, ``gates`` with the counts behind them, ``waivers``, ``late``, ``sources``
         with their ranges, ``gaps``, ``generations`` of the interval with their reasons,
-        ``statistics`` per field, ``totals`` (numbers of sources, fields and reasons) and ``command``.
+        ``statistics`` per field, ``totals`` (numbers of sources, fields and reasons) and
+        ``command``.
 
     Raises:
         StorageError: The version cannot be read.

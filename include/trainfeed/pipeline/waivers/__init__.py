@@ -1,13 +1,8 @@
 """Waivers in a build: the judgement of ``check``, work that is not done again, and ``waive``."""
 
-from trainfeed.pipeline.waivers._judgement import Judgement, judge, refuse
-from trainfeed.pipeline.waivers._waive import (
-    Waivable,
-    WaiverWish,
-    next_command,
-    waivable,
-    waive,
-)
+from trainfeed.pipeline.waivers._judgement import Judgement, judge, judged
+from trainfeed.pipeline.waivers._waivable import Waivable, next_command, waivable
+from trainfeed.pipeline.waivers._waive import WaiverWish, waive
 from trainfeed.pipeline.waivers._waiver_state import WaiverState, waiver_states
 from trainfeed.pipeline.waivers._work_kept import kept_account, kept_shards, measured_again
 
@@ -17,11 +12,11 @@ __all__ = [
     "WaiverState",
     "WaiverWish",
     "judge",
+    "judged",
     "kept_account",
     "kept_shards",
     "measured_again",
     "next_command",
-    "refuse",
     "waivable",
     "waive",
     "waiver_states",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
@@ -25,9 +25,11 @@ from trainfeed.dataset.waivers import (
 )
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.gates import Counts, broken, line
 from trainfeed.pipeline.stage import Stage
+from trainfeed.pipeline.version import Verdict, refusal
 
-__all__ = ["Judgement", "judge", "refuse"]
+__all__ = ["Judgement", "judge", "judged"]
 
 logger = logging.getLogger(__name__)
 
@@ -81,22 +83,34 @@ def judge(folder: DatasetFolder, ref: PlanRef, gates: Sequence[Gate], now: datet
     return Judgement(_complete(folder, ref, decided, gates))
 
 
-def refuse(stage: Stage, gates: Sequence[Gate], lines: Sequence[str]) -> None:
-    """Record the failed gates of a plan, for a person who may waive them.
+def judged(stage: Stage, verdict: Verdict, counts: Counts) -> Verdict:
+    """Return the verdict with the waivers by which failed gates pass.
 
-    Args:
-        stage: The stage ``check``.
-        gates: The failed gates that block or ask, as a manifest has them.
-        lines: One line for each.
+    Raises:
+        GateError: A gate that blocks or asks failed, and no waiver lets it pass. The failed gates
+            are recorded for a person who may waive them.
+        FormatError: A waiver is damaged.
+        StorageError: The publication root refused or failed.
     """
+    failed = broken(verdict.gates, "block", "ask")
+    gates = [gate.to_json() for gate in failed]
+    found = judge(stage.folder, stage.plan.ref(), gates, datetime.now(UTC))
+    if not found.open:
+        return replace(verdict, waivers=found.waivers)
+    _record(stage, gates, [line(gate, counts) for gate in failed])
+    left = [gate for gate in failed if gate.to_json() in found.open]
+    raise refusal(stage, verdict, counts, left, found.notes)
+
+
+def _record(stage: Stage, gates: Sequence[Gate], lines: Sequence[str]) -> None:
     plan = stage.plan
     refused = Refused(plan.plan_id, plan.sha256(), tuple(gates), tuple(lines))
     try:
         write_refused(stage.folder, plan.interval["name"], refused)
-        faults.point("check.after_refused")
     except (TrainFeedError, OSError) as error:
         # The failed gate is the answer; without the record it cannot be waived, which is said then.
         logger.warning("the failed gates of plan %s were not recorded: %s", plan.plan_id, error)
+    faults.point("check.after_refused")
 
 
 def _first(waivers: Mapping[int, Waiver], gate: Gate) -> int | None:
