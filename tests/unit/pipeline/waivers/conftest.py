@@ -40,12 +40,9 @@ class Refused(Project):
         for place in ("datasets", "recorded", *PLACES):
             shutil.copytree(made.path / place, path / place)
         places = {place: str(path / place) for place in PLACES}
-        kafka = {
-            "kafka_default": replace(
-                made.env.kafka["kafka_default"], recorded=str(path / "recorded")
-            )
-        }
-        return cls(path, replace(made.env, **places, kafka=kafka, datasets=path / "datasets"))
+        topic = replace(made.env.kafka["kafka_default"], recorded=str(path / "recorded"))
+        more = {"kafka": {"kafka_default": topic}, "datasets": path / "datasets"}
+        return cls(path, replace(made.env, **places, **more))
 
     @property
     def plan_id(self):
