@@ -6,7 +6,7 @@ Only gates can be waived. The proof that no record was lost or doubled cannot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -49,7 +49,7 @@ class WaiverWish:
 
 
 def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) -> Waiver:
-    """Write a waiver of failed gates that a person has seen.
+    """Write a waiver of failed gates that a person has seen; once, also if it is called again.
 
     Args:
         env: Folders and connections.
@@ -75,7 +75,6 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
             f" {list(wish.fields)}; nothing was written"
         )
     plan, interval = found.plan, found.plan.interval["name"]
-    _require_open(folder, found, gates, now)
     waiver = Waiver(
         plan=plan.plan_id,
         who=wish.who,
@@ -85,6 +84,14 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
         at=format_time(now.replace(microsecond=0)),
         gates=gates,
     )
+    known = _holding(folder, found, gates, now)
+    if known is not None and replace(known, at=waiver.at) == waiver:
+        return known
+    if known is not None:
+        raise ConflictError(
+            f"the failed gates of plan {plan.plan_id} are waived already by {known.told}; nothing"
+            f" was written; go on: {next_command(plan)}"
+        )
     faults.point("waiver.before_write")
     write_waiver(folder, interval, waiver, found.last + 1)
     faults.point("waiver.after_write")
@@ -115,17 +122,12 @@ def _is_meant(gate: Gate, wish: WaiverWish) -> bool:
     )
 
 
-def _require_open(
+def _holding(
     folder: DatasetFolder, found: Waivable, gates: Sequence[Gate], now: datetime
-) -> None:
-    """Refuse a waiver of gates that are all waived already."""
+) -> Waiver | None:
+    """Return the first of the waivers by which all these gates pass already, or None."""
     plan = found.plan
     known = read_waivers(folder, plan.interval["name"], plan.plan_id).values()
     holding = [waiver for waiver in known if waiver.holds_at(now)]
     covering = [next((each for each in holding if each.covers(gate)), None) for gate in gates]
-    first = covering[0]
-    if first is not None and all(covering):
-        raise ConflictError(
-            f"the failed gates of plan {plan.plan_id} are waived already by {first.told}; nothing"
-            f" was written; go on: {next_command(plan)}"
-        )
+    return covering[0] if all(covering) else None
