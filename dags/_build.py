@@ -55,13 +55,14 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _ask(spec: DatasetSpec, plan: PlanIntervalOperator, check: CheckOperator) -> BaseOperator:
     # Imported here: few DAGs need it, and Airflow parses DAG files every few seconds.
-    from operators.ask_waiver import AskWaiverOperator  # noqa: PLC0415
+    from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator  # noqa: PLC0415
 
     return AskWaiverOperator(
         task_id="ask",
         dataset=spec.name,
         plan=plan.plan,
         checked=check.output,
+        params=dict(ANSWER_FORM),
         # The task holds no slot while it waits.
         response_timeout=ANSWER_LIMIT,
         execution_timeout=None,

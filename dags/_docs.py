@@ -85,8 +85,8 @@ def _gate(check: QualityCheck) -> tuple[str, str, str]:
         if (limit := getattr(check, side, None)) is not None
     ]
     name = check.check if field is None else f"{check.check} of `{field}`"
-    severity = "not published" if check.severity == "block" else "a warning"
-    return name, ", ".join(limits), severity
+    severity = {"block": "not published", "ask": "a person is asked", "warn": "a warning"}
+    return name, ", ".join(limits), severity[check.severity]
 
 
 def _how_to(spec: DatasetSpec) -> str:

@@ -58,9 +58,9 @@ def _stretches(spec: DatasetSpec) -> list[timedelta]:
 
 def _waiting_runs(spec: DatasetSpec) -> int:
     """Return the most intervals that can wait for log files, or an answer, at the same time."""
-    stretch = sum(_stretches(spec), timedelta(0))
-    if not stretch:
+    if not _stretches(spec):
         return 0
+    stretch = sum(_stretches(spec), timedelta(0))
     intervals = islice(spec.schedule_model().intervals(), _SAMPLED)
     starts = [interval.start for interval in intervals]
     shortest = min((after - before for before, after in pairwise(starts)), default=stretch)

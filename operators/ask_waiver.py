@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from trainfeed.dataset import DatasetFolder
     from trainfeed.pipeline import Build, JsonObject, PlanRef
 
-__all__ = ["AskWaiverOperator"]
+__all__ = ["ANSWER_FORM", "AskWaiverOperator"]
 
 logger = logging.getLogger(__name__)
 
 _DAYS: Final = 7
 _MOST_DAYS: Final = 90
-_FORM: Final = {
+ANSWER_FORM: Final = {
     "why": Param(
         None,
         type=["null", "string"],
@@ -61,6 +61,8 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
     Args:
         checked: Report of the task ``check`` (its XCom).
+        params: ``ANSWER_FORM``, the form of the answer. Airflow adds the parameters of the DAG to
+            this argument, so that it cannot be set here.
 
     Returns:
         The report of ``check``.
@@ -75,7 +77,6 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
             fail_on_reject=True,
             # Without an answer in time Airflow answers so, and the task can say what happened.
             defaults=ApprovalOperator.REJECT,
-            params=dict(_FORM),
             **kwargs,
         )
         self.checked = checked

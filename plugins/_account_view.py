@@ -14,10 +14,11 @@ _COUNTS: Final = ("read", "samples", "quarantined", "filtered")
 
 
 def account(report: Any) -> Iterable[str]:
-    """Yield the sections about records: gates, reasons, examples, and a command for more."""
+    """Yield the sections about records: gates, waivers, reasons, examples, a command for more."""
     if not isinstance(report, Mapping):
         return
     yield section("Gates", _gates(report.get("gates", [])))
+    yield section("Waived by people", _waivers(report.get("waivers", [])))
     yield section("Samples that fail a gate", _offending(report.get("offending", [])))
     yield section("Records", counts(report.get("counts", {})))
     yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
@@ -44,6 +45,20 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
     return table(("gate", "value", "allowed", "counts", ""), rows)
 
 
+def _waivers(waivers: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            ", ".join(map(_gate_name, waiver.get("gates", []))),
+            waiver.get("who"),
+            waiver.get("why"),
+            waiver.get("at"),
+            waiver.get("until"),
+        )
+        for waiver in waivers
+    ]
+    return table(("gates", "who", "why", "at", "until"), rows)
+
+
 def _gate_name(gate: Mapping[str, Any]) -> str:
     return (
         f"{gate.get('check')} of {gate['field']}" if gate.get("field") else str(gate.get("check"))
@@ -51,7 +66,8 @@ def _gate_name(gate: Mapping[str, Any]) -> str:
 
 
 def _broken(gate: Mapping[str, Any]) -> str:
-    return badge("broken" if gate.get("severity") == "block" else "broken (warning)", "bad")
+    more = {"warn": " (warning)", "ask": " (asks)"}.get(str(gate.get("severity")), "")
+    return badge(f"broken{more}", "bad")
 
 
 def _reasons(reasons: Iterable[Mapping[str, Any]]) -> str:

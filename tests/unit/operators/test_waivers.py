@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 
-from operators.ask_waiver import AskWaiverOperator
+from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator
 from operators.check import CheckOperator
 from operators.waive_gates import WaiveGatesOperator
 from tests.unit.pipeline.clicks import Project
@@ -79,6 +79,7 @@ def ask(project, checked):
         dataset="clicks",
         plan=plan_of(project),
         checked=checked,
+        params=dict(ANSWER_FORM),
         response_timeout=timedelta(days=7),
     )
 

@@ -95,7 +95,7 @@ def _show_one(version: Version, *, as_json: bool) -> None:
 
 
 def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in ("empty_because", "uploads") if name in manifest)
+    return tuple(name for name in ("waivers", "empty_because", "uploads") if manifest.get(name))
 
 
 def _show_range(found: Coverage, *, as_json: bool) -> None:
