@@ -103,6 +103,8 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
         statistics={split: part.to_json() for split, part in statistics.items()},
         gates=measured.results,
         joined=joined,
+        schema_changes=[change.to_json() for change in measured.changes],
+        shard_skew=measured.skew,
     )
     return verdict, measured.counts
 

@@ -38,6 +38,7 @@ from trainfeed.specification._uploads_part import UploadsSpec
 from trainfeed.specification.quality import (
     AcceptedValuesCheck,
     CountCheck,
+    Gate,
     NullRatioCheck,
     QualityCheck,
     QuarantineRatioCheck,
@@ -49,6 +50,9 @@ from trainfeed.specification.quality import (
     ShareCheck,
     UniqueCheck,
     earlier_versions,
+    gate_limits,
+    gate_name,
+    shown_number,
 )
 from trainfeed.specification.training import (
     GpuSpec,
@@ -71,6 +75,7 @@ __all__ = [
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
+    "Gate",
     "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
@@ -111,6 +116,8 @@ __all__ = [
     "earlier_versions",
     "expand_path",
     "fingerprint_fields",
+    "gate_limits",
+    "gate_name",
     "json_schema",
     "json_schema_text",
     "load_spec",
@@ -118,6 +125,7 @@ __all__ = [
     "logs_root",
     "nearest",
     "read_module",
+    "shown_number",
     "spec_folders",
     "spec_or_error",
     "train_contradictions",

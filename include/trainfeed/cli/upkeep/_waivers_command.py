@@ -13,6 +13,7 @@ from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.pipeline.waivers import WaiverState, waiver_states
+from trainfeed.specification import gate_name, shown_number
 
 __all__ = ["app"]
 
@@ -62,10 +63,7 @@ def list_waivers(
 def _row(state: WaiverState) -> list[object]:
     waiver = state.waiver
     in_version = f" by {state.generation}" if state.state == "used" else ""
-    gates = [
-        f"{gate['check']}{' of ' + gate['field'] if gate.get('field') else ''} {gate['value']}"
-        for gate in waiver.gates
-    ]
+    gates = [f"{gate_name(gate)} {shown_number(gate['value'])}" for gate in waiver.gates]
     return [
         f"{state.dataset}/{state.interval}",
         waiver.plan,

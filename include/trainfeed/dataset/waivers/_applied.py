@@ -21,6 +21,7 @@ from trainfeed.dataset.waivers._gate_files import (
 )
 from trainfeed.dataset.waivers._waiver import Waiver
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.specification import gate_name
 from trainfeed.storage import posix
 
 __all__ = ["Applied", "apply_waivers", "read_applied"]
@@ -66,10 +67,7 @@ class Applied:
     @property
     def told(self) -> str:
         """The gates, who waived them, until when, and why; for messages."""
-        gates = ", ".join(
-            f"{gate['check']} of {gate['field']}" if gate.get("field") else str(gate["check"])
-            for gate in self.gates
-        )
+        gates = ", ".join(map(gate_name, self.gates))
         return f"{gates} waived by {self.who} until {self.until}: {self.why}"
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ under the same plan id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from trainfeed import canonical_json
@@ -108,6 +108,8 @@ class Verdict:
         gates: Every gate with its measured value.
         waivers: The waivers by which failed gates pass, as the manifest has them.
         joined: The join with the labels of uploads; None for a data set without uploads.
+        schema_changes: Changes of the schema since the version of the interval before, as JSON.
+        shard_skew: Skew of the shards, by samples and by bytes.
     """
 
     plan_sha256: str
@@ -120,6 +122,8 @@ class Verdict:
     gates: Sequence[GateResult]
     waivers: Sequence[Applied] = ()
     joined: JoinAccount | None = None
+    schema_changes: Sequence[JsonObject] = ()
+    shard_skew: Mapping[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the work file: canonical JSON."""
@@ -135,6 +139,8 @@ class Verdict:
                 "gates": [gate.to_json() for gate in self.gates],
                 "waivers": [waiver.to_json() for waiver in self.waivers],
                 **({} if self.joined is None else {"joined": self.joined.to_json()}),
+                "schema_changes": list(self.schema_changes),
+                "shard_skew": dict(self.shard_skew),
             }
         )
 
@@ -162,6 +168,8 @@ class Verdict:
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
                 waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
                 joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
+                schema_changes=list(value.get("schema_changes", ())),
+                shard_skew=dict(value.get("shard_skew", {})),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(

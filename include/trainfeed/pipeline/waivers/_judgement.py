@@ -28,6 +28,7 @@ from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.gates import Counts, broken, line
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import Verdict, refusal
+from trainfeed.specification import gate_name, shown_number
 
 __all__ = ["Judgement", "judge", "judged"]
 
@@ -132,15 +133,15 @@ def _complete(
 
 def _notes(waivers: Mapping[int, Waiver], left: Sequence[Gate], now: datetime) -> list[str]:
     """Return why each waiver about a check and field of an open gate does not hold for it."""
-    names = {(gate["check"], gate.get("field")) for gate in left}
+    names = {gate_name(gate) for gate in left}
     notes = []
     for waiver in waivers.values():
-        about = [g for g in waiver.gates if (g["check"], g.get("field")) in names]
+        about = [gate for gate in waiver.gates if gate_name(gate) in names]
         if not about:
             continue
         if not waiver.holds_at(now):
             notes.append(f"the waiver of {waiver.told}, is over")
         elif not any(waiver.covers(gate) for gate in left):
-            seen = ", ".join(f"{gate['check']} {gate['value']}" for gate in about)
+            seen = ", ".join(f"{gate_name(g)} {shown_number(g['value'])}" for g in about)
             notes.append(f"the waiver of {waiver.told}, is about other values or limits: {seen}")
     return notes

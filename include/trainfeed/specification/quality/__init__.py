@@ -19,6 +19,13 @@ from trainfeed.specification.quality._earlier_checks import (
     RelativeCountCheck,
     SchemaEvolutionCheck,
 )
+from trainfeed.specification.quality._field_rules import quality_contradictions
+from trainfeed.specification.quality._gate_words import (
+    Gate,
+    gate_limits,
+    gate_name,
+    shown_number,
+)
 from trainfeed.specification.quality._quality_check import Severity
 from trainfeed.specification.quality._value_checks import (
     AcceptedValuesCheck,
@@ -31,6 +38,7 @@ from trainfeed.specification.quality._value_checks import (
 __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
+    "Gate",
     "NullRatioCheck",
     "QualityCheck",
     "QuarantineRatioCheck",
@@ -42,6 +50,10 @@ __all__ = [
     "ShareCheck",
     "UniqueCheck",
     "earlier_versions",
+    "gate_limits",
+    "gate_name",
+    "quality_contradictions",
+    "shown_number",
 ]
 
 QualityCheck: TypeAlias = Annotated[
