@@ -1,6 +1,6 @@
 """Waivers in a build: the judgement of ``check``, work that is not done again, and ``waive``."""
 
-from trainfeed.pipeline.waivers._judgement import Judgement, judge, judged
+from trainfeed.pipeline.waivers._gate_judgement import Judgement, judge, judged
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, waivable
 from trainfeed.pipeline.waivers._waive import WaiverWish, waive
 from trainfeed.pipeline.waivers._waiver_state import WaiverState, waiver_states

@@ -117,8 +117,9 @@ def _require_complete(wish: WaiverWish, now: datetime) -> None:
 
 
 def _is_meant(gate: Gate, wish: WaiverWish) -> bool:
+    fields = {gate.get("field"), *(gate.get("by") or ())}
     return (not wish.checks or gate["check"] in wish.checks) and (
-        not wish.fields or gate.get("field") in wish.fields
+        not wish.fields or not fields.isdisjoint(wish.fields)
     )
 
 

@@ -59,7 +59,7 @@ def test_a_worse_value_than_the_waived_one_does_not_pass(refused):
     found = judge(refused.folder, refused.ref, worse, datetime.now(UTC))
     assert found.waivers == ()
     assert list(found.open) == worse
-    assert "is about other values or limits: quarantine_ratio 0.098360655" in found.notes[0]
+    assert "is about other values or limits: quarantine_ratio 0.0983607" in found.notes[0]
 
 
 def test_a_waiver_does_not_hold_for_a_stricter_limit(refused):
