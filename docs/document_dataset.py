@@ -55,6 +55,8 @@ source:
     late: keep
     skew: 1d
     transaction_wait: 1h
+    wait: 6h
+    missing: fail
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
 documents: [LICENCE.txt]

@@ -27,6 +27,7 @@ from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
     Measure,
+    MissingRule,
     SourceKind,
     TopicPart,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
+    "MissingRule",
     "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",

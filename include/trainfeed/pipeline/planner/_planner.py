@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
@@ -15,7 +16,12 @@ from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
-from trainfeed.pipeline.planner._interval_uploads import require_labels, told_uploads
+from trainfeed.pipeline.planner._interval_uploads import (
+    awaited_labels,
+    require_labels,
+    skip_without_labels,
+    told_uploads,
+)
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
@@ -62,6 +68,7 @@ class Planner:
         self._lookups = lookup_digests(spec)
         self._documents = document_digests(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
+        self._labels = awaited_labels(spec, interval, self._uploads)
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
@@ -93,8 +100,15 @@ class Planner:
         return None
 
     def skip(self, source: Inputs) -> Skip | None:
-        """Return the decision to skip the interval; None if it is published or will be built."""
-        return source.skip() if self._current is None else None
+        """Return the decision to skip the interval; None if it is published or will be built.
+
+        Raises:
+            WindowOpenError: Its source, or its uploads, are waited for.
+            SourceMissingError: Its source did not come in time, and has to come.
+        """
+        if self._current is not None:
+            return None
+        return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
 
     def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
@@ -104,7 +118,7 @@ class Planner:
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
                 inner join has no upload.
         """
-        require_labels(self._spec, self._interval, self._uploads)
+        unlabelled = require_labels(self._labels)
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
@@ -115,7 +129,7 @@ class Planner:
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
-            "empty_because": source.empty_because(inputs, allow_gap),
+            "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 
