@@ -202,11 +202,22 @@ uploads:
   defaults: {label: -1}
   max_file_bytes: 1GiB
 """,
+    "Uploads that samples need": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  click: {dtype: int64}
+  label: {dtype: int8}
+uploads: {key: [click], labels: [label], join: inner, wait: 7d, missing: skip}
+""",
     "A recorded topic": """\
 name: clicks
 schedule: "@daily"
 start: 2026-01-01
-source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d}}
+source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d, wait: 0s, missing: empty}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}

@@ -20,6 +20,7 @@ from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
+from trainfeed.pipeline.gates import failures
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
@@ -27,19 +28,16 @@ from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
 from trainfeed.pipeline.version import (
     CheckedShard,
-    Counts,
-    FieldFacts,
-    GateResult,
     LateCounts,
     QuarantineCounts,
     ShardPart,
     Verdict,
     check_report,
-    evaluate,
-    failures,
+    filtered_reasons,
+    measured_gates,
     refusal,
 )
-from trainfeed.samples import FieldStatistics, Schema, Statistics
+from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
 
@@ -69,16 +67,17 @@ def _check(stage: Stage) -> CheckReport:
     shards, statistics = _recount_shards(stage, ledger)
     joined = _joined(stage, accounts, ledger)
     late = _late(stage, accounts)
-    counts = _counted(stage, ledger, statistics, late)
+    measured = measured_gates(stage, ledger, late, shards, statistics)
+    counts = measured.counts
     verdict = Verdict(
         plan_sha256=stage.plan.sha256(),
         ledger=ledger,
         quarantine=quarantine,
-        filtered=_filtered(ledger),
+        filtered=filtered_reasons(ledger),
         late=late,
         shards=shards,
         statistics={split: part.to_json() for split, part in statistics.items()},
-        gates=_gates(stage, counts, late),
+        gates=measured.results,
         joined=joined,
     )
     if error := refusal(stage, verdict, counts):
@@ -234,38 +233,3 @@ def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
         unstamped=sum(part.unstamped for part in late.values()),
         ahead=sum(part.ahead for part in late.values()),
     )
-
-
-def _filtered(ledger: Ledger) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for source in ledger.values():
-        for reason, leaf in source.filtered.items():
-            reasons[reason] = reasons.get(reason, 0) + leaf.records
-    return reasons
-
-
-def _counted(
-    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: LateCounts
-) -> Counts:
-    # Only fields with a gate are merged: a schema may have very many others.
-    schema = Schema.from_json(stage.plan.fields)
-    names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
-    totals = {name: FieldStatistics(schema[name]) for name in names}
-    for name, total in totals.items():
-        for split in stage.plan.splits:
-            total.merge(statistics[split].fields[name])
-    return Counts(
-        read=sum(leaf.read.records for leaf in ledger.values()),
-        quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        late=late.refused,
-        fields={name: FieldFacts.of(total.to_json()) for name, total in totals.items()},
-        filtered=sum(_filtered(ledger).values()),
-    )
-
-
-def _gates(stage: Stage, counts: Counts, late: LateCounts) -> list[GateResult]:
-    gates = list(stage.plan.quality)
-    if "fail" in late.policy.values():
-        gates.append({"check": "late", "max": 0, "severity": "block"})
-    return evaluate(gates, counts)

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from trainfeed.specification._dataset_part import (
-    CountCheck,
-    NullRatioCheck,
-    OutputSpec,
-    QualityCheck,
-    QuarantineRatioCheck,
-    RangeCheck,
-    ResourceSpec,
-    RetentionSpec,
-)
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
     SPEC_FILE,
@@ -45,6 +36,21 @@ from trainfeed.specification._topics import (
     RecordedSourceSpec,
 )
 from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.quality import (
+    AcceptedValuesCheck,
+    CountCheck,
+    NullRatioCheck,
+    QualityCheck,
+    QuarantineRatioCheck,
+    RangeCheck,
+    RelativeCountCheck,
+    SchemaEvolutionCheck,
+    Severity,
+    ShardSkewCheck,
+    ShareCheck,
+    UniqueCheck,
+    earlier_versions,
+)
 from trainfeed.specification.training import (
     GpuSpec,
     LauncherName,
@@ -62,6 +68,7 @@ __all__ = [
     "RECORDED",
     "RESERVED_NAMES",
     "SPEC_FILE",
+    "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
@@ -82,8 +89,13 @@ __all__ = [
     "QuarantineRatioCheck",
     "RangeCheck",
     "RecordedSourceSpec",
+    "RelativeCountCheck",
     "ResourceSpec",
     "RetentionSpec",
+    "SchemaEvolutionCheck",
+    "Severity",
+    "ShardSkewCheck",
+    "ShareCheck",
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
@@ -93,10 +105,12 @@ __all__ = [
     "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
+    "UniqueCheck",
     "UploadsSpec",
     "check_dataset_name",
     "check_name",
     "did_you_mean",
+    "earlier_versions",
     "expand_path",
     "fingerprint_fields",
     "json_schema",

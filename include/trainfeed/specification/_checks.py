@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.intervals import Schedule
-from trainfeed.specification._dataset_part import NullRatioCheck, QualityCheck, RangeCheck
 from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
 from trainfeed.specification._uploads_part import upload_contradictions
+from trainfeed.specification.quality import NullRatioCheck, QualityCheck, RangeCheck
 from trainfeed.specification.training import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]

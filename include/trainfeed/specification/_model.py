@@ -11,12 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, PrivateAttr
 
 from trainfeed.intervals import Schedule
-from trainfeed.specification._dataset_part import (
-    OutputSpec,
-    QualityCheck,
-    ResourceSpec,
-    RetentionSpec,
-)
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
 from trainfeed.specification._source_kind import MissingRule
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
 from trainfeed.specification._spec_values import (
@@ -28,6 +23,7 @@ from trainfeed.specification._spec_values import (
     UtcTime,
 )
 from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.quality import QualityCheck
 from trainfeed.specification.training import TrainSpec
 
 __all__ = ["DatasetSpec", "fingerprint_fields"]

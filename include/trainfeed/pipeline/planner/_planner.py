@@ -11,20 +11,22 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
-from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.inputs import Inputs, KnownInputs
+from trainfeed.pipeline.planner._earlier_versions import earlier_references
 from trainfeed.pipeline.planner._interval_uploads import (
     awaited_labels,
     require_labels,
     skip_without_labels,
     told_uploads,
 )
+from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedReference,
     Sizes,
     cut,
     first_few,
@@ -35,7 +37,7 @@ from trainfeed.pipeline.plans import (
     save_plan,
     told_changes,
 )
-from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.specification import DatasetSpec, earlier_versions, fingerprint_fields
 from trainfeed.uploads import applied_uploads
 from trainfeed.usercode import (
     code_digest,
@@ -130,6 +132,9 @@ class Planner:
             "gaps": gaps,
             "marker": source.marker,
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
+            "references": earlier_references(
+                self._folder, self._interval.name, earlier_versions(self._spec.quality)
+            ),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -153,6 +158,7 @@ class Planner:
                 "rebuild": why,
                 "gaps": current.gaps,
                 "empty_because": current.empty_because,
+                "references": [PlannedReference(**each) for each in current.references],
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -162,7 +168,7 @@ class Planner:
         sizes = Sizes.of(self._spec)
         ranges = cut(inputs, sizes.range_span)
         groups = group_ranges(ranges, sizes.task_span)
-        shards = self._shards(inputs)
+        shards = planned_shards(self._spec, inputs)
         return Plan.model_validate(
             {
                 "format": FORMAT,
@@ -222,6 +228,7 @@ class Planner:
     def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
         interval = self._interval_json()
+        uploads = [upload.fingerprint() for upload in self._uploads]
         return {
             "format": FORMAT,
             "dataset": self._spec.name,
@@ -232,14 +239,9 @@ class Planner:
             "lookups": self._lookups,
             # Left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": self._documents} if self._documents else {}),
-            **self._uploads_fingerprint(),
+            # In order of arrival; left out for a data set without the part.
+            **({"uploads": uploads} if self._spec.uploads is not None else {}),
         }
-
-    def _uploads_fingerprint(self) -> JsonObject:
-        """Return the uploads in order of arrival; nothing for a data set without the part."""
-        if self._spec.uploads is None:
-            return {}
-        return {"uploads": [upload.fingerprint() for upload in self._uploads]}
 
     def _interval_json(self) -> dict[str, str]:
         return {
@@ -247,16 +249,3 @@ class Planner:
             "start": format_time(self._interval.start),
             "end": format_time(self._interval.end),
         }
-
-    def _shards(self, inputs: Mapping[str, Planned]) -> dict[str, int]:
-        output = self._spec.output
-        span = sum(i.end - i.start for i in inputs.values())
-        planned = span // Sizes.of(self._spec).span_per_record
-        shards = {
-            split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
-            for split, share in self._spec.split.millionths.items()
-        }
-        separates = "separate" in late_policies(self._spec, inputs).values()
-        shards |= {LATE_SPLIT: 1} if separates else {}
-        check_shards(self._spec.name, shards)
-        return shards

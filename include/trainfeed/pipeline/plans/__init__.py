@@ -28,6 +28,7 @@ from trainfeed.pipeline.plans._planned import (
     replaced_inputs,
     unit_of_input,
 )
+from trainfeed.pipeline.plans._references import PlannedReference
 
 __all__ = [
     "REMEDY",
@@ -36,6 +37,7 @@ __all__ = [
     "PlannedFile",
     "PlannedInput",
     "PlannedRange",
+    "PlannedReference",
     "PlannedShard",
     "Sizes",
     "cut",

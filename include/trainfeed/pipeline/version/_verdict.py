@@ -15,8 +15,8 @@ from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import GateResult
 from trainfeed.pipeline.labels import JoinAccount
-from trainfeed.pipeline.version._gates import GateResult
 from trainfeed.pipeline.version._shard_writer import shard_entry
 
 __all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]

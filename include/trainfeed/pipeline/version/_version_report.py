@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]

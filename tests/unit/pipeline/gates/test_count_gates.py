@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, evaluate, failures
+from trainfeed.pipeline.gates import Counts, Facts, FieldFacts, evaluate, failures
 
 FIELDS = {
     "x": FieldFacts(count=10, nulls=2, min=-1.0, max=5.0),
@@ -52,20 +52,20 @@ KEPT = [
 
 @pytest.mark.parametrize(("gate", "message"), BROKEN)
 def test_a_broken_gate_says_what_is_why_and_what_is_allowed(gate, message):
-    results = evaluate([{**gate, "severity": "block"}], COUNTS)
+    results = evaluate([{**gate, "severity": "block"}], Facts(COUNTS))
     assert failures(results, "block", COUNTS) == [message]
     assert failures(results, "warn", COUNTS) == []
 
 
 @pytest.mark.parametrize("gate", KEPT)
 def test_a_gate_at_its_limit_passes(gate):
-    assert failures(evaluate([{**gate, "severity": "block"}], COUNTS), "block", COUNTS) == []
+    assert failures(evaluate([{**gate, "severity": "block"}], Facts(COUNTS)), "block", COUNTS) == []
 
 
 def test_an_interval_without_records_breaks_no_ratio():
     nothing = Counts(read=0, quarantined=0, samples=0, late=0, fields=FIELDS)
     gate = {"check": "quarantine_ratio", "max": 0, "severity": "block"}
-    assert failures(evaluate([gate], nothing), "block", nothing) == []
+    assert failures(evaluate([gate], Facts(nothing)), "block", nothing) == []
 
 
 def test_a_warning_is_published_and_told(project):
