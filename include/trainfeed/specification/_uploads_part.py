@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
@@ -16,6 +16,10 @@ from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import FieldName, Part, Size, WrongValueError
 
 __all__ = ["UploadsSpec", "upload_contradictions"]
+
+
+_PLACE: Final = "uploads"
+_AT_ONCE: Final = MissingRule(timedelta(0), "fail")
 
 
 def _default(value: Any) -> Any:
@@ -67,9 +71,15 @@ class UploadsSpec(Part):
         return names
 
     @property
+    def missing_rule(self) -> MissingRule | None:
+        """The settings ``wait`` and ``missing``; None for ``left``, which needs no upload."""
+        return None if self.join == "left" else MissingRule(self.wait, self.missing)
+
+    @property
     def missing_rules(self) -> dict[str, MissingRule]:
-        """The settings ``wait`` and ``missing``; none for ``left``, which needs no upload."""
-        return {} if self.join == "left" else {"uploads": MissingRule(self.wait, self.missing)}
+        """The rule by its place in dataset.yaml; none for failing at once, as by default."""
+        rule = self.missing_rule
+        return {} if rule is None or rule == _AT_ONCE else {_PLACE: rule}
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the values that determine the samples."""

@@ -315,6 +315,21 @@ def test_logs_are_waited_for_as_the_specification_says_and_then_decided_by_the_n
     assert states(status_of(project, end + timedelta(days=3)))[DAY] == "empty"
 
 
+def test_a_topic_is_waited_for_as_its_specification_says_and_then_skipped(tmp_path):
+    project = make_project(tmp_path)
+    project.edit("settle: 0s", "settle: 0s, wait: 36500d, missing: skip")
+    with pytest.raises(WindowOpenError):
+        project.build("2024-03-04")
+    shown = {each.interval: each for each in status_of(project).intervals}
+    assert shown["2024-03-04"].state == "waiting"
+    assert "topic 'clicks' has no record of it yet" in shown["2024-03-04"].reason
+    assert shown["2024-03-05"].reason == "its source may come until 2124-02-11T00:00:00Z"
+    project.edit("36500d", "2d")
+    assert "'missing: skip'" in reasons(status_of(project))["2024-03-05"]
+    project.build("2024-03-04")
+    assert states(status_of(project))["2024-03-04"] == "skipped"
+
+
 def test_a_run_that_waits_says_what_for(tmp_path):
     project = make_log_project(tmp_path)
     (project.logs / "_SUCCESS").unlink()

@@ -51,10 +51,9 @@ def awaited_labels(
     spec: DatasetSpec, interval: Interval, uploads: Sequence[AppliedUpload]
 ) -> Awaited | None:
     """Return what an interval waits for whose inner join would be one with nothing, or None."""
-    if spec.uploads is None or uploads:
+    if spec.uploads is None or spec.uploads.missing_rule is None or uploads:
         return None
-    rules = spec.uploads.missing_rules.items()
-    return next((Awaited.of(spec, interval, setting, rule) for setting, rule in rules), None)
+    return Awaited.of(spec, interval, "uploads", spec.uploads.missing_rule)
 
 
 def skip_without_labels(awaited: Awaited | None, now: datetime) -> Skip | None:

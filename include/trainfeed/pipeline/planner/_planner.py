@@ -237,9 +237,8 @@ class Planner:
             "spec": fingerprint_fields(self._spec),
             "code": self._code,
             "lookups": self._lookups,
-            # Left out where there is none: fingerprints of earlier versions stay the same.
+            # Both are left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": self._documents} if self._documents else {}),
-            # In order of arrival; left out for a data set without the part.
             **({"uploads": uploads} if self._spec.uploads is not None else {}),
         }
 
