@@ -142,6 +142,37 @@ preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}
 """,
+    "Gates": """\
+name: visits
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: visits}}
+preprocess: {function: "preprocess:make_sample"}
+lookups: {pages: pages.csv}
+schema:
+  visit: {dtype: int64}
+  page: {dtype: str}
+  device: {dtype: str}
+  label: {dtype: int8}
+quality:
+  - {check: unique, by: [visit], max: 0, severity: block}
+  - {check: accepted_values, field: device, values: [phone, desktop], max: 0.001, severity: block}
+  - {check: accepted_values, field: page, lookup: pages, column: path, severity: warn}
+  - {check: share, field: label, equals: 1, min: 0.01, max: 0.2, severity: ask}
+  - {check: relative_count, of: samples, versions: 7, min: 0.5, max: 2, severity: ask}
+  - {check: shard_skew, of: bytes, max: 2, severity: warn}
+  - check: schema_evolution
+    added_optional: allow
+    added_required: warn
+    removed: warn
+    widened: allow
+    narrowed: warn
+    incompatible: block
+    shape: block
+    made_optional: warn
+    made_required: allow
+    severity: block
+""",
     "A training on a cluster": """\
 name: clicks
 schedule: "@daily"

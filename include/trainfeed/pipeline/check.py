@@ -79,6 +79,8 @@ def _check(stage: Stage) -> CheckReport:
         statistics={split: part.to_json() for split, part in statistics.items()},
         gates=measured.results,
         joined=joined,
+        schema_changes=[change.to_json() for change in measured.changes],
+        shard_skew=measured.skew,
     )
     if error := refusal(stage, verdict, counts):
         raise error

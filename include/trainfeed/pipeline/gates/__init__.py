@@ -11,6 +11,9 @@ from trainfeed.pipeline.gates._gate_result import (
     limits,
     line,
 )
+from trainfeed.pipeline.gates._schema_change import SchemaChange, schema_changes
+from trainfeed.pipeline.gates._schema_evolution import changes_since
+from trainfeed.pipeline.gates._shard_skew import skew_of
 
 __all__ = [
     "Counts",
@@ -18,11 +21,15 @@ __all__ = [
     "FieldFacts",
     "Gate",
     "GateResult",
+    "SchemaChange",
     "because",
     "broken",
+    "changes_since",
     "evaluate",
     "failures",
     "field_facts",
     "limits",
     "line",
+    "schema_changes",
+    "skew_of",
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates._gate_facts import Counts
-from trainfeed.pipeline.quarantine import Example
+from trainfeed.pipeline.quarantine import Example, plain
 
 __all__ = [
     "Gate",
@@ -63,6 +63,14 @@ class GateResult:
         """The field of the gate, or None."""
         return str(self.gate["field"]) if self.gate.get("field") else None
 
+    @property
+    def subject(self) -> str:
+        """What the value is about: a field, fields, a field and its value, …; empty for counts."""
+        if "equals" in self.gate:
+            return f"{self.field} = {plain(str(self.gate['equals']))}"
+        by = cast("Sequence[object]", self.gate.get("by") or ())
+        return self.field or ", ".join(map(str, by)) or str(self.gate.get("of", ""))
+
     def to_json(self) -> JsonObject:
         """Return the gate as the manifest has it."""
         texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
@@ -91,10 +99,10 @@ def failures(results: Sequence[GateResult], severity: str, counts: Counts) -> li
 
 def line(result: GateResult, counts: Counts) -> str:
     """Return the value of a gate, the allowed range, and the counts behind the value."""
-    field = f" of {result.field}" if result.field else ""
+    subject = f" of {result.subject}" if result.subject else ""
     value = _shown(result.value)
     why = because(result, counts)
-    return f"{result.check}{field} is {value}, allowed: {limits(result)} ({why})"
+    return f"{result.check}{subject} is {value}, allowed: {limits(result)} ({why})"
 
 
 def limits(result: GateResult) -> str:

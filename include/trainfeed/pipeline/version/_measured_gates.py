@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.pipeline.gates import Counts, Facts, GateResult, evaluate, field_facts
+from trainfeed.pipeline.gates import (
+    Counts,
+    Facts,
+    GateResult,
+    SchemaChange,
+    changes_since,
+    evaluate,
+    field_facts,
+    skew_of,
+)
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version._verdict import CheckedShard, LateCounts
 from trainfeed.samples import Schema, Statistics
@@ -22,10 +31,14 @@ class MeasuredGates:
     Attributes:
         counts: The counts behind the values.
         results: Every gate with its value, in the order of the plan.
+        changes: Changes of the schema since the newest earlier version.
+        skew: Skew of the shards, by samples and by bytes.
     """
 
     counts: Counts
     results: Sequence[GateResult]
+    changes: Sequence[SchemaChange]
+    skew: Mapping[str, float]
 
 
 def measured_gates(
@@ -61,7 +74,9 @@ def measured_gates(
         earlier=[reference.open(stage.folder) for reference in stage.plan.references],
         stage=stage,
     )
-    return MeasuredGates(counts, evaluate(gates, facts))
+    return MeasuredGates(
+        counts, evaluate(gates, facts), changes_since(facts), skew_of(facts.shards)
+    )
 
 
 def filtered_reasons(ledger: Ledger) -> dict[str, int]:

@@ -19,6 +19,7 @@ from trainfeed.specification.quality._earlier_checks import (
     RelativeCountCheck,
     SchemaEvolutionCheck,
 )
+from trainfeed.specification.quality._field_rules import quality_contradictions
 from trainfeed.specification.quality._quality_check import Severity
 from trainfeed.specification.quality._value_checks import (
     AcceptedValuesCheck,
@@ -42,6 +43,7 @@ __all__ = [
     "ShareCheck",
     "UniqueCheck",
     "earlier_versions",
+    "quality_contradictions",
 ]
 
 QualityCheck: TypeAlias = Annotated[

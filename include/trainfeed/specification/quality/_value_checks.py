@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from trainfeed.specification._spec_values import FieldName, Name, Number, WrongValueError
+from trainfeed.specification._spec_values import FieldName, Name, Number, Text, WrongValueError
 from trainfeed.specification.quality._quality_check import Check, Ratio, require_range
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
 
 # A scalar of YAML that a field without a shape may hold; strict, so that true is not 1.
 Scalar: TypeAlias = bool | int | Annotated[str, Field(max_length=1000)]
-_MOST_VALUES: Final = 10_000
+_MOST_VALUES: Final = 1000
 
 
 class NullRatioCheck(Check):
@@ -58,11 +58,12 @@ class UniqueCheck(Check):
 
 
 class AcceptedValuesCheck(Check):
-    """A scalar ``field`` has only values of a list, or only keys of a lookup.
+    """A scalar ``field`` has only values of a list, or only values of a lookup.
 
     Attributes:
         values: The accepted values: whole numbers, texts, true or false.
-        lookup: Name of a lookup whose keys are the accepted values.
+        lookup: Name of a lookup with the accepted values.
+        column: Column of the lookup; the first one by default.
         max: Largest allowed share of samples with another value. Samples that lack the field do
             not count as such.
     """
@@ -73,6 +74,7 @@ class AcceptedValuesCheck(Check):
         None
     )
     lookup: Name | None = None
+    column: Annotated[Text, Field(max_length=1000)] | None = None
     max: Ratio = 0
 
     @model_validator(mode="after")
@@ -83,15 +85,15 @@ class AcceptedValuesCheck(Check):
 
 
 class ShareCheck(Check):
-    """The share of samples whose scalar ``field`` is ``value`` lies in [min, max].
+    """The share of samples whose scalar ``field`` is ``equals`` lies in [min, max].
 
     Attributes:
-        value: A whole number, a text, true or false.
+        equals: A whole number, a text, true or false.
     """
 
     check: Literal["share"]
     field: FieldName
-    value: Scalar
+    equals: Scalar
     min: Ratio | None = None
     max: Ratio | None = None
 
