@@ -12,6 +12,7 @@ from pydantic import Field
 
 from trainfeed.specification.quality._count_checks import (
     CountCheck,
+    LateRatioCheck,
     QuarantineRatioCheck,
     ShardSkewCheck,
 )
@@ -32,6 +33,7 @@ from trainfeed.specification.quality._value_checks import (
 __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
+    "LateRatioCheck",
     "NullRatioCheck",
     "QualityCheck",
     "QuarantineRatioCheck",
@@ -49,6 +51,7 @@ __all__ = [
 QualityCheck: TypeAlias = Annotated[
     QuarantineRatioCheck
     | CountCheck
+    | LateRatioCheck
     | NullRatioCheck
     | RangeCheck
     | UniqueCheck
