@@ -76,6 +76,7 @@ output:
 quality:
   - {check: count, min: 50, max: 100000000, severity: block}
   - {check: quarantine_ratio, max: 0.01, severity: block}
+  - {check: late_ratio, of: late, max: 0.05, severity: warn}
   - {check: null_ratio, field: referrer, max: 0.5, severity: warn}
   - {check: range, field: label, min: 0, max: 1, severity: block}
 train:

@@ -39,7 +39,8 @@ BROKEN = [
     ),
     (
         {"check": "late_ratio", "of": "late", "max": 0.02},
-        "late_ratio of late is 0.03, allowed: max 0.02 (3 of 100 records stamped before the interval)",
+        "late_ratio of late is 0.03, allowed: max 0.02 (3 of 100 records stamped before the"
+        " interval)",
     ),
     (
         {"check": "late", "max": 0},

@@ -1,0 +1,102 @@
+"""Runs commands, and keeps each with its output, its time and what the account says afterwards."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from examples.year.account import Account, Found
+from examples.year.places import Places
+
+__all__ = ["Diary"]
+
+_MOST_LINES: Final = 14
+_MOST_CHARS: Final = 170
+
+
+@dataclass
+class Diary:
+    """What was done with the data set of a year.
+
+    Attributes:
+        places: The places of the year.
+        account: The producer's account.
+    """
+
+    places: Places
+    account: Account
+    _lines: list[str] = field(default_factory=list)
+    _found: list[Found] = field(default_factory=list)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no event was lost, doubled or judged wrongly after any step."""
+        return not any(found.lost or found.doubled or found.wrong for found in self._found)
+
+    def text(self) -> str:
+        """Return the diary in Markdown."""
+        return "\n".join(self._lines) + "\n"
+
+    def step(self, title: str, what: str) -> None:
+        """Begin a step.
+
+        Args:
+            title: Heading.
+            what: What happens, in sentences.
+        """
+        self._tell(f"\n## {title}\n", what, "")
+
+    def run(self, *command: str, lines: int = _MOST_LINES) -> int:
+        """Run a command of trainfeed; return its exit status.
+
+        Args:
+            *command: Its arguments.
+            lines: Number of lines of its output that the diary keeps.
+        """
+        begun = time.perf_counter()
+        ended = subprocess.run(
+            [sys.executable, "-m", "trainfeed", *command],
+            env=self.places.environ(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds = time.perf_counter() - begun
+        output = self._shortened([*ended.stdout.splitlines(), *ended.stderr.splitlines()], lines)
+        self._tell(
+            "```",
+            f"$ trainfeed {shlex.join(command)}",
+            *output,
+            "```",
+            f"Status {ended.returncode}, {seconds:.1f} s.",
+            "",
+        )
+        return ended.returncode
+
+    def check(self) -> Found:
+        """Hold all versions for readers against the account."""
+        begun = time.perf_counter()
+        found = self.account.check(self.places.versions)
+        self._found.append(found)
+        self._tell(f"**The account, {time.perf_counter() - begun:.0f} s:** {found}.", "")
+        return found
+
+    def _tell(self, *lines: str) -> None:
+        self._lines += lines
+        print(*lines, sep="\n", flush=True)
+
+    def _shortened(self, lines: list[str], most: int) -> list[str]:
+        place = str(self.places.folder)
+        kept = [
+            line.replace(place, "…").replace(os.environ.get("HOME", place), "~") for line in lines
+        ]
+        cut = [line if len(line) <= _MOST_CHARS else f"{line[:_MOST_CHARS]} …" for line in kept]
+        if len(cut) <= most:
+            return cut
+        head = most // 2
+        return [*cut[:head], f"… {len(cut) - most} lines …", *cut[head - most :]]
