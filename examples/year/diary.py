@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shlex
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from examples.year.account import Account, Found
@@ -15,6 +15,10 @@ from examples.year.places import Places
 
 __all__ = ["Diary"]
 
+_BORDERS: Final = "┏┡└┌┗├"
+_RULES: Final = "│┃ "
+
+_STATE: Final = "diary.json"
 _MOST_LINES: Final = 14
 _MOST_CHARS: Final = 170
 
@@ -41,6 +45,22 @@ class Diary:
     def text(self) -> str:
         """Return the diary in Markdown."""
         return "\n".join(self._lines) + "\n"
+
+    def save(self) -> None:
+        """Keep the diary beside the places, for ``resumed``."""
+        state = {
+            "lines": self._lines,
+            "found": [asdict(found) for found in self._found],
+            "first_code": self.account.first_code,
+        }
+        (self.places.folder / _STATE).write_text(json.dumps(state))
+
+    @classmethod
+    def resumed(cls, places: Places, account: Account) -> Diary:
+        """Return the diary that ``save`` kept."""
+        state = json.loads((places.folder / _STATE).read_text())
+        account.first_code = state["first_code"]
+        return cls(places, account, state["lines"], [Found(**found) for found in state["found"]])
 
     def step(self, title: str, what: str) -> None:
         """Begin a step.
@@ -92,11 +112,13 @@ class Diary:
 
     def _shortened(self, lines: list[str], most: int) -> list[str]:
         place = str(self.places.folder)
-        kept = [
-            line.replace(place, "…").replace(os.environ.get("HOME", place), "~") for line in lines
-        ]
-        cut = [line if len(line) <= _MOST_CHARS else f"{line[:_MOST_CHARS]} …" for line in kept]
+        kept = [line.replace(place, "…") for line in lines if line and line[0] not in _BORDERS]
+        cut = [_cut(" ".join(line.split()).strip(_RULES)) for line in kept]
         if len(cut) <= most:
             return cut
         head = most // 2
         return [*cut[:head], f"… {len(cut) - most} lines …", *cut[head - most :]]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MOST_CHARS else f"{line[:_MOST_CHARS]} …"

@@ -7,47 +7,50 @@ from datetime import date, timedelta
 from examples.year.diary import Diary
 from examples.year.troubles import Troubles, days_between
 
-__all__ = ["run_year"]
+__all__ = ["clear_up", "pass_year"]
 
 _DAY = timedelta(days=1)
 
 
-def run_year(diary: Diary, troubles: Troubles, jobs: int) -> None:
-    """Build the year, find its troubles, and end them."""
-    _spring(diary, troubles, jobs)
-    _quarantine(diary, troubles)
-    _rest(diary, troubles, jobs)
-    _holes(diary, troubles)
-
-
-def _spring(diary: Diary, troubles: Troubles, jobs: int) -> None:
+def pass_year(diary: Diary, troubles: Troubles, jobs: int) -> None:
+    """Build every day that is built at first; the function is mended on the way."""
+    until = troubles.fixed - _DAY
     diary.step(
-        "Until the function is mended",
-        f"The days from {troubles.first} to {troubles.fixed - _DAY} are built by the first"
-        " function, but for one that nobody builds.",
+        "The year until the function is mended",
+        f"The days from {troubles.first} to {until} are built by the first function.",
     )
-    for part in _ranges(troubles, troubles.first, troubles.fixed - _DAY):
-        diary.run("build", f"flights/{part}", "--jobs", str(jobs), lines=8)
-    diary.run("status", "flights", f"{troubles.first}/{troubles.fixed - _DAY}")
+    _build(diary, troubles, troubles.first, until, jobs)
+    diary.run("status", "flights", f"{troubles.first}/{until}")
+    diary.check()
+    diary.step(
+        "The rest of the year",
+        "The function now reads both names of the field. The days behind it are built; those before"
+        " it stay as they are.",
+    )
+    diary.places.mend_function()
+    _build(diary, troubles, troubles.fixed, troubles.last, jobs)
+    diary.run("status", "flights", lines=30)
     diary.check()
 
 
+def clear_up(diary: Diary, troubles: Troubles) -> None:
+    """Find the troubles of the year, and end them."""
+    _quarantine(diary, troubles)
+    _holes(diary, troubles)
+    _outdated(diary, troubles)
+
+
 def _quarantine(diary: Diary, troubles: Troubles) -> None:
-    first, *_ = troubles.renamed
     diary.step(
-        "Why the gates failed",
-        "The quarantine of a build that failed is read like that of a version.",
+        "Why the gates failed, and what the better function makes of it",
+        "The quarantine of a build that failed is read like that of a version. `preview` runs"
+        " today's function on those records alone; `replay` builds the day from its landing files.",
     )
-    diary.run("quarantine", "ls", f"flights/{first}")
-    diary.run("quarantine", "show", f"flights/{first}", lines=8)
-
-
-def _rest(diary: Diary, troubles: Troubles, jobs: int) -> None:
-    diary.step("The function is mended", "From here on it reads both names of the field.")
-    diary.places.mend_function()
-    for part in _ranges(troubles, troubles.fixed, troubles.last):
-        diary.run("build", f"flights/{part}", "--jobs", str(jobs), lines=8)
-    diary.run("status", "flights")
+    for day in troubles.renamed:
+        diary.run("quarantine", "ls", f"flights/{day}")
+        diary.run("quarantine", "preview", f"flights/{day}")
+    for day in troubles.renamed:
+        diary.run("quarantine", "replay", f"flights/{day}")
     diary.check()
 
 
@@ -64,6 +67,28 @@ def _holes(diary: Diary, troubles: Troubles) -> None:
         diary.run("build", f"flights/{day}", lines=4)
     diary.run("status", "flights")
     diary.check()
+
+
+def _outdated(diary: Diary, troubles: Troubles) -> None:
+    first, last = troubles.mild[0], troubles.mild[-1]
+    diary.step(
+        "What the first function built",
+        f"The days before {troubles.fixed} are not what today's function would make of them. Those"
+        f" from {first} to {last} are brought forward, in sequence.",
+    )
+    diary.run("outdated", "flights")
+    diary.run("bring-forward", f"flights/{first}/{last}")
+    diary.check()
+    diary.run("diff", "flights", f"{first}/g0001", f"{first}/g0002", lines=40)
+    diary.run("lineage", f"flights/{first}/g0002", lines=20)
+    diary.run("bring-forward", f"flights/{first}/{last}")
+    diary.run("status", "flights")
+    diary.check()
+
+
+def _build(diary: Diary, troubles: Troubles, first: date, last: date, jobs: int) -> None:
+    for part in _ranges(troubles, first, last):
+        diary.run("build", f"flights/{part}", "--jobs", str(jobs))
 
 
 def _ranges(troubles: Troubles, first: date, last: date) -> list[str]:
