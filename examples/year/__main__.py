@@ -34,7 +34,6 @@ def main(
     ] = False,
     report: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
     short: Annotated[bool, typer.Option(help="Ten days in place of the year.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Builds at once.")] = 2,
 ) -> None:
     """Run the year; status 1 if an event was lost, doubled or judged wrongly."""
     troubles = SHORT if short else YEAR
@@ -46,7 +45,7 @@ def main(
             places.folder.mkdir(parents=True)
             places.make(data, troubles)
             diary = Diary(places, Account(places.account, places.topic))
-            pass_year(diary, troubles, jobs)
+            pass_year(diary, troubles)
             diary.save()
         clear_up(diary, troubles)
         if report is not None:

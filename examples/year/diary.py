@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -78,9 +79,16 @@ class Diary:
             *command: Its arguments.
             lines: Number of lines of its output that the diary keeps.
         """
+        return self._run("trainfeed", command, lines)
+
+    def build(self, *ranges: str) -> int:
+        """Build ranges of days in one process; return its exit status."""
+        return self._run("examples.year.builds", ranges, _MOST_LINES)
+
+    def _run(self, module: str, command: Sequence[str], lines: int) -> int:
         begun = time.perf_counter()
         ended = subprocess.run(
-            [sys.executable, "-m", "trainfeed", *command],
+            [sys.executable, "-m", module, *command],
             env=self.places.environ(),
             capture_output=True,
             text=True,
@@ -90,7 +98,7 @@ class Diary:
         output = self._shortened([*ended.stdout.splitlines(), *ended.stderr.splitlines()], lines)
         self._tell(
             "```",
-            f"$ trainfeed {shlex.join(command)}",
+            f"$ {'' if module == 'trainfeed' else 'python -m '}{module} {shlex.join(command)}",
             *output,
             "```",
             f"Status {ended.returncode}, {seconds:.1f} s.",

@@ -12,14 +12,14 @@ __all__ = ["clear_up", "pass_year"]
 _DAY = timedelta(days=1)
 
 
-def pass_year(diary: Diary, troubles: Troubles, jobs: int) -> None:
+def pass_year(diary: Diary, troubles: Troubles) -> None:
     """Build every day that is built at first; the function is mended on the way."""
     until = troubles.fixed - _DAY
     diary.step(
         "The year until the function is mended",
         f"The days from {troubles.first} to {until} are built by the first function.",
     )
-    _build(diary, troubles, troubles.first, until, jobs)
+    _build(diary, troubles, troubles.first, until)
     diary.run("status", "flights", f"{troubles.first}/{until}")
     diary.check()
     diary.step(
@@ -28,7 +28,7 @@ def pass_year(diary: Diary, troubles: Troubles, jobs: int) -> None:
         " it stay as they are.",
     )
     diary.places.mend_function()
-    _build(diary, troubles, troubles.fixed, troubles.last, jobs)
+    _build(diary, troubles, troubles.fixed, troubles.last)
     diary.run("status", "flights", lines=30)
     diary.check()
 
@@ -86,9 +86,8 @@ def _outdated(diary: Diary, troubles: Troubles) -> None:
     diary.check()
 
 
-def _build(diary: Diary, troubles: Troubles, first: date, last: date, jobs: int) -> None:
-    for part in _ranges(troubles, first, last):
-        diary.run("build", f"flights/{part}", "--jobs", str(jobs))
+def _build(diary: Diary, troubles: Troubles, first: date, last: date) -> None:
+    diary.build(*_ranges(troubles, first, last))
 
 
 def _ranges(troubles: Troubles, first: date, last: date) -> list[str]:
