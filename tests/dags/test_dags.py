@@ -456,8 +456,8 @@ def test_the_documentation_page_says_what_the_data_set_is(add, load):
         "- **Training:** `train:main` on the last 3 intervals",
         "- **Pool:** `kafka_reads`, of the tasks that read the source",
         "| `label` | int64 |  |  |",
-        "| count | min 50 | not published |",
-        "| range of `label` | min 0, max 1 | a warning |",
+        "| `count` | min 50 | not published |",
+        "| `range of label` | min 0, max 1 | a warning |",
     ):
         assert line in page.splitlines()
 

@@ -6,6 +6,7 @@ ledger of preprocessing. Apart from its verdict it writes nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import BinaryIO, Final
@@ -40,6 +41,8 @@ from trainfeed.pipeline.version import (
 from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
+
+logger = logging.getLogger(__name__)
 
 # One mask over all rows per source is fastest for a few sources (partitions of a topic), and
 # quadratic for many (thousands of files): above this number, rows are sorted by source.
@@ -84,13 +87,17 @@ def _check(stage: Stage) -> CheckReport:
     )
     if error := refusal(stage, verdict, counts):
         raise error
+    warnings = failures(verdict.gates, "warn", counts)
+    for warning in warnings:
+        name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
+        logger.warning("check %s: published with a warning: %s", name, warning)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
         samples=sum(leaf.valid.samples for leaf in ledger.values()),
         quarantined=quarantine.records,
         filtered=sum(verdict.filtered.values()),
-        warnings=failures(verdict.gates, "warn", counts),
+        warnings=warnings,
         # Without published positions the proof cannot be repeated from the version alone.
         proof="positions" if stage.spec.output.positions else "spill",
         report=check_report(stage, verdict, counts),

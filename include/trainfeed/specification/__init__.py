@@ -39,6 +39,7 @@ from trainfeed.specification._uploads_part import UploadsSpec
 from trainfeed.specification.quality import (
     AcceptedValuesCheck,
     CountCheck,
+    Gate,
     NullRatioCheck,
     QualityCheck,
     QuarantineRatioCheck,
@@ -50,6 +51,9 @@ from trainfeed.specification.quality import (
     ShareCheck,
     UniqueCheck,
     earlier_versions,
+    gate_limits,
+    gate_name,
+    shown_number,
 )
 from trainfeed.specification.training import (
     GpuSpec,
@@ -72,6 +76,7 @@ __all__ = [
     "CountCheck",
     "DatasetSpec",
     "FieldSpec",
+    "Gate",
     "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
@@ -113,6 +118,8 @@ __all__ = [
     "earlier_versions",
     "expand_path",
     "fingerprint_fields",
+    "gate_limits",
+    "gate_name",
     "json_schema",
     "json_schema_text",
     "load_spec",
@@ -120,6 +127,7 @@ __all__ = [
     "logs_root",
     "nearest",
     "read_module",
+    "shown_number",
     "spec_folders",
     "spec_or_error",
     "train_contradictions",

@@ -3,13 +3,12 @@
 from trainfeed.pipeline.gates._gate_facts import Counts, Facts, FieldFacts, field_facts
 from trainfeed.pipeline.gates._gate_kinds import evaluate
 from trainfeed.pipeline.gates._gate_result import (
-    Gate,
     GateResult,
     because,
     broken,
     failures,
-    limits,
     line,
+    told,
 )
 from trainfeed.pipeline.gates._schema_change import SchemaChange, schema_changes
 from trainfeed.pipeline.gates._schema_evolution import changes_since
@@ -19,7 +18,6 @@ __all__ = [
     "Counts",
     "Facts",
     "FieldFacts",
-    "Gate",
     "GateResult",
     "SchemaChange",
     "because",
@@ -28,8 +26,8 @@ __all__ = [
     "evaluate",
     "failures",
     "field_facts",
-    "limits",
     "line",
     "schema_changes",
     "skew_of",
+    "told",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from trainfeed.pipeline.gates._gate_facts import Facts, FieldFacts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import lies_in, limited
+from trainfeed.specification import Gate
 
 __all__ = ["count", "late", "null_ratio", "quarantine_ratio", "value_range"]
 

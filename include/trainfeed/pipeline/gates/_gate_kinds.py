@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline.gates import _count_gates as counts
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._late_ratio import late_ratio
 from trainfeed.pipeline.gates._relative_count import relative_count
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, StagedSamples
@@ -21,6 +21,7 @@ from trainfeed.pipeline.gates._schema_evolution import schema_evolution, with_ev
 from trainfeed.pipeline.gates._shard_skew import shard_skew
 from trainfeed.pipeline.gates._unique_gate import unique
 from trainfeed.pipeline.gates._value_gates import AcceptedValues, Share
+from trainfeed.specification import Gate
 
 __all__ = ["evaluate"]
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final
 
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates._gate_facts import Counts
-from trainfeed.pipeline.quarantine import Example, plain
+from trainfeed.pipeline.quarantine import Example
+from trainfeed.specification import Gate, gate_limits, gate_name, shown_number
 
 __all__ = [
-    "Gate",
     "GateResult",
     "because",
     "broken",
     "failures",
-    "limits",
     "line",
+    "told",
 ]
-
-# A gate of the specification: check, severity, limits, and fields if the check needs some.
-Gate: TypeAlias = Mapping[str, object]
 
 # Texts of a result that its entry in the manifest holds, if there are any.
 _TEXTS: Final = ("allowed", "because")
@@ -63,14 +60,6 @@ class GateResult:
         """The field of the gate, or None."""
         return str(self.gate["field"]) if self.gate.get("field") else None
 
-    @property
-    def subject(self) -> str:
-        """What the value is about: a field, fields, a field and its value, …; empty for counts."""
-        if "equals" in self.gate:
-            return f"{self.field} = {plain(str(self.gate['equals']))}"
-        by = cast("Sequence[object]", self.gate.get("by") or ())
-        return self.field or ", ".join(map(str, by)) or str(self.gate.get("of", ""))
-
     def to_json(self) -> JsonObject:
         """Return the gate as the manifest has it."""
         texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
@@ -98,21 +87,17 @@ def failures(results: Sequence[GateResult], severity: str, counts: Counts) -> li
 
 
 def line(result: GateResult, counts: Counts) -> str:
-    """Return the value of a gate, the allowed range, and the counts behind the value."""
-    subject = f" of {result.subject}" if result.subject else ""
-    value = _shown(result.value)
-    why = because(result, counts)
-    return f"{result.check}{subject} is {value}, allowed: {limits(result)} ({why})"
+    """Return the value of a gate, what is allowed, and the counts behind the value."""
+    entry = result.to_json()
+    value, allowed = shown_number(result.value), gate_limits(entry)
+    return f"{gate_name(entry)} is {value}, allowed: {allowed} ({because(result, counts)})"
 
 
-def limits(result: GateResult) -> str:
-    """Return what a gate allows, as part of a message."""
-    if result.allowed:
-        return result.allowed
-    sides = ("min", "max")
-    return ", ".join(
-        f"{side} {result.gate[side]}" for side in sides if result.gate.get(side) is not None
-    )
+def told(result: GateResult, counts: Counts) -> JsonObject:
+    """Return the gate for the reports of pages: its entry, and words for it."""
+    entry = result.to_json()
+    words = {"name": gate_name(entry), "allowed": gate_limits(entry)}
+    return {**entry, **words, "because": because(result, counts)}
 
 
 def because(result: GateResult, counts: Counts) -> str:
@@ -138,9 +123,3 @@ def _counted(result: GateResult, counts: Counts) -> str:
             field = counts.fields[str(result.field)]
             what = "among" if field.not_finite else "least and largest of"
             return f"{what} {field.count} samples"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

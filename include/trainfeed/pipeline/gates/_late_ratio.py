@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import limited
+from trainfeed.specification import Gate
 
 __all__ = ["late_ratio"]
 

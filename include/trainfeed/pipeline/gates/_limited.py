@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias, cast
 
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
+from trainfeed.specification import Gate
 
 __all__ = ["Number", "lies_in", "limited"]
 

@@ -7,8 +7,9 @@ from typing import cast
 
 from trainfeed.dataset import Version
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import limited
+from trainfeed.specification import Gate
 
 __all__ = ["relative_count"]
 

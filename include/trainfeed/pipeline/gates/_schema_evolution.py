@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._schema_change import SchemaChange, schema_changes
-from trainfeed.specification import SchemaEvolutionCheck
+from trainfeed.specification import Gate, SchemaEvolutionCheck
 
 __all__ = ["changes_since", "schema_evolution", "with_evolution"]
 
@@ -48,7 +48,6 @@ def schema_evolution(gate: Gate, facts: Facts) -> GateResult:
         len(refused),
         passed=not refused,
         because=_because(facts, changes),
-        allowed=_allowed(gate),
     )
 
 
@@ -61,13 +60,3 @@ def _because(facts: Facts, changes: Sequence[SchemaChange]) -> str:
     named = "; ".join(map(str, changes[:_MOST_NAMED]))
     more = f"; and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
     return f"{since}: {named}{more}"
-
-
-def _allowed(gate: Mapping[str, object]) -> str:
-    """Return the changes that are allowed, and those that only warn."""
-    said = []
-    for action in ("allow", "warn"):
-        names = [name for name in SchemaEvolutionCheck.CHANGES if gate[name] == action]
-        if names:
-            said.append(f"{'with a warning ' if action == 'warn' else ''}{', '.join(names)}")
-    return "; ".join(said) or "no change"

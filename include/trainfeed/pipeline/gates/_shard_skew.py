@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import limited
+from trainfeed.specification import Gate
 
 __all__ = ["shard_skew", "skew_of"]
 

@@ -16,19 +16,20 @@ import numpy as np
 
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._key_bytes import key_hashes, keys_of
 from trainfeed.pipeline.gates._limited import limited
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, StagedSamples, shown_value
 from trainfeed.pipeline.quarantine import Example
+from trainfeed.specification import Gate
 
 __all__ = ["doubled_keys", "unique"]
 
 _MOST_EXAMPLES: Final = 2
-# Bytes of a sample while its hash is sorted: the hash, once joined and once as it came.
-_HASH_BYTES: Final = 16
-# Bytes of a key that is compared itself: an entry of a mapping, the key, its first place.
-_KEY_BYTES: Final = 512
+# Memory for one hash of a part: different hashes are held up to eight times while they are sorted.
+_HASH_BYTES: Final = 64
+# Memory for a key that is compared itself: an entry of a mapping, the key, its first place.
+_KEY_BYTES: Final = 320
 _HASHES: Final = 1 << 64
 _MOST_KEY_BYTES: Final = 64
 
@@ -36,13 +37,13 @@ _MOST_KEY_BYTES: Final = 64
 def unique(gate: Gate, facts: Facts) -> GateResult:
     """Measure the number of samples whose key an earlier sample has."""
     if facts.stage is None:
-        return limited(gate, 0, "of 0 samples")
-    memory_bytes = facts.stage.spec.resources.task_memory_bytes // 2
+        return limited(gate, 0, "no samples")
+    memory_bytes = facts.stage.spec.resources.task_memory_bytes * 3 // 4
     by = [str(name) for name in cast("Sequence[object]", gate["by"])]
     doubled, examples = doubled_keys(
         StagedSamples(facts.stage), by, facts.counts.samples, memory_bytes
     )
-    because = f"of {facts.counts.samples} samples, have the key of another one"
+    because = f"{doubled} of {facts.counts.samples} samples have the key of another one"
     return replace(limited(gate, doubled, because), examples=examples)
 
 
@@ -61,18 +62,31 @@ def doubled_keys(
         The number, and at most two examples, each with the place of the sample before it.
     """
     doubled, examples = 0, list[Example]()
+    for suspects in _suspects(samples, by, num_samples, memory_bytes):
+        compared = _Compared(by, suspects)
+        for block in samples:
+            compared.add(block)
+        doubled += compared.doubled
+        examples += compared.examples
+    return doubled, examples[:_MOST_EXAMPLES]
+
+
+def _suspects(
+    samples: Iterable[SampleColumns], by: Sequence[str], num_samples: int, memory_bytes: int
+) -> Iterator[Uint64s]:
+    """Yield the hashes that occur more than once, as many at a time as keys fit into memory."""
     num_parts = max(1, -(-num_samples * _HASH_BYTES // memory_bytes))
+    step = max(1, memory_bytes // _KEY_BYTES)
+    found = np.empty(0, np.uint64)
     for part in range(num_parts):
         low, high = (_HASHES * number // num_parts for number in (part, part + 1))
-        suspects = _repeated(_hashes(samples, by, low, high))
-        step = max(1, memory_bytes // _KEY_BYTES)
-        for start in range(0, len(suspects), step):
-            found = _Compared(by, suspects[start : start + step])
-            for block in samples:
-                found.add(block)
-            doubled += found.doubled
-            examples += found.examples
-    return doubled, examples[:_MOST_EXAMPLES]
+        hashes = _hashes(samples, by, low, high)
+        found = np.concatenate([found, _repeated(hashes, memory_bytes // _HASH_BYTES)])
+        while len(found) >= step:
+            yield found[:step]
+            found = found[step:]
+    if len(found):
+        yield found
 
 
 def _hashes(
@@ -84,11 +98,32 @@ def _hashes(
         yield hashes[(hashes >= np.uint64(low)) & (hashes <= np.uint64(high - 1))]
 
 
-def _repeated(parts: Iterable[Uint64s]) -> Uint64s:
-    """Return the hashes that occur more than once, sorted."""
-    hashes = np.concatenate([np.empty(0, np.uint64), *parts])
+def _repeated(parts: Iterable[Uint64s], most: int) -> Uint64s:
+    """Return the hashes that occur more than once, sorted.
+
+    Args:
+        parts: All hashes.
+        most: Number of hashes that wait before they are sorted into those before them.
+    """
+    seen = repeated = np.empty(0, np.uint64)
+    waiting: list[Uint64s] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(map(len, waiting)) >= most:
+            seen, repeated = _sorted_in(seen, repeated, waiting)
+            waiting = []
+    return _sorted_in(seen, repeated, waiting)[1]
+
+
+def _sorted_in(
+    seen: Uint64s, repeated: Uint64s, waiting: Sequence[Uint64s]
+) -> tuple[Uint64s, Uint64s]:
+    """Return all different hashes, and those that occurred more than once, both sorted."""
+    hashes = np.concatenate([seen, *waiting])
     hashes.sort()
-    return np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    is_first = np.ones(len(hashes), np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=is_first[1:])
+    return hashes[is_first], np.union1d(repeated, hashes[~is_first])
 
 
 def _columns(block: SampleColumns, by: Sequence[str]) -> list[np.ndarray[Any, Any]]:

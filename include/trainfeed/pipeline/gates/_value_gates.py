@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline.gates._gate_facts import Facts
-from trainfeed.pipeline.gates._gate_result import Gate, GateResult
+from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import limited
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, shown_value
 from trainfeed.pipeline.quarantine import Example
 from trainfeed.samples import absent_rows
+from trainfeed.specification import Gate
 from trainfeed.usercode import load_lookups
 
 __all__ = ["AcceptedValues", "Share"]
@@ -75,17 +76,8 @@ class AcceptedValues:
             share,
             passed=share <= float(cast("float", self._gate["max"])),
             because=f"{because}: {named}" if named else because,
-            allowed=f"max {self._gate['max']} beside {self._told()}",
             examples=self._examples,
         )
-
-    def _told(self) -> str:
-        lookup = self._gate.get("lookup")
-        if lookup is not None:
-            return f"the {len(self._accepted)} values of lookup {lookup}"
-        values = [shown_value(value) for value in cast("Iterable[object]", self._gate["values"])]
-        more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""
-        return f"{', '.join(values[:_MOST_NAMED])}{more}"
 
 
 class Share:

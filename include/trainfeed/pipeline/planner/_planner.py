@@ -37,7 +37,7 @@ from trainfeed.pipeline.plans import (
     save_plan,
     told_changes,
 )
-from trainfeed.specification import DatasetSpec, earlier_versions, fingerprint_fields
+from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import applied_uploads
 from trainfeed.usercode import (
     code_digest,
@@ -132,9 +132,7 @@ class Planner:
             "gaps": gaps,
             "marker": source.marker,
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
-            "references": earlier_references(
-                self._folder, self._interval.name, earlier_versions(self._spec.quality)
-            ),
+            "references": earlier_references(self._spec, self._folder, self._interval.name),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainfeed.errors import GateError, TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
-from trainfeed.pipeline.gates import Counts, GateResult, because, broken, line
+from trainfeed.pipeline.gates import Counts, GateResult, broken, line, told
 from trainfeed.pipeline.quarantine import (
     Example,
     Reason,
@@ -27,6 +27,7 @@ from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.version._verdict import Verdict
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.specification import gate_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -90,7 +91,7 @@ def check_report(
         "counts": counts.to_json(),
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
         "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
-        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in verdict.gates],
+        "gates": [told(gate, counts) for gate in verdict.gates],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -147,7 +148,7 @@ def _offending(
     gates: Sequence[GateResult], examples: Mapping[int, Sequence[Example]]
 ) -> list[JsonObject]:
     return [
-        {"check": gate.check, "field": gate.field, "examples": [e.to_json() for e in found]}
+        {"name": gate_name(gate.gate), "examples": [e.to_json() for e in found]}
         for number, gate in enumerate(gates)
         if (found := examples[number])
     ]

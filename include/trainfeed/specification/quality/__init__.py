@@ -21,6 +21,12 @@ from trainfeed.specification.quality._earlier_checks import (
     SchemaEvolutionCheck,
 )
 from trainfeed.specification.quality._field_rules import quality_contradictions
+from trainfeed.specification.quality._gate_words import (
+    Gate,
+    gate_limits,
+    gate_name,
+    shown_number,
+)
 from trainfeed.specification.quality._quality_check import Severity
 from trainfeed.specification.quality._value_checks import (
     AcceptedValuesCheck,
@@ -33,6 +39,7 @@ from trainfeed.specification.quality._value_checks import (
 __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
+    "Gate",
     "LateRatioCheck",
     "NullRatioCheck",
     "QualityCheck",
@@ -45,7 +52,10 @@ __all__ = [
     "ShareCheck",
     "UniqueCheck",
     "earlier_versions",
+    "gate_limits",
+    "gate_name",
     "quality_contradictions",
+    "shown_number",
 ]
 
 QualityCheck: TypeAlias = Annotated[

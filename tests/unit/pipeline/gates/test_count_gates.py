@@ -10,7 +10,13 @@ FIELDS = {
     "none": FieldFacts(count=0, nulls=0),
 }
 COUNTS = Counts(
-    read=100, quarantined=2, samples=90, late=1, fields=FIELDS, filtered=8, misplaced={"late": 3}
+    read=100,
+    quarantined=2,
+    samples=90,
+    late=1,
+    fields=FIELDS,
+    filtered=8,
+    misplaced={"unstamped": 3},
 )
 BROKEN = [
     (
@@ -38,9 +44,8 @@ BROKEN = [
         "range of bad is 3 times NaN or infinity, allowed: max 1 (among 10 samples)",
     ),
     (
-        {"check": "late_ratio", "of": "late", "max": 0.02},
-        "late_ratio of late is 0.03, allowed: max 0.02 (3 of 100 records stamped before the"
-        " interval)",
+        {"check": "late_ratio", "of": "unstamped", "max": 0.02},
+        "late_ratio of unstamped is 0.03, allowed: max 0.02 (3 of 100 records without a stamp)",
     ),
     (
         {"check": "late", "max": 0},
@@ -50,7 +55,7 @@ BROKEN = [
 KEPT = [
     {"check": "quarantine_ratio", "max": 0.02},
     {"check": "count", "min": 90, "max": 90},
-    {"check": "late_ratio", "of": "late", "max": 0.03},
+    {"check": "late_ratio", "of": "unstamped", "max": 0.03},
     {"check": "late_ratio", "of": "future", "max": 0},
     {"check": "null_ratio", "field": "x", "max": 0.2},
     {"check": "null_ratio", "field": "none", "max": 0},
