@@ -9,7 +9,7 @@ from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project, rewrite
 from trainfeed.errors import ConfigError, GateError, NotFoundError, SourceReplacedError
 
-OLD = 'row = record.json()'
+OLD = "row = record.json()"
 FIXED = 'row = record.json() if record.value != b"not json" else {"value": 0.5}'
 GATE = "quality: [{check: quarantine_ratio, max: 0}]"
 
@@ -121,7 +121,7 @@ def test_landing_that_was_removed_is_an_error_and_the_version_stays(project):
 def test_a_torn_landing_file_is_refused_before_anything_is_built(project):
     project.build()
     fix(project)
-    file = sorted((project.path / "landing").rglob("*.arrow"))[0]
+    file = min((project.path / "landing").rglob("*.arrow"))
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(NotFoundError, match="gone or torn"):
         project.build(replay=True)
