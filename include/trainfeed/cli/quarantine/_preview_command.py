@@ -16,8 +16,8 @@ from trainfeed.cli._printing import (
     printable_lines,
     program,
 )
-from trainfeed.cli.quarantine._listing import Json
 from trainfeed.cli.quarantine._quarantine_targets import PlanId, Target, Wanted, as_last_builds
+from trainfeed.cli.quarantine._reason_list import Json
 from trainfeed.pipeline.review import QuarantinePreview, preview_quarantine
 from trainfeed.specification import load_spec
 

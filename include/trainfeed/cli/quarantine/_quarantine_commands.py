@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from trainfeed.cli.quarantine._audit_command import list_accesses
-from trainfeed.cli.quarantine._listing import list_reasons
 from trainfeed.cli.quarantine._preview_command import preview_records
+from trainfeed.cli.quarantine._reason_list import list_reasons
 from trainfeed.cli.quarantine._replay_command import replay
 from trainfeed.cli.quarantine._showing import show_records
 

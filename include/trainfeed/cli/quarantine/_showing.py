@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
-from trainfeed.cli.quarantine._listing import Json, origin_of, title_of
 from trainfeed.cli.quarantine._quarantine_targets import PlanId, Target, Wanted, as_one
+from trainfeed.cli.quarantine._reason_list import Json, origin_of, title_of
 from trainfeed.cli.quarantine._record_text import record_json, record_row
 from trainfeed.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError

@@ -22,7 +22,7 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError
 from trainfeed.intervals import format_time
 from trainfeed.paths import open_plain
-from trainfeed.pipeline.quarantine._private_files import PRIVATE_MODE, require_private
+from trainfeed.pipeline.quarantine._private_quarantine import PRIVATE_MODE, require_private
 from trainfeed.printable_text import printable
 from trainfeed.storage import posix
 

@@ -26,7 +26,7 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import open_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
-from trainfeed.pipeline.quarantine._private_files import require_private
+from trainfeed.pipeline.quarantine._private_quarantine import require_private
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.storage import FileInfo, Location, posix
 
