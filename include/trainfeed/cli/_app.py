@@ -53,6 +53,11 @@ for _name, _command, _example in (
     ("predict", serving.predict, "trainfeed predict flights@prod flights.jsonl"),
     ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("status", versions.status, "trainfeed status flights"),
+    (
+        "diff",
+        versions.diff,
+        "trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
+    ),
     ("ls", versions.ls, "trainfeed ls flights"),
     ("show", versions.show, "trainfeed show flights/2013-01-01"),
     ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),

@@ -8,11 +8,16 @@ from trainfeed.pipeline.quarantine._quarantined import (
     quarantine_of_version,
     unpublished_plans,
 )
+from trainfeed.pipeline.quarantine._quarantined_positions import (
+    QuarantinedPositions,
+    quarantined_positions,
+)
 from trainfeed.pipeline.quarantine._turned_down import Example, Reason, counted, turned_down
 
 __all__ = [
     "Example",
     "Quarantine",
+    "QuarantinedPositions",
     "QuarantinedRecord",
     "Reason",
     "counted",
@@ -20,6 +25,7 @@ __all__ = [
     "plain",
     "quarantine_of_plan",
     "quarantine_of_version",
+    "quarantined_positions",
     "turned_down",
     "unpublished_plans",
 ]

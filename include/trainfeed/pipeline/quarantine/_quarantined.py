@@ -28,15 +28,17 @@ from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.storage import FileInfo, Location, posix
 
 __all__ = [
+    "PUBLISHED",
     "Quarantine",
     "QuarantinedRecord",
+    "arrow_errors",
     "quarantine_files",
     "quarantine_of_plan",
     "quarantine_of_version",
     "unpublished_plans",
 ]
 
-_PUBLISHED: Final = "quarantine/records.arrow"
+PUBLISHED: Final = "quarantine/records.arrow"
 _WORK_FILE: Final = re.compile(r"[0-9]{5,}\.quarantine\.arrow")
 _SPILL: Final = "spill"
 
@@ -132,10 +134,10 @@ def quarantine_of_version(version: Version) -> Quarantine:
     Raises:
         NotFoundError: The version has no such file.
     """
-    path = version.path / _PUBLISHED
+    path = version.path / PUBLISHED
     manifest = version.manifest
-    if _PUBLISHED not in manifest.file_digests():
-        raise NotFoundError(f"version {version.name} has no file {_PUBLISHED}")
+    if PUBLISHED not in manifest.file_digests():
+        raise NotFoundError(f"version {version.name} has no file {PUBLISHED}")
     return Quarantine(
         dataset=manifest.dataset,
         interval=version.path.parent.name,
@@ -199,7 +201,7 @@ def _work_tables(place: Location, names: Iterable[str]) -> Iterator[pa.Table]:
 
 
 def _published_tables(path: Path) -> Iterator[pa.Table]:
-    with open_plain(path, follow=False) as file, _arrow_errors(path):
+    with open_plain(path, follow=False) as file, arrow_errors(path):
         reader = pa.ipc.open_file(file)
         if not reader.schema.equals(QUARANTINE_SCHEMA):
             raise _damaged(str(path), f"got columns {reader.schema.names}, or of other types")
@@ -212,7 +214,8 @@ def _published_tables(path: Path) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def arrow_errors(path: Path) -> Iterator[None]:
+    """Raise Arrow's errors about damaged bytes of a file as ``FormatError``."""
     try:
         yield
     # pyarrow raises some errors about damaged bytes as OSError without errno.
