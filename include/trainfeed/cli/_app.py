@@ -58,6 +58,7 @@ for _name, _command, _example in (
         versions.diff,
         "trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
     ),
+    ("lineage", versions.lineage, "trainfeed lineage kafka:flights/0@12345"),
     ("ls", versions.ls, "trainfeed ls flights"),
     ("show", versions.show, "trainfeed show flights/2013-01-01"),
     ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
