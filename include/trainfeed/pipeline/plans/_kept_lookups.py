@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
 from trainfeed.paths import open_plain, read_plain
@@ -77,4 +78,6 @@ def _keep(folder: DatasetFolder, data: bytes) -> None:
         if path.exists():
             return
     posix.make_public_dir(path.parent)
+    faults.point("plan.before_kept_lookup")
     posix.create_exclusive(path, data, mode=_MODE)
+    faults.point("plan.after_kept_lookup")
