@@ -14,24 +14,29 @@ class ValueChange:
     """A value that differs.
 
     Attributes:
-        place: Names of the keys that lead to it, joined by dots.
+        path: Names of the keys that lead to it.
         old: JSON value in the first version; None where it has none.
         new: The same of the second.
     """
 
-    place: str
+    path: tuple[str, ...]
     old: Any
     new: Any
+
+    @property
+    def place(self) -> str:
+        """The names of the path, joined by dots."""
+        return ".".join(self.path)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
         return {"place": self.place, "old": self.old, "new": self.new}
 
 
-def value_changes(old: object, new: object, place: str = "") -> Iterator[ValueChange]:
+def value_changes(old: object, new: object, path: tuple[str, ...] = ()) -> Iterator[ValueChange]:
     """Yield every value that differs, in order of places; lists are compared as a whole."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
-            yield from value_changes(old.get(key), new.get(key), f"{place}.{key}" if place else key)
+            yield from value_changes(old.get(key), new.get(key), (*path, key))
     elif old != new:
-        yield ValueChange(place, old, new)
+        yield ValueChange(path, old, new)

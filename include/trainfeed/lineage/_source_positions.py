@@ -48,7 +48,7 @@ class SourcePosition:
             ConfigError: ``text`` has another form.
         """
         match = _POSITION.fullmatch(text)
-        if match is None or "/" not in match[1] + "/" * text.startswith("logs:"):
+        if match is None:
             raise ConfigError(
                 "expected a position such as kafka:TOPIC/PARTITION@OFFSET or logs:FILE@BYTE, got"
                 f" {text[:80]!r}"

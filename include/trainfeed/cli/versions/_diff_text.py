@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, Final
 
 from trainfeed.difference import (
@@ -13,12 +15,14 @@ from trainfeed.difference import (
     RecordCounts,
     Section,
     Side,
+    ValueChange,
     change_to_json,
 )
 
 __all__ = ["difference_lines"]
 
 _SHOWN_CHARS: Final = 60
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Only in the JSON: lists of many numbers.
 _NOT_SHOWN: Final = ("histogram",)
 
@@ -45,18 +49,25 @@ def _section_lines(section: Section) -> Iterator[str]:
     if not section.differs:
         return
     yield f"\n{section.name}"
-    hidden = 0
-    for change in section.changes:
-        if change.place.endswith(_NOT_SHOWN):
-            hidden += 1
-            continue
-        yield f"  {change.place}: {_short(change.old)} → {_short(change.new)}"
-    if hidden:
+    shown = [each for each in section.changes if not each.place.endswith(_NOT_SHOWN)]
+    for place, changes in groupby(shown, lambda change: change.path[: _depth(section, change)]):
+        told = ", ".join(_change(change, len(place)) for change in changes)
+        yield f"  {'.'.join(place)}: {told}" if place else f"  {told}"
+    if hidden := len(section.changes) - len(shown):
         yield f"  and {hidden} histograms, which --json has"
     for text in section.texts:
         yield from (f"    {line}" for line in text.lines)
         if text.note:
             yield f"    {text.name}: {text.note}"
+
+
+def _depth(section: Section, change: ValueChange) -> int:
+    """Return how many names of a path are shared by a line: all but one, of statistics two."""
+    return 2 if section.name == "statistics" else len(change.path) - 1
+
+
+def _change(change: ValueChange, depth: int) -> str:
+    return f"{' '.join(change.path[depth:])} {_short(change.old)} → {_short(change.new)}"
 
 
 def _record_lines(records: ComparedRecords) -> Iterator[str]:
@@ -116,4 +127,6 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     text = "nothing" if value is None else str(value)
+    if _DIGEST.fullmatch(text):
+        return f"{text[:16]}…"
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from trainfeed.lineage import Lineage, Node
+from trainfeed.lineage import Lineage, Node, NodeKind
 
 __all__ = ["lineage_lines"]
 
+_KINDS: Final = get_args(NodeKind)
 # Of a data set with many partitions only the first are lines; the JSON has all.
 _MOST: Final = 20
 
@@ -29,7 +30,7 @@ def lineage_lines(found: Lineage) -> Iterator[str]:
 def _below(
     name: str, step: Callable[[str], list[Node]], *, depth: int, seen: set[str]
 ) -> Iterator[str]:
-    nodes = step(name)
+    nodes = sorted(step(name), key=lambda node: _KINDS.index(node.kind))
     for node in nodes[:_MOST]:
         is_new = node.id not in seen
         yield f"{'  ' * depth}{_line(node)}{'' if is_new else ' (see above)'}"
@@ -92,7 +93,7 @@ def _fate(fate: dict[str, Any] | None) -> str:
     if not fate:
         return ""
     told = {
-        "valid": lambda: f"valid, {fate['samples']} samples in {', '.join(fate['splits'])}",
+        "valid": lambda: f"valid: samples in {', '.join(fate['splits'])}: {fate['samples']}",
         "quarantined": lambda: f"quarantined: {fate['reason']}",
     }
     return (
