@@ -57,6 +57,7 @@ source:
     transaction_wait: 1h
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
+keep_lookups: false
 documents: [LICENCE.txt]
 schema:
   visitor: {dtype: int64}
