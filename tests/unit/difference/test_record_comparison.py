@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from tests.unit.difference.made_versions import Made, made_version
 from trainfeed.dataset.version import POSITIONS
 from trainfeed.difference import RecordComparison
 from trainfeed.difference.records import _samples_reordered
+from trainfeed.difference.records._merged_samples import merged
+from trainfeed.difference.records._sample_rows import SampleRows
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.samples import Schema, TypedCodec
 
@@ -108,8 +111,11 @@ def sides_of(drawn):
     schema=st.sampled_from([FIXED, VARIABLE]),
     shards=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     seeds=st.sampled_from([(7, 7), (7, 8), (None, 7)]),
+    chunk_bytes=st.sampled_from([64, 4096]),
 )
-def test_every_sample_has_the_kind_that_two_dictionaries_say(drawn, schema, shards, seeds):
+def test_every_sample_has_the_kind_that_two_dictionaries_say(
+    drawn, schema, shards, seeds, chunk_bytes
+):
     first, second = sides_of(drawn)
     with tempfile.TemporaryDirectory() as root:
         one, other = (
@@ -125,6 +131,29 @@ def test_every_sample_has_the_kind_that_two_dictionaries_say(drawn, schema, shar
     assert counts.equal == len(kinds["equal"])
     assert {name: counts.kinds[name] for name in found} == {n: len(p) for n, p in found.items()}
     assert {name: counts.fields[name] for name in fields} == {n: len(p) for n, p in fields.items()}
+
+
+def block(keys, offsets):
+    size = len(keys)
+    return SampleRows(
+        np.array(keys, np.uint64),
+        np.zeros(size, np.uint64),
+        np.array(offsets),
+        np.zeros(size, np.int32),
+        np.zeros(size, np.int16),
+        np.array([b""] * size, object),
+    )
+
+
+def test_samples_of_equal_keys_are_in_one_range_also_across_blocks():
+    first = [iter([block([1, 5], [0, 1]), block([5, 9], [2, 3])])]
+    second = [iter([block([5], [2])]), iter([block([5, 5, 7], [0, 1, 4])])]
+    found = {}
+    for number, sides in enumerate(merged(first, second)):
+        for side in sides:
+            for key in side.keys.tolist():
+                found.setdefault(key, set()).add(number)
+    assert {key: len(ranges) for key, ranges in found.items()} == {1: 1, 5: 1, 7: 1, 9: 1}
 
 
 @pytest.fixture
