@@ -83,20 +83,20 @@ def _make_certificate(folder: Path) -> None:
 
 
 @contextmanager
-def _our_server(ground: Ground) -> Iterator[None]:
+def _our_server(ground: Ground) -> Iterator[int]:
     command = [sys.executable, "-c", _SERVE, ground.local, ground.mount]
     process = subprocess.Popen(command)
     try:
         while not (ground.local / "port").exists():
             if process.poll() is not None:
                 raise SystemExit("the server ended before it answered")
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _nginx(ground: Ground) -> AbstractContextManager[str]:
+def _nginx(ground: Ground) -> AbstractContextManager[tuple[str, int]]:
     program = nginx_program(Path(".services/nginx").absolute())
     certificate, key = ground.local / "cert.pem", ground.local / "key.pem"
     temporary = ground.mount / "nginx-temporary"

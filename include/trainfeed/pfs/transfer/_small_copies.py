@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from trainfeed.errors import TrainFeedError
 from trainfeed.pfs.transfer._copy_values import CopyOptions, FileCopy, FileOutcome, name_taken
-from trainfeed.pfs.trees import FileDigests, Kind, SmallFile
+from trainfeed.pfs.trees import Kind, SmallFile
 
 __all__ = ["batches", "copy_small", "failed"]
 
@@ -101,13 +101,6 @@ def _sent(
 
 
 def _done(copy: FileCopy, file: SmallFile, verdict: Literal["copied", "equal"]) -> FileOutcome:
-    digests = FileDigests(len(file.data), (file.digest,) if file.data else ())
-    sent = len(file.data) if verdict == "copied" else 0
-    return FileOutcome(
-        copy.source.shown,
-        copy.target.shown,
-        verdict,
-        len(file.data),
-        sent,
-        digests.sha256_of_chunks,
-    )
+    num_bytes = len(file.data)
+    sent = num_bytes if verdict == "copied" else 0
+    return FileOutcome(copy.source.shown, copy.target.shown, verdict, num_bytes, sent)
