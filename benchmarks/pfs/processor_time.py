@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +21,7 @@ class ProcessorTime:
     Attributes:
         server: Of a server and its workers.
         client: Of this process and of the programs that it ran to their end.
-        storage: Of all programs of Ceph on this machine, its mount among them.
+        storage: Of the programs of the tests' Ceph, its mount among them.
     """
 
     server: float
@@ -29,14 +29,19 @@ class ProcessorTime:
     storage: float
 
     @classmethod
-    def now(cls, server: int) -> Self:
-        """Return what was used so far; ``server`` is the number of a running process."""
+    def now(cls, server: int, mount: Path) -> Self:
+        """Return what was used so far.
+
+        Args:
+            server: Number of the process of a server.
+            mount: Folder of a mount of Ceph, whose programs have its settings beside it.
+        """
         found = _processes()
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return cls(
             sum(each.seconds for pid, each in found.items() if server in (pid, each.parent)),
             sum(each.ru_utime + each.ru_stime for each in used),
-            sum(each.seconds for each in found.values() if each.name.startswith("ceph-")),
+            sum(each.seconds for each in found.values() if each.is_ceph_of(mount)),
         )
 
     def since(self, earlier: ProcessorTime, per: float) -> str:
@@ -47,17 +52,20 @@ class ProcessorTime:
 
 @dataclass(frozen=True)
 class _Process:
-    name: str
+    command: str
     parent: int
-    seconds: float = field(default=0.0)
+    seconds: float
+
+    def is_ceph_of(self, mount: Path) -> bool:
+        return "ceph-" in self.command.partition("\0")[0] and str(mount.parent) in self.command
 
 
 def _processes() -> dict[int, _Process]:
     found: dict[int, _Process] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            name, _, rest = (folder / "stat").read_text().rpartition(")")
-            words = rest.split()
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
             seconds = (int(words[11]) + int(words[12])) * _TICK
-            found[int(folder.name)] = _Process(name.partition("(")[2], int(words[1]), seconds)
+            command = (folder / "cmdline").read_text()
+            found[int(folder.name)] = _Process(command, int(words[1]), seconds)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from trainfeed.datacenters import Area, Datacenter, PfsPath
 from trainfeed.errors import (
@@ -144,9 +145,13 @@ class ServerTree(SmallRequests):
         self._asking.require_success(reply)
 
     def sync_names(self, parts: Parts) -> None:
-        """Make the names in a folder durable; see ``Tree``."""
-        reply = self._asking.post(FILES, {"method": "sync", "path": self._path(parts)})
-        self._asking.require_success(reply)
+        """Make the names in a folder and in all folders below it durable; see ``Tree``."""
+        self._sync(parts, recursive=True)
+
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files durable; see ``Tree``."""
+        for parts in sorted({parts[:-1] for parts in files}):
+            self._sync(parts, recursive=False)
 
     def open_source(self, parts: Parts) -> Source:
         """Open a plain file for reading; see ``Tree``."""
@@ -188,6 +193,10 @@ class ServerTree(SmallRequests):
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _sync(self, parts: Parts, *, recursive: bool) -> None:
+        asked = {"method": "sync", "path": self._path(parts), "recursive": recursive}
+        self._asking.require_success(self._asking.post(FILES, asked))
 
     def _require_folder(self, parts: Parts, reply: Reply) -> None:
         """Accept that the first try, whose answer was lost, has made the folder."""

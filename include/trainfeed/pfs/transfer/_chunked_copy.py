@@ -43,6 +43,8 @@ def copy_chunked(copy: FileCopy, options: CopyOptions, *, threads: int) -> FileO
     """
     with closing(copy.source.tree.open_source(copy.source.parts)) as source:
         if _is_equal(copy, source, options, threads):
+            # The copy that gave the name may have been killed before the name was durable.
+            copy.target.tree.sync_names_of([copy.target.parts])
             return _outcome(copy, "equal", source.state.num_bytes, 0)
         target = copy.target.tree.open_target(
             copy.target.parts, source.state, replace=options.replace

@@ -80,6 +80,10 @@ def _compared(
     if not there:
         return
     digests = there[0].target.tree.small_digests([copy.target.parts for copy in there])
+    equal = [copy for copy, each in zip(there, digests, strict=True) if each == files[copy].digest]
+    if equal:
+        # The copy that gave the names may have been killed before they were durable.
+        there[0].target.tree.sync_names_of([copy.target.parts for copy in equal])
     for copy, digest in zip(there, digests, strict=True):
         if digest == files[copy].digest:
             yield copy, _done(copy, files[copy], "equal")

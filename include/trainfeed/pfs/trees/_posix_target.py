@@ -26,7 +26,7 @@ from trainfeed.paths import os_errors, storage_error
 from trainfeed.pfs.trees._chunk_hashing import chunk_digests
 from trainfeed.pfs.trees._digest_kind import DigestKind
 from trainfeed.pfs.trees._handed_over import hand_over
-from trainfeed.pfs.trees._naming import name_file
+from trainfeed.pfs.trees._naming import name_file, sync_folder_at
 from trainfeed.pfs.trees._tree_values import SourceState, chunk_count, unfinished_file_name
 
 __all__ = ["PosixTarget"]
@@ -129,6 +129,8 @@ class PosixTarget:
         self._is_named = True
         try:
             name_file(above, self._unfinished, self._name, replace=self._replace, shown=self._shown)
+            with os_errors(self._shown):
+                sync_folder_at(above)
         except TrainFeedError as error:
             with os_errors(self._shown):
                 has_name = _has_name(fd, above, self._unfinished)

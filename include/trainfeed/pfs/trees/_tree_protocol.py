@@ -168,6 +168,10 @@ class Tree(Protocol):
         """Make the names in a folder, and in all folders below it, durable before a rename."""
         ...
 
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files durable: a call that was killed may not have done it."""
+        ...
+
     def open_source(self, parts: Parts) -> Source:
         """Open a plain file for reading.
 
