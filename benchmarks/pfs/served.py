@@ -39,7 +39,7 @@ from trainfeed.server import ServerSettings
 folder, mount = map(Path, sys.argv[1:])
 serve_files(FileServerSettings(ServerSettings(
     token_file=folder / "tokens.txt", certificate=folder / "cert.pem", key=folder / "key.pem",
-    port_file=folder / "port", audit_log=folder / "audit.jsonl"), "dc", mount))
+    port_file=folder / "port", audit_log=folder / "audit.jsonl"), "dc", mount, is_local=True))
 """
 
 

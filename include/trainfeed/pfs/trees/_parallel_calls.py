@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-__all__ = ["THREADS", "in_threads"]
+__all__ = ["in_threads"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 # More do not help one server of names, and several batches are at work at once.
-THREADS: Final = 8
+_THREADS: Final = 8
 
 
 def in_threads(call: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -32,5 +32,5 @@ def in_threads(call: Callable[[_Item], _Result], items: Iterable[_Item]) -> list
     items = list(items)
     if len(items) < 2:
         return list(map(call, items))
-    with ThreadPoolExecutor(min(THREADS, len(items)), "pfs-files") as threads:
+    with ThreadPoolExecutor(min(_THREADS, len(items)), "pfs-files") as threads:
         return list(threads.map(call, items))
