@@ -18,6 +18,7 @@ from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
     Measure,
+    MissingRule,
     SourceKind,
     TopicPart,
 )
@@ -38,6 +39,7 @@ from trainfeed.specification._uploads_part import UploadsSpec
 from trainfeed.specification.quality import (
     AcceptedValuesCheck,
     CountCheck,
+    DriftCheck,
     Gate,
     NullRatioCheck,
     QualityCheck,
@@ -74,6 +76,7 @@ __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
+    "DriftCheck",
     "FieldSpec",
     "Gate",
     "GpuSpec",
@@ -84,6 +87,7 @@ __all__ = [
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
+    "MissingRule",
     "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",

@@ -12,9 +12,11 @@ from pydantic import Field
 
 from trainfeed.specification.quality._count_checks import (
     CountCheck,
+    LateRatioCheck,
     QuarantineRatioCheck,
     ShardSkewCheck,
 )
+from trainfeed.specification.quality._drift_check import DriftCheck, DriftFloors
 from trainfeed.specification.quality._earlier_checks import (
     RelativeCountCheck,
     SchemaEvolutionCheck,
@@ -38,7 +40,10 @@ from trainfeed.specification.quality._value_checks import (
 __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
+    "DriftCheck",
+    "DriftFloors",
     "Gate",
+    "LateRatioCheck",
     "NullRatioCheck",
     "QualityCheck",
     "QuarantineRatioCheck",
@@ -59,6 +64,7 @@ __all__ = [
 QualityCheck: TypeAlias = Annotated[
     QuarantineRatioCheck
     | CountCheck
+    | LateRatioCheck
     | NullRatioCheck
     | RangeCheck
     | UniqueCheck
@@ -66,7 +72,8 @@ QualityCheck: TypeAlias = Annotated[
     | ShareCheck
     | RelativeCountCheck
     | SchemaEvolutionCheck
-    | ShardSkewCheck,
+    | ShardSkewCheck
+    | DriftCheck,
     Field(discriminator="check"),
 ]
 
