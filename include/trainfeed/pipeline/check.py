@@ -11,9 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import BinaryIO, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trainfeed import faults
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
@@ -36,6 +33,7 @@ from trainfeed.pipeline.version import (
     check_report,
     filtered_reasons,
     measured_gates,
+    rows_by_source,
 )
 from trainfeed.pipeline.waivers import judged, measured_again
 from trainfeed.samples import Schema, Statistics
@@ -44,9 +42,6 @@ __all__ = ["check"]
 
 logger = logging.getLogger(__name__)
 
-# One mask over all rows per source is fastest for a few sources (partitions of a topic), and
-# quadratic for many (thousands of files): above this number, rows are sorted by source.
-_FEW_SOURCES: Final = 32
 _REMEDY: Final = "build the interval again (in Airflow: clear the run from preprocess on)"
 
 
@@ -150,7 +145,7 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> QuarantineCounts:
         with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
             for table in file.iter_tables():
                 offsets = table["offset"].to_numpy()
-                for source, rows in _by_source(stage, table["source"].to_numpy()):
+                for source, rows in rows_by_source(stage.plan.sources, table["source"].to_numpy()):
                     # 0 bytes: positions have no sizes, and ``_compare`` leaves bytes out.
                     found[source] += Leaf.of(source_hash(source), offsets[rows], 0)
                 for entry in table["reason"].value_counts().to_pylist():
@@ -173,7 +168,7 @@ def _recount_shards(
         with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
             positions, part = file.read_all(), ShardPart.from_json(file.trailer)
         offsets, ordinals = positions["offset"].to_numpy(), positions["ordinal"].to_numpy()
-        for source, rows in _by_source(stage, positions["source"].to_numpy()):
+        for source, rows in rows_by_source(stage.plan.sources, positions["source"].to_numpy()):
             found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
         if part.entry.samples != len(positions):
             raise GateError(
@@ -184,21 +179,6 @@ def _recount_shards(
         shards.append(CheckedShard(shard.split, part.entry))
     _compare(stage, "shards", found, {source: leaf.valid for source, leaf in ledger.items()})
     return shards, statistics
-
-
-def _by_source(
-    stage: Stage, indices: NDArray[np.int32]
-) -> Iterator[tuple[str, NDArray[np.bool_] | NDArray[np.intp]]]:
-    """Yield each source of a column of source indices, with the mask or indices of its rows."""
-    sources = stage.plan.sources
-    if len(sources) <= _FEW_SOURCES:
-        yield from ((source, indices == index) for index, source in enumerate(sources))
-        return
-    order = np.argsort(indices, kind="stable")
-    counts = np.bincount(indices, minlength=len(sources))
-    ends = np.cumsum(counts)
-    for index in np.flatnonzero(counts).tolist():
-        yield sources[index], order[ends[index] - counts[index] : ends[index]]
 
 
 def _compare(

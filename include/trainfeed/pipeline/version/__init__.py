@@ -7,6 +7,7 @@ from trainfeed.pipeline.version._measured_gates import (
     measured_gates,
 )
 from trainfeed.pipeline.version._refusal import check_report, refusal
+from trainfeed.pipeline.version._rows_by_source import rows_by_source
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
 from trainfeed.pipeline.version._totals import total_statistics
 from trainfeed.pipeline.version._verdict import (
@@ -31,6 +32,7 @@ __all__ = [
     "filtered_reasons",
     "measured_gates",
     "refusal",
+    "rows_by_source",
     "total_statistics",
     "version_report",
 ]

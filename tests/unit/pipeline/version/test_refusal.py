@@ -66,7 +66,7 @@ def test_the_place_and_the_command_lead_to_the_records(project):
     assert f"the quarantined records are in {found.place}" in text
     assert f"trainfeed quarantine show clicks/2024-03-01 --plan {ref.plan_id}" in text
     assert found.reasons() == {"not_json": 18}
-    assert len(list(found.records())) == 18
+    assert len(list(found.places())) == 18
 
 
 def test_landing_files_are_named_only_where_there_are_any(project, tmp_path):
