@@ -186,8 +186,11 @@ def _gates(side: Side) -> _Facts | str:
     return _of_manifest(
         side,
         lambda manifest: {
-            f"{number}.{gate.get('check', 'gate')}": gate
-            for number, gate in enumerate(manifest.gates, 1)
+            **{
+                f"{number}.{gate.get('check', 'gate')}": gate
+                for number, gate in enumerate(manifest.gates, 1)
+            },
+            "waivers": manifest.waivers,
         },
     )
 
