@@ -14,6 +14,7 @@
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
+      plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
       unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
@@ -195,6 +196,10 @@ class DatasetFolder:
         names = _names(self.path / "plans" / check_name(interval))
         return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
 
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
+
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""
         return self.path / "boundaries" / _check_topic(topic) / _check_topic(topic_uuid)
@@ -213,6 +218,11 @@ class DatasetFolder:
         return self.path / "training" / "_marks"
 
     @property
+    def quarantine_audit(self) -> Path:
+        """The file with a line for every reading of quarantined bytes."""
+        return self.path / "quarantine-audit.jsonl"
+
+    @property
     def uploads(self) -> Path:
         """The folder of labelled files, with one folder for each interval."""
         return self.path / "uploads"
@@ -221,6 +231,10 @@ class DatasetFolder:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have a folder of plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

@@ -10,6 +10,7 @@ from trainfeed.pipeline.plans._landed_ranges import (
     leaf_of,
     opened_landing,
     promised_leaf,
+    write_landing,
 )
 from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.pipeline.plans._plan_file import (
@@ -29,6 +30,7 @@ from trainfeed.pipeline.plans._planned import (
     replaced_inputs,
     unit_of_input,
 )
+from trainfeed.pipeline.plans._references import PlannedReference
 
 __all__ = [
     "REMEDY",
@@ -38,6 +40,7 @@ __all__ = [
     "PlannedFile",
     "PlannedInput",
     "PlannedRange",
+    "PlannedReference",
     "PlannedShard",
     "Sizes",
     "cut",
@@ -61,4 +64,5 @@ __all__ = [
     "save_plan",
     "told_changes",
     "unit_of_input",
+    "write_landing",
 ]
