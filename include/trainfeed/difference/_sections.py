@@ -78,7 +78,10 @@ def _compared(
     old, new = facts(first), facts(second)
     if isinstance(old, str) or isinstance(new, str):
         return Section(name, left_out=old if isinstance(old, str) else str(new))
-    return Section(name, tuple(value_changes(old, new)))
+    # Statistics that a later trainfeed has added are missing in earlier versions. A field or split
+    # that one version lacks is a change of the schema or of the counts.
+    only_shared = name == "statistics"
+    return Section(name, tuple(value_changes(old, new, only_shared=only_shared)))
 
 
 def _code(first: Side, second: Side) -> Section:

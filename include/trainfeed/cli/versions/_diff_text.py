@@ -25,7 +25,7 @@ _SHOWN_CHARS: Final = 60
 _MOST_LINES: Final = 60
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Only in the JSON: lists of many numbers.
-_NOT_SHOWN: Final = ("histogram",)
+_NOT_SHOWN: Final = ("histogram", "components")
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _section_lines(section: Section) -> Iterator[str]:
     if len(lines) > _MOST_LINES:
         yield f"  and {len(lines) - _MOST_LINES} more lines, which --json has"
     if hidden := len(section.changes) - len(shown):
-        yield f"  and {hidden} histograms, which --json has"
+        yield f"  and {hidden} histograms and lists of components, which --json has"
     for text in section.texts:
         yield from (f"    {line}" for line in text.lines)
         if text.note:
