@@ -58,8 +58,8 @@ def check(build: Build) -> CheckReport | PublishedBefore:
 
     Raises:
         GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
-            pass. The message has both sides; for a
-            gate, message and ``report`` have reasons, examples and where the records are.
+            pass. The message has both sides; for a gate, message and ``report`` have reasons,
+            examples and where the records are.
     """
     return run_stage("check", build, _check)
 
@@ -68,15 +68,16 @@ def _check(stage: Stage) -> CheckReport:
     with measured_again(stage):
         verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
-    for waiver in verdict.waivers:
-        logger.warning("plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told)
+    warnings = failures(verdict.gates, "warn", counts)
+    for told in (*warnings, *(waiver.told for waiver in verdict.waivers)):
+        logger.warning("check %s: published with a warning: %s", stage.plan.plan_id, told)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
         samples=counts.samples,
         quarantined=verdict.quarantine.records,
         filtered=counts.filtered,
-        warnings=failures(verdict.gates, "warn", counts),
+        warnings=warnings,
         waived=[waiver.told for waiver in verdict.waivers],
         # Without published positions the proof cannot be repeated from the version alone.
         proof="positions" if stage.spec.output.positions else "spill",

@@ -9,30 +9,33 @@ from itertools import islice
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.plans import PlannedReference
+from trainfeed.specification import DatasetSpec, earlier_versions
 
 __all__ = ["earlier_references"]
 
 logger = logging.getLogger(__name__)
 
 
-def earlier_references(folder: DatasetFolder, interval: str, most: int) -> list[PlannedReference]:
+def earlier_references(
+    spec: DatasetSpec, folder: DatasetFolder, interval: str
+) -> list[PlannedReference]:
     """Return the newest generations of the nearest earlier intervals that have one.
 
     A version that is damaged, or goes away meanwhile, is left out with a warning in the log: it
     must not keep later intervals from being built.
 
     Args:
-        folder: The data set.
+        spec: The data set; its gates say how many references they need.
+        folder: The same below the publication root.
         interval: Name of the interval that is planned.
-        most: The largest number of intervals.
 
     Returns:
-        At most ``most`` references, the newest interval first; fewer if there are fewer.
+        So many references, the newest interval first; fewer if there are fewer.
 
     Raises:
         StorageError: The publication root refused or failed.
     """
-    return list(islice(_references(folder, interval), most))
+    return list(islice(_references(folder, interval), earlier_versions(spec.quality)))
 
 
 def _references(folder: DatasetFolder, interval: str) -> Iterator[PlannedReference]:

@@ -31,7 +31,7 @@ from trainfeed.pipeline.plans import (
     save_plan,
     told_changes,
 )
-from trainfeed.specification import DatasetSpec, earlier_versions, fingerprint_fields
+from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import applied_uploads
 from trainfeed.usercode import (
     code_digest,
@@ -118,9 +118,7 @@ class Planner:
             "gaps": gaps,
             "marker": source.marker,
             "empty_because": source.empty_because(inputs, allow_gap),
-            "references": earlier_references(
-                self._folder, self._interval.name, earlier_versions(self._spec.quality)
-            ),
+            "references": earlier_references(self._spec, self._folder, self._interval.name),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -214,6 +212,7 @@ class Planner:
     def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
         interval = self._interval_json()
+        uploads = [upload.fingerprint() for upload in self._uploads]
         return {
             "format": FORMAT,
             "dataset": self._spec.name,
@@ -224,14 +223,9 @@ class Planner:
             "lookups": self._lookups,
             # Left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": self._documents} if self._documents else {}),
-            **self._uploads_fingerprint(),
+            # The uploads in order of arrival; nothing for a data set without the part.
+            **({"uploads": uploads} if self._spec.uploads is not None else {}),
         }
-
-    def _uploads_fingerprint(self) -> JsonObject:
-        """Return the uploads in order of arrival; nothing for a data set without the part."""
-        if self._spec.uploads is None:
-            return {}
-        return {"uploads": [upload.fingerprint() for upload in self._uploads]}
 
     def _interval_json(self) -> dict[str, str]:
         return {
