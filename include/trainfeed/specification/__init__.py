@@ -38,6 +38,7 @@ from trainfeed.specification._uploads_part import UploadsSpec
 from trainfeed.specification.quality import (
     AcceptedValuesCheck,
     CountCheck,
+    DriftCheck,
     Gate,
     NullRatioCheck,
     QualityCheck,
@@ -74,6 +75,7 @@ __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
+    "DriftCheck",
     "FieldSpec",
     "Gate",
     "GpuSpec",
