@@ -1,9 +1,9 @@
 """The limits of a data set's active runs, and of its tasks at work.
 
-Airflow counts a waiting run as active. A run of the schedule waits for log files until
-``source.logs.wait`` after its interval has ended and settled, and a run with a gate that asks waits
-for a person for ``ANSWER_LIMIT``, so only intervals of that span can wait at the same time. The
-limit of active runs has one more for each of them, so that waiting runs
+Airflow counts a waiting run as active. A run of the schedule waits for its source or for uploads
+until ``wait`` after its interval has ended and settled, and a run with a gate that asks waits for a
+person for ``ANSWER_LIMIT``, so only intervals of that span can wait at the same time. The limit of
+active runs has one more for each of them, so that waiting runs
 never keep others from starting. The work itself is limited by the number of tasks of each kind that
 run at once.
 """
@@ -50,14 +50,13 @@ def asks(spec: DatasetSpec) -> bool:
 
 
 def _stretches(spec: DatasetSpec) -> list[timedelta]:
-    """Return how long a run may wait for log files, and for the answer of a person."""
-    kind = spec.source.kind
-    logs = [] if kind.folder_wait is None else [kind.settle + kind.folder_wait]
-    return [*logs, *([ANSWER_LIMIT] if asks(spec) else [])]
+    """Return how long a run may wait for source or uploads, and for the answer of a person."""
+    source = [spec.source.kind.settle + spec.wait] if spec.missing_rules else []
+    return [*source, *([ANSWER_LIMIT] if asks(spec) else [])]
 
 
 def _waiting_runs(spec: DatasetSpec) -> int:
-    """Return the most intervals that can wait for log files, or an answer, at the same time."""
+    """Return the most intervals that can wait for a source, uploads or an answer at once."""
     if not _stretches(spec):
         return 0
     stretch = sum(_stretches(spec), timedelta(0))

@@ -228,6 +228,20 @@ def test_for_every_interval_that_may_wait_for_its_logs_one_more_run_may_be_activ
     assert dag.max_active_runs == 3 + waiting
 
 
+@pytest.mark.parametrize(
+    ("rule", "waiting"),
+    [("", 0), (", settle: 0s, wait: 2d", 3), (", settle: 0s, missing: skip", 1)],
+)
+def test_for_every_interval_that_may_wait_for_its_topic_one_more_run_may_be_active(
+    add, load, rule, waiting
+):
+    add("clicks", **{"{kafka: {topic: clicks}}": f"{{kafka: {{topic: clicks{rule}}}}}"})
+    dag = load("dags").dags["build.clicks"]
+    assert dag.max_active_runs == 3 + waiting
+    assert dag.get_task("plan").max_active_tis_per_dag == (3 if waiting else None)
+    assert not dag.has_task("wait_for_logs")
+
+
 def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
     add("clicks", **of_logs(""))
     add("views")
@@ -258,6 +272,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         "window_start",
         "dry_run",
         "rebuild",
+        "replay",
         "allow_gap",
         "training",
         "catch_up",
@@ -266,6 +281,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
     assert params.dump() == dict.fromkeys(params) | {
         "dry_run": False,
+        "replay": False,
         "training": "each",
         "catch_up": "missed",
     }

@@ -7,6 +7,7 @@
       SCHEDULE.json                        the schedule, from which intervals follow
       STATUS.jsonl                         index of trainfeed status; never trusted, may be deleted
       code/<digest>.json                   the code of a plan, to show later changes
+      lookups/<digest>                     a lookup file of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
@@ -147,6 +148,10 @@ class DatasetFolder:
         """The file with the code of a digest."""
         return self.path / "code" / f"{check_name(digest)}.json"
 
+    def lookup(self, digest: str) -> Path:
+        """The file with the lookup of a digest."""
+        return self.path / "lookups" / check_name(digest)
+
     @property
     def staging(self) -> Path:
         """The folder of unfinished versions."""
@@ -211,6 +216,11 @@ class DatasetFolder:
     def training_marks(self) -> Path:
         """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
+
+    @property
+    def quarantine_audit(self) -> Path:
+        """The file with a line for every reading of quarantined bytes."""
+        return self.path / "quarantine-audit.jsonl"
 
     @property
     def uploads(self) -> Path:

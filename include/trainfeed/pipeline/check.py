@@ -68,9 +68,10 @@ def _check(stage: Stage) -> CheckReport:
     with measured_again(stage):
         verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
+    name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     warnings = failures(verdict.gates, "warn", counts)
     for told in (*warnings, *(waiver.told for waiver in verdict.waivers)):
-        logger.warning("check %s: published with a warning: %s", stage.plan.plan_id, told)
+        logger.warning("check %s: published with a warning: %s", name, told)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
