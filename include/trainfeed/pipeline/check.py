@@ -57,9 +57,8 @@ def check(build: Build) -> CheckReport | PublishedBefore:
         The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
-            pass. The message has both sides; for a gate, message and ``report`` have reasons,
-            examples and where the records are.
+        GateError: Ledgers differ (the message has both sides), or a gate failed that blocks or
+            asks and is not waived; message and ``report`` have reasons, examples, places.
     """
     return run_stage("check", build, _check)
 
