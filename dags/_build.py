@@ -95,6 +95,7 @@ def _stages(spec: DatasetSpec) -> None:
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
     is_asked = asks(spec)
     check = CheckOperator(task_id="check", asks=is_asked, **of_plan)
+    ask = [_ask(spec, plan, check)] if is_asked else []
     publish = RecordIOToCephFSOperator(
         task_id="publish",
         training_dag_id=f"train.{spec.name}" if spec.train else None,
@@ -103,6 +104,6 @@ def _stages(spec: DatasetSpec) -> None:
         trigger_rule="none_failed" if is_asked else "all_success",
         **of_plan,
     )
-    chain(plan, *mapped, check, *([_ask(spec, plan, check)] if is_asked else []), publish)
+    chain(plan, *mapped, check, *ask, publish)
     if spec.source.kind.folder_wait is not None:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)
