@@ -6,10 +6,10 @@ or without it the data interval of the run. For a triggered run with a logical d
 interval that had ended by then. A run for a time without an interval fails in its first task, and
 the error names that time. Runs of the schedule are named after their interval, and every run has
 the interval as its note, unless it has a note already. If a gate of the data set has the severity
-`ask`, there is a task `ask` before `publish`: skipped unless such a gate fails, it waits up to seven
-days for a person, whose approval is recorded as a waiver. The task `publish` emits an event of the
-asset `trainfeed://<data set>` with the interval's name as partition key, also if the version was
-published before. Published intervals that no training has seen, for instance because
+`ask`, there is a task `ask` before `publish`: skipped unless such a gate fails, it waits up to
+seven days for a person, whose approval is recorded as a waiver. The task `publish` emits an event
+of the asset `trainfeed://<data set>` with the interval's name as partition key, also if the version
+was published before. Published intervals that no training has seen, for instance because
 `train.<data set>` was paused, get an event, too, so that no training is missed.
 """
 
