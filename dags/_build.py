@@ -5,9 +5,11 @@ A run builds one interval of the data set's schedule: the interval of the parame
 or without it the data interval of the run. For a triggered run with a logical date that is the last
 interval that had ended by then. A run for a time without an interval fails in its first task, and
 the error names that time. Runs of the schedule are named after their interval, and every run has
-the interval as its note, unless it has a note already. The task `publish` emits an event of the
-asset `trainfeed://<data set>` with the interval's name as partition key, also if the version was
-published before. Published intervals that no training has seen, for instance because
+the interval as its note, unless it has a note already. If a gate of the data set has the severity
+`ask`, there is a task `ask` before `publish`: skipped unless such a gate fails, it waits up to
+seven days for a person, whose approval is recorded as a waiver. The task `publish` emits an event
+of the asset `trainfeed://<data set>` with the interval's name as partition key, also if the version
+was published before. Published intervals that no training has seen, for instance because
 `train.<data set>` was paused, get an event, too, so that no training is missed.
 """
 
@@ -95,14 +97,15 @@ def _stages(spec: DatasetSpec) -> None:
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
     is_asked = asks(spec)
     check = CheckOperator(task_id="check", asks=is_asked, **of_plan)
+    ask = [_ask(spec, plan, check)] if is_asked else []
     publish = RecordIOToCephFSOperator(
         task_id="publish",
         training_dag_id=f"train.{spec.name}" if spec.train else None,
         outlets=[dataset_asset(spec.name)],
         # The task ``ask`` is skipped when no gate asks.
-        trigger_rule="none_failed" if is_asked else "all_success",
+        trigger_rule="none_failed_min_one_success" if is_asked else "all_success",
         **of_plan,
     )
-    chain(plan, *mapped, check, *([_ask(spec, plan, check)] if is_asked else []), publish)
+    chain(plan, *mapped, check, *ask, publish)
     if spec.source.kind.folder_wait is not None:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)

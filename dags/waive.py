@@ -67,7 +67,7 @@ with DAG(
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],
 ) as dag:
-    waive = WaiveGatesOperator(task_id="waive")
+    waive = WaiveGatesOperator(task_id="waive", multiple_outputs=True)
     TriggerDagRunOperator(
         task_id="build",
         trigger_dag_id="build.{{ params.dataset }}",

@@ -77,9 +77,13 @@ def _user(context: Context) -> str:
 
 def _conf(plan: Plan) -> dict[str, Any]:
     """Return the parameters with which a run comes to the same plan."""
+    from trainfeed.pipeline.planner import is_replay
+
     name = plan.interval["name"]
+    replayed = is_replay(plan)
     return {
         "window_start": name if len(name) == _DAY else plan.interval["start"],
-        "rebuild": plan.rebuild,
+        "replay": replayed,
+        "rebuild": None if replayed else plan.rebuild,
         "allow_gap": next((gap["why"] for gap in plan.gaps if gap.get("why")), None),
     }

@@ -121,9 +121,9 @@ def test_a_gate_that_asks_adds_one_task_which_holds_up_no_other_interval(add, lo
     dag = load("dags").dags["build.clicks"]
     assert dag.task_ids == [*STAGES[:-1], "ask", "publish"]
     task, publish = dag.get_task("ask"), dag.get_task("publish")
-    assert (task.upstream_task_ids, task.downstream_task_ids) == ({"check"}, {"publish"})
+    assert (task.upstream_task_ids, task.downstream_task_ids) == ({"plan", "check"}, {"publish"})
     assert (task.response_timeout, task.execution_timeout) == (timedelta(days=7), None)
-    assert publish.trigger_rule == "none_failed"
+    assert publish.trigger_rule == "none_failed_min_one_success"
     assert dag.max_active_runs == 3 + 7 + 1
     assert dag.get_task("plan").max_active_tis_per_dag == 3
     assert task.max_active_tis_per_dag is None

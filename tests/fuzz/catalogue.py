@@ -9,13 +9,14 @@ from tests.fuzz.input_targets import INPUT_MUTATORS, INPUT_SEEDS, INPUT_TARGETS
 from tests.fuzz.json_mutator import mutate_json
 from tests.fuzz.root_targets import ROOT_SEEDS, ROOT_TARGETS
 from tests.fuzz.targets import MUTATORS, SEEDS, TARGETS
+from tests.fuzz.waiver_targets import WAIVER_SEEDS, WAIVER_TARGETS
 
 __all__ = ["ALL_SEEDS", "ALL_TARGETS", "mutate"]
 
 Mutation: TypeAlias = Callable[[bytes, int], bytes]
 
-ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS}
-ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS}
+ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS, **WAIVER_TARGETS}
+ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS, **WAIVER_SEEDS}
 _REPAIRS: Final = {**MUTATORS, **INPUT_MUTATORS}
 _JSON: Final = frozenset(
     {
@@ -33,7 +34,7 @@ _JSON: Final = frozenset(
             "schema",
             "schema_file",
         ),
-        *("shards", "statistics"),
+        *("shards", "statistics", "waiver"),
     }
 )
 

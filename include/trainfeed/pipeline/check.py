@@ -52,9 +52,8 @@ def check(build: Build) -> CheckReport | PublishedBefore:
         The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
-            pass. The message has both sides; for a
-            gate, message and ``report`` have reasons, examples and where the records are.
+        GateError: Ledgers differ (the message has both sides), or a gate failed that blocks or
+            asks and is not waived; message and ``report`` have reasons, examples, places.
     """
     return run_stage("check", build, _check)
 
@@ -63,14 +62,10 @@ def _check(stage: Stage) -> CheckReport:
     with measured_again(stage):
         verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
-    for waiver in verdict.waivers:
-        logger.warning(
-            "plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told
-        )
+    name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     warnings = failures(verdict.gates, "warn", counts)
-    for warning in warnings:
-        name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
-        logger.warning("check %s: published with a warning: %s", name, warning)
+    for told in (*warnings, *(waiver.told for waiver in verdict.waivers)):
+        logger.warning("check %s: published with a warning: %s", name, told)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(

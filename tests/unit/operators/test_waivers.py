@@ -208,7 +208,12 @@ def test_the_form_waives_in_the_name_of_the_user_and_says_which_run_publishes(
     done = task.execute(context)
     assert done["waiver"]["who"] == "ana"
     assert [gate["check"] for gate in done["waiver"]["gates"]] == ["quarantine_ratio", "count"]
-    assert done["conf"] == {"window_start": DAY, "rebuild": None, "allow_gap": None}
+    assert done["conf"] == {
+        "window_start": DAY,
+        "replay": False,
+        "rebuild": None,
+        "allow_gap": None,
+    }
     assert task.execute(context) == done
     assert project.build()["verdict"] == "built"
 

@@ -55,6 +55,8 @@ WAIVER_POINTS = [
     "waiver.before_apply",
     "waiver.after_apply",
 ]
+# Only there for data sets with lookups: killed at in tests/unit/difference/test_kept_lookups.py.
+LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
 QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
 
@@ -134,5 +136,12 @@ def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
-    elsewhere = {*EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS, *WAIVER_POINTS, *QUARANTINE_POINTS}
+    elsewhere = {
+        *EXTERNAL_POINTS,
+        *PRUNE_POINTS,
+        *LABEL_POINTS,
+        *WAIVER_POINTS,
+        *LOOKUP_POINTS,
+        *QUARANTINE_POINTS,
+    }
     assert named | started == {*POINTS, *elsewhere}

@@ -12,6 +12,7 @@ from trainfeed.cli._look_target import complete_target, known_folder, readable_e
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.waivers import WaiverState, waiver_states
 from trainfeed.specification import gate_name, shown_number
 
@@ -42,22 +43,31 @@ def list_waivers(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List waivers: used by a version, unused, holding, or over."""
+    """List waivers: used by a version, unused, holding, or over.
+
+    Status 1 when waivers are closed to this account; the others are listed all the same.
+    """
     now = datetime.now(UTC)
     name, _, interval = (target or "").partition("/")
     root = Path(readable_environment().root)
     names = data_sets_of(root) if target is None else [known_folder(name).name]
-    found = [
-        state
-        for each in names
-        for state in waiver_states(DatasetFolder(root, each), now, interval or None)
-    ]
+    found: list[WaiverState] = []
+    closed: list[AccessDeniedError] = []
+    for each in names:
+        try:
+            found += waiver_states(DatasetFolder(root, each), now, interval or None)
+        except AccessDeniedError as error:
+            closed.append(error)
     if as_json:
         print_json([state.to_json() for state in found])
     elif found:
         print_rows(_COLUMNS, [_row(state) for state in found])
     else:
-        print_message("no gate was waived")
+        print_message("no waiver was found")
+    for problem in closed:
+        print_message(str(problem))
+    if closed:
+        raise typer.Exit(1)
 
 
 def _row(state: WaiverState) -> list[object]:

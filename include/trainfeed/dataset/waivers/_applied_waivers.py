@@ -12,6 +12,7 @@ from typing import Any
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.waivers._gate_files import (
+    MODE,
     Gate,
     applied_path,
     gates_of,
@@ -100,7 +101,7 @@ def apply_waivers(
     """
     path = applied_path(folder, interval, plan_id, list(gates))
     value = {"plan": plan_id, "waivers": [waiver.to_json() for waiver in waivers]}
-    posix.create_exclusive(path, sealed(value), is_public=True)
+    posix.create_exclusive(path, sealed(value), mode=MODE)
     return read_applied(folder, interval, plan_id, gates) or ()
 
 

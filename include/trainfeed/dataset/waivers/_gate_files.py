@@ -1,7 +1,8 @@
 """The files about failed gates, beside the plan: their names, and sealed JSON in them.
 
 All three kinds lie beside ``<plan id>.json`` and begin with the plan's id. Each ends with its own
-digest, so that a damaged file is never taken for a decision.
+digest, so that a damaged file is never taken for a decision. Values of gates that are not published
+may quote a record, so only the account that builds, and its group, may read the files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trainfeed.errors import FormatError
 from trainfeed.paths import listed, read_plain
 
 __all__ = [
+    "MODE",
     "Gate",
     "applied_path",
     "gates_of",
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 Gate = Mapping[str, Any]
+
+MODE: Final = 0o640
 
 # Room for thousands of gates; a longer file is none of these.
 _MAX_BYTES: Final = 1 << 20

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.waivers._gate_files import (
+    MODE,
     Gate,
     gates_of,
     read_sealed,
@@ -52,7 +53,7 @@ def write_refused(folder: DatasetFolder, interval: str, refused: Refused) -> Non
         if read_refused(folder, interval, refused.plan) == refused:
             return
     path = refused_path(folder, interval, refused.plan)
-    posix.replace_file(path, sealed(refused.to_json()), is_public=True)
+    posix.replace_file(path, sealed(refused.to_json()), mode=MODE)
 
 
 def read_refused(folder: DatasetFolder, interval: str, plan_id: str) -> Refused | None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.waivers._gate_files import (
+    MODE,
     Gate,
     gates_of,
     read_sealed,
@@ -86,7 +87,7 @@ def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: i
         StorageError: The publication root refused or failed.
     """
     path = waiver_path(folder, interval, waiver.plan, number)
-    if not posix.create_exclusive(path, sealed(waiver.to_json()), is_public=True):
+    if not posix.create_exclusive(path, sealed(waiver.to_json()), mode=MODE):
         first = _read(folder, interval, waiver.plan, number)
         raise ConflictError(
             f"{path}: gates of {folder.name}/{interval} were waived meanwhile by {first.told};"

@@ -20,8 +20,9 @@ from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
-__all__ = ["ReplayPlan", "plan_replay"]
+__all__ = ["ReplayPlan", "is_replay", "plan_replay"]
 
+_REPLAY: Final = "replay of the quarantine of "
 _MOST_WHY_CHARS: Final = 500
 
 
@@ -135,14 +136,19 @@ def _is_whole(location: Location) -> bool:
     return True
 
 
+def is_replay(plan: Plan) -> bool:
+    """Return whether a plan is that of a replay to which nobody gave another reason."""
+    return (plan.rebuild or "").startswith(_REPLAY)
+
+
 def _why(origin: _Origin) -> str:
     """Return the reason of the next generation: the same for two replays of one quarantine."""
-    text = f"replay of the quarantine of {origin.name}: {counted(origin.reasons)}"
+    text = f"{_REPLAY}{origin.name}: {counted(origin.reasons)}"
     return text[:_MOST_WHY_CHARS]
 
 
 def _replayed(origin: _Origin) -> str:
-    what = f"replay of the quarantine of {origin.name} ({counted(origin.reasons)})"
+    what = f"{_REPLAY}{origin.name} ({counted(origin.reasons)})"
     if origin.is_published:
         return f"{what}, from its plan and landing; the source is not planned again"
     return f"{what}, which is not published: this is the build of the interval, from that plan"

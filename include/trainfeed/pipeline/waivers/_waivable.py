@@ -10,6 +10,7 @@ from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.waivers import Refused, read_refused, read_waivers
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.pipeline._ref import PlanRef
+from trainfeed.pipeline.planner import is_replay
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.storage import posix
 
@@ -66,6 +67,8 @@ def waivable(folder: DatasetFolder, interval: str, plan_id: str | None = None) -
 
 def next_command(plan: Plan) -> str:
     """Return the command that builds a plan again."""
+    if is_replay(plan):
+        return f"trainfeed quarantine replay {plan.dataset}/{plan.interval['name']}"
     name = f"trainfeed build {plan.dataset} --interval {plan.interval['name']}"
     rebuild = f" --rebuild {_quoted(plan.rebuild)}" if plan.rebuild else ""
     why = next((str(gap["why"]) for gap in plan.gaps if gap.get("why")), None)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from trainfeed.dataset.waivers import read_waivers
+from trainfeed.errors import AccessDeniedError
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}"
@@ -92,7 +93,7 @@ def test_a_published_interval_and_a_wrong_target_are_refused(cli, project, until
     assert cli("waive", "clicks", *until)[0] == 2
     assert cli("waive", f"{TARGET}/g0001", *until)[0] == 2
     status, _, message = cli("waivers", "ls")
-    assert (status, message) == (0, "no gate was waived\n")
+    assert (status, message) == (0, "no waiver was found\n")
 
 
 def test_a_damaged_waiver_is_damage(cli, refused, until):
@@ -102,3 +103,16 @@ def test_a_damaged_waiver_is_damage(cli, refused, until):
     assert cli("waivers", "ls", "clicks")[0] == 3
     assert cli("build", "clicks", "--interval", DAY)[0] == 3
     assert refused.folder.generations(DAY) == []
+
+
+def test_waivers_that_are_closed_to_the_account_are_named(cli, refused, until, monkeypatch):
+    assert cli("waive", TARGET, *until)[0] == 0
+    (path,) = refused.folder.plans(DAY).glob("*.waiver-0001.json")
+    assert path.stat().st_mode & 0o007 == 0
+
+    def closed(*_):
+        raise AccessDeniedError(f"{path}: permission denied")
+
+    monkeypatch.setattr("trainfeed.cli.upkeep._waivers_command.waiver_states", closed)
+    status, _, message = cli("waivers", "ls", "clicks")
+    assert (status, "permission denied" in message) == (1, True)

@@ -1,18 +1,22 @@
 """The judgement of ``check``: one decision per plan, whatever the clock says later."""
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
-from trainfeed.dataset.waivers import Waiver, lift_refused, read_refused, write_waiver
-from trainfeed.errors import FormatError, GateError
+from trainfeed.dataset.waivers import Waiver, lift_refused, read_refused, read_waivers, write_waiver
+from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.waivers import judge
+from trainfeed.pipeline.waivers import judge, waiver_states
 
 PAST = datetime(2026, 3, 1, tzinfo=UTC)
 AFTER = PAST + timedelta(days=2)
@@ -173,6 +177,30 @@ def test_all_attempts_that_pass_pass_by_the_same_waivers(with_gates, steps):
         if found.waivers:
             passed.append(found.waivers)
     assert all(each == passed[0] for each in passed)
+
+
+def test_builds_and_waivers_at_once_end_with_one_version(refused):
+    """Three builds, two people and a look at the waivers, all at the same time."""
+    start = threading.Barrier(6)
+    now = datetime.now(UTC)
+
+    def run(act):
+        start.wait(60)
+        with suppress(GateError, ConflictError, NotFoundError):
+            act()
+
+    def look():
+        list(waiver_states(refused.folder, now))
+
+    people = [partial(refused.waive, who=who) for who in ("ana", "ben")]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(run, [*[refused.build] * 3, *people, look]))
+    refused.build()
+    refused.version().verify()
+    (entry,) = refused.version().manifest.waivers
+    (waiver,) = read_waivers(refused.folder, DAY, refused.plan_id).values()
+    assert (entry["who"], len(entry["gates"])) == (waiver.who, 2)
+    assert refused.folder.last_generation(DAY) == 1
 
 
 def test_attempts_at_once_write_the_same_manifest(refused, tmp_path):

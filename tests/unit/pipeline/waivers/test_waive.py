@@ -20,7 +20,7 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.waivers import WaiverWish, waivable, waive, waiver_states
+from trainfeed.pipeline.waivers import WaiverWish, next_command, waivable, waive, waiver_states
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = NOW + timedelta(days=2)
@@ -241,3 +241,17 @@ def test_a_public_root_cannot_be_written(refused):
 def test_a_build_of_the_library_takes_a_waived_plan_too(refused):
     refused.waive()
     assert build(refused.spec, refused.interval(), refused.env).verdict == "built"
+
+
+def test_the_next_command_comes_to_the_same_plan(refused):
+    planned = refused.found().plan
+    gap = {"source": "kafka:clicks/0", "start": 0, "end": 1, "why": "a lost disk"}
+    changes = {"rebuild": "label's fix", "gaps": [gap]}
+    assert next_command(planned) == f"trainfeed build clicks --interval {DAY}"
+    assert next_command(planned.model_copy(update=changes)) == (
+        f"trainfeed build clicks --interval {DAY} --rebuild 'label'\\''s fix'"
+        " --allow-gap 'a lost disk'"
+    )
+    replayed = {"rebuild": "replay of the quarantine of g0001: 3 not_json"}
+    replay = next_command(planned.model_copy(update=replayed))
+    assert replay == f"trainfeed quarantine replay clicks/{DAY}"
