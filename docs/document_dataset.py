@@ -55,8 +55,11 @@ source:
     late: keep
     skew: 1d
     transaction_wait: 1h
+    wait: 6h
+    missing: fail
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
+keep_lookups: false
 documents: [LICENCE.txt]
 schema:
   visitor: {dtype: int64}
@@ -74,6 +77,7 @@ output:
 quality:
   - {check: count, min: 50, max: 100000000, severity: block}
   - {check: quarantine_ratio, max: 0.01, severity: block}
+  - {check: late_ratio, of: late, max: 0.05, severity: warn}
   - {check: null_ratio, field: referrer, max: 0.5, severity: warn}
   - {check: range, field: label, min: 0, max: 1, severity: block}
 train:
@@ -239,11 +243,22 @@ uploads:
   defaults: {label: -1}
   max_file_bytes: 1GiB
 """,
+    "Uploads that samples need": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  click: {dtype: int64}
+  label: {dtype: int8}
+uploads: {key: [click], labels: [label], join: inner, wait: 7d, missing: skip}
+""",
     "A recorded topic": """\
 name: clicks
 schedule: "@daily"
 start: 2026-01-01
-source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d}}
+source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d, wait: 0s, missing: empty}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}

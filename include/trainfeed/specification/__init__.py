@@ -18,6 +18,7 @@ from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
     Measure,
+    MissingRule,
     SourceKind,
     TopicPart,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
+    "MissingRule",
     "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",

@@ -58,6 +58,8 @@ class Counts:
             interval, or later than its end and the topic's ``skew``.
         fields: The fields that have a gate.
         filtered: Number of records that the function filtered.
+        misplaced: ``late``, ``future`` and ``unstamped`` → number of records, of all topics, that
+            are stamped before the interval, after it, or not at all.
     """
 
     read: int
@@ -66,6 +68,7 @@ class Counts:
     late: int
     fields: Mapping[str, FieldFacts]
     filtered: int = 0
+    misplaced: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, int]:
         """Return the counts of records and samples for a report."""

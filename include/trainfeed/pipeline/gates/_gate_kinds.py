@@ -15,6 +15,7 @@ from trainfeed.pipeline.gates import _count_gates as counts
 from trainfeed.pipeline.gates._drift_gate import drift
 from trainfeed.pipeline.gates._gate_facts import Facts
 from trainfeed.pipeline.gates._gate_result import GateResult
+from trainfeed.pipeline.gates._late_ratio import late_ratio
 from trainfeed.pipeline.gates._relative_count import relative_count
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, StagedSamples
 from trainfeed.pipeline.gates._schema_evolution import schema_evolution, with_evolution
@@ -42,6 +43,7 @@ _KINDS: Final[Mapping[str, _Measure]] = {
     "count": counts.count,
     "drift": drift,
     "late": counts.late,
+    "late_ratio": late_ratio,
     "null_ratio": counts.null_ratio,
     "quarantine_ratio": counts.quarantine_ratio,
     "range": counts.value_range,

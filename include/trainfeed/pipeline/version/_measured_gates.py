@@ -99,6 +99,7 @@ def _counted(
         late=late.refused,
         fields=field_facts(stage.plan.quality, schema, statistics),
         filtered=sum(filtered_reasons(ledger).values()),
+        misplaced={"late": late.late, "future": late.future, "unstamped": late.unstamped},
     )
 
 

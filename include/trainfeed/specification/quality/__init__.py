@@ -12,6 +12,7 @@ from pydantic import Field
 
 from trainfeed.specification.quality._count_checks import (
     CountCheck,
+    LateRatioCheck,
     QuarantineRatioCheck,
     ShardSkewCheck,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "DriftCheck",
     "DriftFloors",
     "Gate",
+    "LateRatioCheck",
     "NullRatioCheck",
     "QualityCheck",
     "QuarantineRatioCheck",
@@ -62,6 +64,7 @@ __all__ = [
 QualityCheck: TypeAlias = Annotated[
     QuarantineRatioCheck
     | CountCheck
+    | LateRatioCheck
     | NullRatioCheck
     | RangeCheck
     | UniqueCheck

@@ -9,13 +9,27 @@ from pydantic import Field, model_validator
 from trainfeed.specification._spec_values import Number
 from trainfeed.specification.quality._quality_check import Check, Ratio, require_range
 
-__all__ = ["CountCheck", "QuarantineRatioCheck", "ShardSkewCheck"]
+__all__ = ["CountCheck", "LateRatioCheck", "QuarantineRatioCheck", "ShardSkewCheck"]
 
 
 class QuarantineRatioCheck(Check):
     """Quarantined records are at most this share, ``max``, of all records read."""
 
     check: Literal["quarantine_ratio"]
+    max: Ratio
+
+
+class LateRatioCheck(Check):
+    """Records stamped outside of the interval are at most this share, ``max``, of all records read.
+
+    Attributes:
+        of: Which records: stamped before the interval, after it, or not at all. What is done with
+            late records is the setting ``late`` of their topic.
+        max: Largest allowed share.
+    """
+
+    check: Literal["late_ratio"]
+    of: Literal["late", "future", "unstamped"] = "late"
     max: Ratio
 
 

@@ -9,7 +9,15 @@ FIELDS = {
     "bad": FieldFacts(count=10, nulls=0, min=0.0, max=1.0, not_finite=3),
     "none": FieldFacts(count=0, nulls=0),
 }
-COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, fields=FIELDS, filtered=8)
+COUNTS = Counts(
+    read=100,
+    quarantined=2,
+    samples=90,
+    late=1,
+    fields=FIELDS,
+    filtered=8,
+    misplaced={"unstamped": 3},
+)
 BROKEN = [
     (
         {"check": "quarantine_ratio", "max": 0.01},
@@ -36,6 +44,10 @@ BROKEN = [
         "range of bad is 3 times NaN or infinity, allowed: max 1 (among 10 samples)",
     ),
     (
+        {"check": "late_ratio", "of": "unstamped", "max": 0.02},
+        "late_ratio of unstamped is 0.03, allowed: max 0.02 (3 of 100 records without a stamp)",
+    ),
+    (
         {"check": "late", "max": 0},
         "late is 1, allowed: max 0 (of 100 records, stamped outside of the interval)",
     ),
@@ -43,6 +55,8 @@ BROKEN = [
 KEPT = [
     {"check": "quarantine_ratio", "max": 0.02},
     {"check": "count", "min": 90, "max": 90},
+    {"check": "late_ratio", "of": "unstamped", "max": 0.03},
+    {"check": "late_ratio", "of": "future", "max": 0},
     {"check": "null_ratio", "field": "x", "max": 0.2},
     {"check": "null_ratio", "field": "none", "max": 0},
     {"check": "range", "field": "x", "min": -1, "max": 5},
