@@ -24,7 +24,7 @@ __all__ = ["difference_lines"]
 _SHOWN_CHARS: Final = 60
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Only in the JSON: lists of many numbers.
-_NOT_SHOWN: Final = ("histogram",)
+_NOT_SHOWN: Final = ("histogram", "components")
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
@@ -53,8 +53,10 @@ def _section_lines(section: Section) -> Iterator[str]:
     for place, changes in groupby(shown, lambda change: change.path[: _depth(section, change)]):
         told = ", ".join(_change(change, len(place)) for change in changes)
         yield f"  {'.'.join(place)}: {told}" if place else f"  {told}"
-    if hidden := len(section.changes) - len(shown):
-        yield f"  and {hidden} histograms, which --json has"
+    if hidden := [each for each in section.changes if each.place.endswith(_NOT_SHOWN)]:
+        components = any(each.place.endswith("components") for each in hidden)
+        what = "histograms and components" if components else "histograms"
+        yield f"  and {len(hidden)} {what}, which --json has"
     for text in section.texts:
         yield from (f"    {line}" for line in text.lines)
         if text.note:
