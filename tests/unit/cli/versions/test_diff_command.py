@@ -125,5 +125,5 @@ def test_histograms_and_components_are_counted_and_not_printed(cli, project):
     project.edit('row["value"] < 0', 'row["value"] < 2', "preprocess.py")
     project.build(rebuild="small ones are noise")
     output = cli("diff", "clicks", A, B)[1]
-    assert "histograms and components, which --json has" in output
+    assert "histograms and lists of components, which --json has" in output
     assert "[{'histogram" not in output
