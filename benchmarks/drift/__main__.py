@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,7 @@ def main() -> None:
     _false_alarms(judged)
     _resampled(year, judged)
     _planted(year, judged)
+    _swapped(year, judged)
 
 
 def _compared(snapshots: Sequence[Snapshot], number: int) -> dict[str, Compared]:
@@ -172,6 +174,24 @@ def _planted(year: Year, judged: Sequence[Judgement]) -> None:
         print(f"| {name} | {size} |", " | ".join(rates), "|")
 
 
+def _swapped(year: Year, judged: Sequence[Judgement]) -> None:
+    """Swap two neighbouring components of a day; finding one of them is enough."""
+    columns = list(_columns(year))
+    found: dict[str, list[bool]] = {}
+    for left, right in pairwise(columns):
+        field = left.part.partition("[")[0]
+        if field == right.part.partition("[")[0]:
+            for day in PLANTED:
+                span = slice(year.starts[day], year.starts[day + 1])
+                hits = (
+                    mine.is_beyond(other.values[span], year, day, judged)
+                    for mine, other in ((left, right), (right, left))
+                )
+                found.setdefault(field, []).append(any(hits))
+    for field, hits in found.items():
+        print(f"\nswapped neighbours in {field}: {np.mean(hits):.0%} of {len(hits)}")
+
+
 @dataclass(frozen=True)
 class _Column:
     """The values of a field or component, shape ``(n,)``."""
@@ -183,8 +203,14 @@ class _Column:
         """Whether a fault on a day leads to a distance beyond its limit."""
         start, end, after = (int(year.starts[n]) for n in (day - 7, day, day + 1))
         random = np.random.default_rng([day, *self.part.encode()])
-        before = self.values[start:end]
-        planted = fault.plant(self.values[end:after], before, random)
+        planted = fault.plant(self.values[end:after], self.values[start:end], random)
+        return self.is_beyond(planted, year, day, judged)
+
+    def is_beyond(
+        self, planted: NDArray[Any], year: Year, day: int, judged: Sequence[Judgement]
+    ) -> bool:
+        """Whether other values of a day have a distance beyond its limit."""
+        before = self.values[year.starts[day - 7] : year.starts[day]]
         fields = ({"x": self._statistics(column)} for column in (planted, before))
         distances = compare(next(fields), fields)["x"].distances
         history = [{"x": each[self.part]} for each in judged[day - 30 : day]]

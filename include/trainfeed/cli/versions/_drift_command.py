@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Annotated, Any, Final
@@ -15,6 +16,7 @@ from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.coverage import published_in
 from trainfeed.drift import (
     LEAST_VERSIONS,
+    MEASURES,
     DriftRule,
     Selection,
     Snapshot,
@@ -31,7 +33,7 @@ from trainfeed.intervals import parse_range
 __all__ = ["drift"]
 
 _COLUMNS: Final = ("version", "compared", "judged", "beyond their limit")
-_DETAILS: Final = ("field or component", "measure", "distance", "limit", "")
+_DETAILS: Final = ("field or component", *MEASURES, "beyond its limit")
 _MOST_NAMED: Final = 5
 _DIFFERENCE: Final = 3
 
@@ -131,11 +133,23 @@ def _row(found: dict[str, Any]) -> list[object]:
 
 
 def _details(found: dict[str, Any]) -> Iterator[list[object]]:
-    for part, measures in found["distances"].items():
-        for measure, (distance, limit) in measures.items():
-            is_beyond = limit is not None and distance > limit
-            words = f"beyond: {found['beyond'].get(part, '')}" if is_beyond else ""
-            yield [part, measure, distance, limit, words]
+    for part in sorted(found["distances"], key=_place):
+        measures = found["distances"][part]
+        cells = [_cell(*measures[name]) if name in measures else "" for name in MEASURES]
+        yield [part, *cells, found["beyond"].get(part, "")]
+
+
+def _place(part: str) -> tuple[str, list[int]]:
+    """Return field and place of a component, so that ``values[2]`` precedes ``values[10]``."""
+    field, _, place = part.partition("[")
+    return field, [int(number) for number in re.findall("[0-9]+", place)]
+
+
+def _cell(distance: float, limit: float | None) -> str:
+    """Return a distance, and its limit as what it is below or beyond."""
+    if limit is None:
+        return f"{distance:.3g}"
+    return f"{distance:.3g} {'>' if distance > limit else '≤'} {limit:.3g}"
 
 
 def _tell(found: list[dict[str, Any]]) -> None:

@@ -55,6 +55,8 @@ def bin_ranks(numbers: NDArray[np.float64]) -> NDArray[np.int32]:
     keys = (numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)).astype(np.int32)
     # Keys of negative numbers (sign bit set) descend; -0.0 is in the bin of 0.0.
     half = _NUM_BINS // 2
+    if keys.max(initial=0) < half:
+        return keys + np.int32(half)
     return np.where(keys < half, keys + half, np.minimum(2 * half - keys, half))
 
 

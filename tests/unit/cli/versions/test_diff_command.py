@@ -116,3 +116,14 @@ def test_a_damaged_version_ends_with_3_and_is_named(cli, rebuilt):
     path.write_bytes(path.read_bytes() + b" ")
     status, _, message = cli("diff", "clicks", A, B)
     assert (status, str(path) in message.replace("\n", "")) == (3, True)
+
+
+def test_histograms_and_components_are_counted_and_not_printed(cli, project):
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [2]}")
+    project.edit('"value": row["value"]', '"value": [row["value"], 1.0]', "preprocess.py")
+    project.build()
+    project.edit('row["value"] < 0', 'row["value"] < 2', "preprocess.py")
+    project.build(rebuild="small ones are noise")
+    output = cli("diff", "clicks", A, B)[1]
+    assert "histograms and lists of components, which --json has" in output
+    assert "[{'histogram" not in output

@@ -202,3 +202,16 @@ def test_components_of_a_field_that_has_none_are_a_format_error():
     value["x"]["components"] = []
     with pytest.raises(FormatError):
         Statistics.from_json(schema, value)
+
+
+@pytest.mark.parametrize(("last", "is_counted"), [(63, True), (64, False)])
+def test_values_are_too_many_when_all_parts_together_have_65(last, is_counted):
+    schema = schema_of("int32", (1,))
+    parts = [np.arange(start, end, dtype="i4") for start, end in ((0, 40), (20, last + 1))]
+    left, right = (statistics_of(schema, part.reshape(-1, 1)) for part in parts)
+    left.merge(right)
+    in_blocks = Statistics(schema)
+    for part in parts:
+        in_blocks.update_columns({"x": np.repeat(part, 1 << 14).reshape(-1, 1)})
+    for statistics in (left, in_blocks):
+        assert ("top" in entry(statistics)["components"][0]) is is_counted
