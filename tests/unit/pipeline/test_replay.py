@@ -1,6 +1,5 @@
 """Replay of quarantined records: from plan and landing alone, once, and the same after kills."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -149,13 +148,20 @@ def test_no_gap_is_allowed_beside_a_replay(project):
         project.build(replay=True, allow_gap="lost")
 
 
-def test_accepted_gaps_stay_recorded(project):
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("topic: clicks", "topic: others"),
+        ("kafka: {connection: kafka_default, topic: clicks, settle: 0s}",
+         'logs: {path: "/logs/{start:%Y-%m-%d}"}'),
+    ],
+)  # fmt: skip
+def test_a_specification_with_another_source_is_refused(project, old, new):
     project.build()
-    manifest = json.loads((project.version().path / "MANIFEST.json").read_bytes())
-    assert manifest["gaps"] == []
     fix(project)
-    project.build(replay=True)
-    assert project.version().manifest.inputs == manifest["inputs"]
+    project.edit(old, new)
+    with pytest.raises(SourceReplacedError, match=r"dataset\.yaml names another source now"):
+        project.build(replay=True)
 
 
 def test_log_files_are_read_again_while_they_are_those_of_the_plan(tmp_path):

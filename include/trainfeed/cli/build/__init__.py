@@ -2,5 +2,14 @@
 
 from trainfeed.cli.build._build_command import build
 from trainfeed.cli.build._range_build import IntervalBuild, build_each
+from trainfeed.cli.build._training_wish import Training, declines, require_training, settle
 
-__all__ = ["IntervalBuild", "build", "build_each"]
+__all__ = [
+    "IntervalBuild",
+    "Training",
+    "build",
+    "build_each",
+    "declines",
+    "require_training",
+    "settle",
+]

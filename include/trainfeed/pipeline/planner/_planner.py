@@ -26,8 +26,8 @@ from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
-    PlannedReference,
     PlannedRange,
+    PlannedReference,
     Sizes,
     cut,
     first_few,

@@ -61,7 +61,7 @@ def test_cut_values_come_whole_from_landing_with_their_time(large, cli):
     assert (shown[7]["bytes"], shown[7]["raw"]) == (0, None)
     assert shown[3]["time"] == "2024-03-01T00:00:00.003+00:00"
     _, output, _ = cli("show", TARGET)
-    assert b"cut at 65536 bytes, whole from landing: 1000009 bytes" in output
+    assert b"cut at 65536 bytes, read again whole: 1000009 bytes" in output
     assert b"null" in output
 
 
