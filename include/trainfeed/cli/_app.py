@@ -55,6 +55,12 @@ for _name, _command, _example in (
     ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("status", versions.status, "trainfeed status flights"),
     ("drift", versions.drift, "trainfeed drift flights 2013-01"),
+    (
+        "diff",
+        versions.diff,
+        "trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
+    ),
+    ("lineage", versions.lineage, "trainfeed lineage kafka:flights/0@12345"),
     ("ls", versions.ls, "trainfeed ls flights"),
     ("show", versions.show, "trainfeed show flights/2013-01-01"),
     ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),

@@ -7,6 +7,7 @@
       SCHEDULE.json                        the schedule, from which intervals follow
       STATUS.jsonl                         index of trainfeed status; never trusted, may be deleted
       code/<digest>.json                   the code of a plan, to show later changes
+      lookups/<digest>                     a lookup file of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
@@ -146,6 +147,10 @@ class DatasetFolder:
     def code(self, digest: str) -> Path:
         """The file with the code of a digest."""
         return self.path / "code" / f"{check_name(digest)}.json"
+
+    def lookup(self, digest: str) -> Path:
+        """The file with the lookup of a digest."""
+        return self.path / "lookups" / check_name(digest)
 
     @property
     def staging(self) -> Path:

@@ -69,7 +69,9 @@ def _check(stage: Stage) -> CheckReport:
         verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
     for waiver in verdict.waivers:
-        logger.warning("plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told)
+        logger.warning(
+            "plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told
+        )
     warnings = failures(verdict.gates, "warn", counts)
     for warning in warnings:
         name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
