@@ -63,8 +63,8 @@ def stage(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, interval, env, *, rebuild, allow_gap):
-            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap, outdated):
+            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, outdated))
             if self.error:
                 raise self.error
             return plan_report_from_json(PLANNED)
@@ -99,7 +99,7 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
 
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
     execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
-    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage")]
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage", "fail")]
 
 
 def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
@@ -113,8 +113,8 @@ def dry(monkeypatch, clicks):
     """What dry runs are called with."""
     calls = []
 
-    def dry_run(spec, interval, env, *, rebuild, allow_gap):
-        calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+    def dry_run(spec, interval, env, *, rebuild, allow_gap, outdated):
+        calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, outdated))
         return DRY_RUN
 
     monkeypatch.setattr("trainfeed.pipeline.preview.dry_run", dry_run)
@@ -127,7 +127,7 @@ def test_a_dry_run_plans_nothing_and_gives_the_stages_nothing_to_map_over(
     context = make_context(params={"dry_run": True, "rebuild": "new label"}, **DAY)
     with caplog.at_level("INFO"):
         assert execute(context) == []
-    assert dry == [("clicks", "2026-01-05", "/pfs/dataset", "new label", None)]
+    assert dry == [("clicks", "2026-01-05", "/pfs/dataset", "new label", None, "fail")]
     assert stage.calls == []
     assert context["ti"].xcoms["plan"]["dry_run"] is True
     assert "dry run of clicks/2026-01-05: g0001 is published from the same inputs" in caplog.text
@@ -161,7 +161,7 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     ("name", "hint"),
     [
         ("dryrun", "did you mean 'dry_run'?"),
-        ("ticket", "known here: window_start, dry_run, rebuild, allow_gap"),
+        ("ticket", "known here: window_start, dry_run, rebuild, outdated, allow_gap"),
     ],
 )
 def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):

@@ -11,32 +11,35 @@ from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
-from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
+from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
-from trainfeed.pipeline.planner._interval_uploads import require_labels, told_uploads
+from trainfeed.pipeline.planner._causes import causes_of
+from trainfeed.pipeline.planner._conflict import (
+    OutdatedVersion,
+    PublishedVersion,
+    conflict_error,
+    gone_inputs,
+    replaced_error,
+)
+from trainfeed.pipeline.planner._interval_uploads import require_labels
+from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
     Sizes,
     cut,
-    first_few,
     group_ranges,
     group_shards,
     load_plan,
+    met_plan,
     replaced_inputs,
     save_plan,
-    told_changes,
 )
-from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import applied_uploads
-from trainfeed.usercode import (
-    code_digest,
-    document_digests,
-    lookup_digests,
-    running_libraries,
-)
+from trainfeed.usercode import running_libraries
 
 __all__ = ["Planner"]
 
@@ -58,9 +61,7 @@ class Planner:
         self._interval = interval
         self._env = env
         self._folder = folder
-        self._code, self._code_files = code_digest(spec)
-        self._lookups = lookup_digests(spec)
-        self._documents = document_digests(spec)
+        self._recipe = Recipe.of(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
@@ -84,7 +85,7 @@ class Planner:
             return None
         inputs = source.inputs(current)
         replaced = replaced_inputs(current, inputs)
-        fingerprint_of = self._fingerprint_of(inputs)
+        fingerprint_of = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
         if not replaced and canonical_json.sha256_of(fingerprint_of) == current.fingerprint:
             plan = self._plan_of(current, inputs)
             return plan if rebuild in {None, plan.rebuild} else None
@@ -92,12 +93,43 @@ class Planner:
             raise self._refusal(current, fingerprint_of, replaced)
         return None
 
+    def outdated(self, source: KnownInputs) -> OutdatedVersion | None:
+        """Return the published version if a new plan would give another one; else None.
+
+        Args:
+            source: The inputs of the interval.
+
+        Raises:
+            SourceReplacedError: The version was built from another topic or file, or from a file
+                that is gone. Nobody but a person can say which of the sources is the right one.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        now = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
+        lost = [*replaced_inputs(current, inputs), *gone_inputs(current, inputs)]
+        if lost:
+            raise replaced_error(self._name_of(current), lost)
+        if canonical_json.sha256_of(now) == current.fingerprint:
+            return None
+        published = PublishedVersion(self._folder, self._interval.name, current)
+        return OutdatedVersion(published, causes_of(published, now, self._uploads))
+
     def skip(self, source: Inputs) -> Skip | None:
         """Return the decision to skip the interval; None if it is published or will be built."""
         return source.skip() if self._current is None else None
 
-    def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
+    def make(
+        self, source: Inputs, *, rebuild: str | None, allow_gap: str | None, joins: bool = False
+    ) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
+
+        Args:
+            source: The inputs of the interval.
+            rebuild: The reason for building the interval again, or None.
+            allow_gap: The reason for accepting losses, or None.
+            joins: Whether a plan of the same name is adopted also if its reason is another one.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
@@ -117,7 +149,9 @@ class Planner:
             "marker": source.marker,
             "empty_because": source.empty_because(inputs, allow_gap),
         }
-        return save_plan(self._folder, plan.model_copy(update=update))
+        wanted = plan.model_copy(update=update)
+        met = met_plan(self._folder, wanted) if joins else None
+        return met or save_plan(self._folder, wanted)
 
     def _read_current(self) -> Manifest | None:
         generation = self._folder.current_generation(self._interval.name)
@@ -143,7 +177,7 @@ class Planner:
             return save_plan(self._folder, plan.model_copy(update=update))
 
     def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
-        fingerprint_of = self._fingerprint_of(inputs)
+        fingerprint_of = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
         fingerprint = canonical_json.sha256_of(fingerprint_of)
         sizes = Sizes.of(self._spec)
         ranges = cut(inputs, sizes.range_span)
@@ -168,9 +202,9 @@ class Planner:
                 "shards": shards,
                 "quality": [gate.model_dump() for gate in self._spec.quality],
                 "gaps": [],
-                "code": {"digest": self._code, "files": self._code_files},
-                "lookups": self._lookups,
-                "documents": self._documents,
+                "code": {"digest": self._recipe.code, "files": self._recipe.code_files},
+                "lookups": self._recipe.lookups,
+                "documents": self._recipe.documents,
                 "libraries": running_libraries(),
                 "schema": self._spec.schema_fields(),
                 "uploads": [asdict(upload) for upload in self._uploads],
@@ -180,52 +214,13 @@ class Planner:
     def _refusal(
         self, current: Manifest, fingerprint_of: JsonObject, replaced: list[str]
     ) -> Exception:
-        version = f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
-        remedy = (
-            "the published version stays; to make the next generation from what is there now, run"
-            " again with --rebuild WHY (Airflow: parameter 'rebuild')"
-        )
         if replaced:
-            return SourceReplacedError(
-                f"inputs of {version} were replaced: {first_few(replaced)}; {remedy}"
-            )
-        ref = PlanRef(self._spec.name, self._interval.name, current.plan)
-        try:
-            published = load_plan(self._folder, ref).fingerprint_of
-        except NotFoundError:
-            # Without the plan, the manifest has only these two values to compare. The others are in
-            # the fingerprint, which shows that something differs, but not what.
-            published = {"code": current.code["digest"], "lookups": current.lookups}
-            fingerprint_of = {key: fingerprint_of[key] for key in published}
-        published = told_uploads(published, current.uploads.get("files", []))
-        now = told_uploads(fingerprint_of, [asdict(upload) for upload in self._uploads])
-        changes, code = told_changes(self._folder, self._spec, published, now)
-        return ConflictError(
-            f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
-            f" {remedy}{code}"
-        )
+            return replaced_error(self._name_of(current), replaced)
+        published = PublishedVersion(self._folder, self._interval.name, current)
+        return conflict_error(published, self._spec, fingerprint_of, self._uploads)
 
-    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
-        """Return everything that determines the content."""
-        interval = self._interval_json()
-        return {
-            "format": FORMAT,
-            "dataset": self._spec.name,
-            "interval": {"start": interval["start"], "end": interval["end"]},
-            "inputs": {source: planned.fingerprint() for source, planned in inputs.items()},
-            "spec": fingerprint_fields(self._spec),
-            "code": self._code,
-            "lookups": self._lookups,
-            # Left out where there is none: fingerprints of earlier versions stay the same.
-            **({"documents": self._documents} if self._documents else {}),
-            **self._uploads_fingerprint(),
-        }
-
-    def _uploads_fingerprint(self) -> JsonObject:
-        """Return the uploads in order of arrival; nothing for a data set without the part."""
-        if self._spec.uploads is None:
-            return {}
-        return {"uploads": [upload.fingerprint() for upload in self._uploads]}
+    def _name_of(self, current: Manifest) -> str:
+        return f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
 
     def _interval_json(self) -> dict[str, str]:
         return {

@@ -17,6 +17,7 @@ from trainfeed.pipeline.plans._plan_file import (
     PlannedRange,
     earlier_plans,
     load_plan,
+    met_plan,
     save_plan,
 )
 from trainfeed.pipeline.plans._planned import (
@@ -49,6 +50,7 @@ __all__ = [
     "landing_file",
     "leaf_of",
     "load_plan",
+    "met_plan",
     "opened_landing",
     "planned_of",
     "promised_leaf",

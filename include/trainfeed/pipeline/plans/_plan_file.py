@@ -39,6 +39,7 @@ __all__ = [
     "PlannedShard",
     "earlier_plans",
     "load_plan",
+    "met_plan",
     "save_plan",
 ]
 
@@ -195,6 +196,23 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     if not posix.create_exclusive(path, data) and _read(path) != data:
         posix.replace_file(path, data)
     return _parse(_read(path), path)
+
+
+def met_plan(folder: DatasetFolder, plan: Plan) -> Plan | None:
+    """Return the plan that already has the name, if it differs in the reason of the rebuild only.
+
+    Two runs that build the same generation for different reasons can so end with one of them.
+
+    Raises:
+        FormatError: The file is no plan.
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        there = load_plan(folder, plan.ref())
+    except NotFoundError:
+        return None
+    reasons = {"rebuild": there.rebuild, "supersedes": there.supersedes}
+    return there if plan.model_copy(update=reasons).to_bytes() == there.to_bytes() else None
 
 
 def _read(path: Path) -> bytes:
