@@ -34,7 +34,7 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -93,6 +93,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
     assert files == {
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
+        "outdated.py": ["outdated"],
         "models.py": ["models"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
