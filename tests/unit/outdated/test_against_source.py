@@ -1,4 +1,4 @@
-"""What the source says about published intervals: changes, losses, late records, and its absence."""
+"""What the source says about published intervals: changes, losses, late records, absence."""
 
 from __future__ import annotations
 
