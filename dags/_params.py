@@ -58,7 +58,7 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             title="Outdated",
             description="What happens if the interval is published, and today's code,"
             " specification, lookups or uploads would build it otherwise. 'fail': the run fails and"
-            " names what differs. 'keep': the version stays, nothing is built, and the note of the"
+            " names what differs. 'keep': the version stays, nothing is built, and the page of the"
             " run says so. 'rebuild': the next generation is built, and the causes are recorded as"
             " its reason; a version that is not outdated stays. For backfills: 'rebuild' brings a"
             " range forward, and can be repeated. A source that was replaced always fails.",

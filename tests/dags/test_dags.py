@@ -238,6 +238,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         "window_start",
         "dry_run",
         "rebuild",
+        "outdated",
         "allow_gap",
         "training",
         "catch_up",
@@ -246,6 +247,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
     assert params.dump() == dict.fromkeys(params) | {
         "dry_run": False,
+        "outdated": "fail",
         "training": "each",
         "catch_up": "missed",
     }
@@ -378,6 +380,8 @@ def test_every_example_is_taken(add, load):
         ("rebuild", ""),
         ("rebuild", "    "),
         ("rebuild", "x" * 501),
+        ("outdated", "force"),
+        ("outdated", None),
         ("allow_gap", True),
     ],
 )
@@ -395,6 +399,8 @@ def test_the_form_refuses_what_is_no_value_of_a_parameter(add, load, name, value
         ("rebuild", None),
         ("rebuild", "new label"),
         ("dry_run", True),
+        ("outdated", "keep"),
+        ("outdated", "rebuild"),
     ],
 )
 def test_the_form_takes_right_values(add, load, name, value):

@@ -56,6 +56,14 @@ def test_the_command_itself_may_be_killed(project, point):
     require_brought_forward(project)
 
 
+def test_two_at_once_meet_at_the_same_generations(project):
+    make_outdated(project)
+    both = [command(project, "bring-forward", "clicks/2024-03", "--jobs=2") for _ in range(2)]
+    ended = [(process.communicate(timeout=LIMIT_S), process.returncode) for process in both]
+    assert [status for _, status in ended] == [0, 0], ended
+    require_brought_forward(project)
+
+
 def test_a_publication_of_the_same_interval_meets_it(project):
     make_outdated(project)
     build = ("build", "clicks/2024-03-01/2024-03-02", "--outdated=rebuild", "--jobs=2")

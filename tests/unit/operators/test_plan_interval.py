@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from operators.plan_interval import PlanIntervalOperator
+from operators.plan_interval import OUTDATED_RULES, PlanIntervalOperator
 from trainfeed.errors import ConflictError, TransactionOpenError, WindowOpenError
-from trainfeed.pipeline import SkipReport, plan_report_from_json
+from trainfeed.pipeline import OutdatedRule, SkipReport, plan_report_from_json
 from trainfeed.pipeline.preview._dry_run_report import DryRunReport, PlannedVersion
 
 DAY = {
@@ -100,6 +100,16 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
     execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
     assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage", "fail")]
+
+
+@pytest.mark.parametrize("rule", OUTDATED_RULES)
+def test_the_stage_gets_the_rule_of_the_run(stage, make_context, rule):
+    execute(make_context(params={"outdated": rule}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, OutdatedRule(rule))]
+
+
+def test_the_rules_of_the_form_are_those_of_builds():
+    assert tuple(OutdatedRule) == OUTDATED_RULES
 
 
 def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):

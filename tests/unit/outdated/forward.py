@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[3]
 DAYS = ("2024-03-01", "2024-03-02")
 
 
-def make_outdated(project):
-    """Build two days, and change the seed."""
-    for name in DAYS:
+def make_outdated(project, days=DAYS):
+    """Build days, and change the seed."""
+    for name in days:
         project.build(name)
     project.edit("seed: 7", "seed: 8")
 
@@ -53,18 +53,18 @@ def command(project, *arguments, fault=None):
 
 
 def brought_forward(project, *options, fault=None):
-    """Bring both days forward; return status and messages."""
+    """Bring all days forward; return status and messages."""
     process = command(project, "bring-forward", "clicks/2024-03", *options, fault=fault)
     _, messages = process.communicate(timeout=LIMIT_S)
     return process.returncode, messages
 
 
-def require_brought_forward(project):
-    """Compare both days with those of a project in which nothing was disturbed."""
+def require_brought_forward(project, days=DAYS):
+    """Compare days with those of a project in which nothing was disturbed."""
     undisturbed = project.elsewhere("undisturbed")
     undisturbed.edit("seed: 8", "seed: 7")
-    make_outdated(undisturbed)
-    for name in DAYS:
+    make_outdated(undisturbed, days)
+    for name in days:
         undisturbed.build(name, outdated=OutdatedRule.REBUILD)
         assert project.folder.last_generation(name) == 2
         found = project.version(name)
