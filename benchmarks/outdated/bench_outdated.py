@@ -58,7 +58,7 @@ def _publish(folder: DatasetFolder, recipe: Recipe, number: int, day: Interval) 
     values = recipe.fingerprint_of(day, inputs, [])
     fingerprint = canonical_json.sha256_of(values)
     plan = f"{fingerprint[:16]}-g0001"
-    code = {"digest": recipe.code, "files": list(recipe.code_files)}
+    code = {"digest": recipe.code, "files": [*recipe.code_files]}
     data = made.model_copy(
         update={"fingerprint": fingerprint, "plan": plan, "code": code}
     ).to_bytes()

@@ -105,7 +105,7 @@ class _Search:
             tick.name,
             "outdated",
             manifest.generation,
-            causes=causes_of(version, now, uploads),
+            causes=causes_of(version, self._recipe, now, uploads),
             cost=self.costs.of(version, inputs),
         )
 

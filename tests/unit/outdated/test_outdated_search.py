@@ -47,7 +47,7 @@ def test_a_version_of_the_present_code_is_current(built):
 def test_code_that_changed_is_a_cause(built):
     built.edit("< 0", "<= 0", "preprocess.py")
     (cause,) = causes(built)
-    assert cause.startswith("code: ")
+    assert cause.startswith("code.preprocess.py: ")
     assert not found(built).is_in_order
 
 
@@ -96,12 +96,25 @@ def test_causes_are_counted_with_the_first_version_of_each(built):
     ]
 
 
+def test_code_whose_text_was_not_kept_is_a_cause_as_a_whole(built):
+    shutil.rmtree(built.folder.path / "code")
+    built.edit("< 0", "<= 0", "preprocess.py")
+    (cause,) = causes(built)
+    assert cause.startswith("code: ")
+
+
+def test_a_file_of_code_that_is_new_is_a_cause(built):
+    (built.env.datasets / "clicks" / "words.py").write_text("WORDS = 1\n")
+    (cause,) = causes(built)
+    assert cause.startswith("code.words.py: none → ")
+
+
 def test_without_the_plan_the_manifest_has_some_causes(built):
     shutil.rmtree(built.folder.path / "plans")
     built.edit("< 0", "<= 0", "preprocess.py")
     built.edit("label: {dtype: int64}", "label: {dtype: int32}")
     assert [cause.partition(":")[0] for cause in causes(built)] == [
-        "code",
+        "code.preprocess.py",
         "spec.schema.label.dtype",
     ]
 

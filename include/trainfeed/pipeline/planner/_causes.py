@@ -16,7 +16,8 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.planner._interval_uploads import told_uploads
-from trainfeed.pipeline.plans import first_few
+from trainfeed.pipeline.planner._recipe import Recipe
+from trainfeed.pipeline.plans import digests_of_kept_code, first_few
 from trainfeed.uploads import AppliedUpload
 
 __all__ = ["Cause", "PublishedVersion", "causes_of", "reason_of"]
@@ -33,8 +34,9 @@ class Cause(NamedTuple):
     """A value of the fingerprint that is not the same any more.
 
     Attributes:
-        place: Where the value stands: ``code``, ``lookups.airports``, ``spec.seed``; ``unknown`` if
-            nothing kept tells which value it is.
+        place: Where the value stands: ``code.preprocess.py``, ``lookups.airports``, ``spec.seed``;
+            ``code`` if the text of the earlier code was not kept; ``unknown`` if nothing kept tells
+            which value it is.
         old: The value in the version, as a short text; None if it had none.
         new: The value now, likewise.
     """
@@ -70,12 +72,13 @@ class PublishedVersion(NamedTuple):
 
 
 def causes_of(
-    version: PublishedVersion, now: JsonObject, uploads: Sequence[AppliedUpload]
+    version: PublishedVersion, recipe: Recipe, now: JsonObject, uploads: Sequence[AppliedUpload]
 ) -> tuple[Cause, ...]:
     """Return what differs between a published version and the values of now, in order of place.
 
     Args:
         version: The version.
+        recipe: The recipe of now.
         now: The values of a fingerprint of now, which differs from that of the version.
         uploads: The uploads of now.
 
@@ -87,6 +90,10 @@ def causes_of(
         published = _values_of_manifest(version.manifest)
         spec: Any = now["spec"]
         now = {key: now.get(key) for key in published} | {"spec": {"schema": spec["schema"]}}
+    if published["code"] != now["code"]:
+        files = digests_of_kept_code(version.folder, str(published["code"]))
+        if files is not None:
+            published, now = {**published, "code": files}, {**now, "code": dict(recipe.code_files)}
     then = told_uploads(published, version.manifest.uploads.get("files", []))
     today = told_uploads(_as_json(now), [asdict(upload) for upload in uploads])
     return tuple(_differences(then, today, "")) or (Cause(_UNKNOWN, None, None),)

@@ -114,7 +114,7 @@ class Planner:
         if canonical_json.sha256_of(now) == current.fingerprint:
             return None
         published = PublishedVersion(self._folder, self._interval.name, current)
-        return OutdatedVersion(published, causes_of(published, now, self._uploads))
+        return OutdatedVersion(published, causes_of(published, self._recipe, now, self._uploads))
 
     def skip(self, source: Inputs) -> Skip | None:
         """Return the decision to skip the interval; None if it is published or will be built."""
@@ -202,7 +202,7 @@ class Planner:
                 "shards": shards,
                 "quality": [gate.model_dump() for gate in self._spec.quality],
                 "gaps": [],
-                "code": {"digest": self._recipe.code, "files": self._recipe.code_files},
+                "code": {"digest": self._recipe.code, "files": list(self._recipe.code_files)},
                 "lookups": self._recipe.lookups,
                 "documents": self._recipe.documents,
                 "libraries": running_libraries(),

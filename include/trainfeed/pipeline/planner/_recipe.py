@@ -6,6 +6,7 @@ the published version, and so does the search for outdated versions: both use th
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Planned
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import AppliedUpload
-from trainfeed.usercode import code_digest, document_digests, lookup_digests
+from trainfeed.usercode import code_digest, code_texts, document_digests, lookup_digests
 
 __all__ = ["Recipe"]
 
@@ -27,14 +28,14 @@ class Recipe:
     Attributes:
         spec: The data set.
         code: Digest of the code.
-        code_files: Names of the files of the code.
+        code_files: Name → SHA-256 of the files of the code, in path order.
         lookups: Name → SHA-256 of the lookup files.
         documents: Name → SHA-256 of the documents.
     """
 
     spec: DatasetSpec
     code: str
-    code_files: Sequence[str]
+    code_files: Mapping[str, str]
     lookups: Mapping[str, str]
     documents: Mapping[str, str]
 
@@ -46,7 +47,9 @@ class Recipe:
             ConfigError: A file is missing, or a module imports code from outside its folder.
             StorageError: A file cannot be read.
         """
-        code, files = code_digest(spec)
+        code, names = code_digest(spec)
+        texts = code_texts(spec)
+        files = {name: hashlib.sha256(texts[name]).hexdigest() for name in names if name in texts}
         return cls(spec, code, files, lookup_digests(spec), document_digests(spec))
 
     def fingerprint_of(

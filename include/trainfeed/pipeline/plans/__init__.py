@@ -1,6 +1,10 @@
 """Plans: the inputs and outputs of an interval, fixed before anything is read."""
 
-from trainfeed.pipeline.plans._kept_code import keep_code, told_changes
+from trainfeed.pipeline.plans._kept_code import (
+    digests_of_kept_code,
+    keep_code,
+    told_changes,
+)
 from trainfeed.pipeline.plans._landed_ranges import (
     REMEDY,
     is_landed,
@@ -40,6 +44,7 @@ __all__ = [
     "PlannedShard",
     "Sizes",
     "cut",
+    "digests_of_kept_code",
     "earlier_plans",
     "first_few",
     "group_ranges",

@@ -9,6 +9,7 @@ Without this file (older versions, a damaged file) only the difference is missin
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -23,6 +24,7 @@ from trainfeed.usercode import code_texts, digest_of_texts
 
 __all__ = [
     "differences",
+    "digests_of_kept_code",
     "keep_code",
     "told_changes",
 ]
@@ -69,6 +71,14 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
     lines = [line for name in changed for line in _diff(name, kept, new)]
     more = [f"… and {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
     return "\n".join([f"{', '.join(changed)} changed", *lines[:_MAX_LINES], *more])
+
+
+def digests_of_kept_code(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+    """Return file → SHA-256 of the code with a digest; None if its text was not kept."""
+    kept = _kept(folder, digest)
+    if kept is None:
+        return None
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in kept.items()}
 
 
 def told_changes(
