@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.integration(rest[0]))
         elif folder == "e2e":
             item.add_marker("e2e")
+
+
+def pytest_collection_finish() -> None:
+    # Many tests collect garbage to see what is left; thousands of tests need not be looked through.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

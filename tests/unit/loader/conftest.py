@@ -88,6 +88,12 @@ def children():
     return found
 
 
+def num_fds_before():
+    """How many descriptors are open when nothing is left of earlier tests."""
+    gc.collect()
+    return num_fds()
+
+
 def num_fds():
     return len(list(Path("/proc/self/fd").iterdir()))
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.unit.loader.conftest import num_fds, write_images
+from tests.unit.loader.conftest import num_fds, num_fds_before, write_images
 from tests.unit.loader.datasets import Squares
 from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
@@ -91,7 +91,7 @@ def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
     """RD-14."""
     monkeypatch.setattr(_files, "_MAX_OPEN", 4)
     images = write_images(tmp_path, [2] * 30)
-    before = num_fds()
+    before = num_fds_before()
     with DataLoader(images, 4, shuffle=True) as loader:
         assert sum(batch.num_rows for batch in loader) == 60
         assert num_fds() <= before + 4
@@ -219,7 +219,7 @@ def test_epochs_leave_nothing_open(options):
     """LD-18."""
     with DataLoader(Squares(40), 8, shuffle=True, **options) as loader:
         list(loader)
-        before = num_fds()
+        before = num_fds_before()
         for _ in range(30):
             list(loader)
         assert num_fds() == before

@@ -1,6 +1,7 @@
 """Only plain files are opened; pipes, devices and links in their place are errors at once."""
 
 import errno
+import gc
 import os
 import socket
 import tracemalloc
@@ -29,6 +30,12 @@ def odd(tmp_path, monkeypatch):
     return tmp_path
 
 
+def num_fds_before():
+    """How many descriptors are open when nothing is left of earlier tests."""
+    gc.collect()
+    return num_fds()
+
+
 def num_fds():
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -41,7 +48,7 @@ def opened(path, **how):
 @pytest.mark.parametrize("write", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_plain_file_is_named_at_once_and_nothing_stays_open(odd, kind, write):
-    before = num_fds()
+    before = num_fds_before()
     with pytest.raises(FormatError, match=f"expected a plain file, got a {kind} in {odd / kind}"):
         plain_fd(odd / kind, follow=True, write=write)
     assert num_fds() == before
@@ -100,7 +107,7 @@ def test_a_file_that_is_removed_while_it_is_open_is_read_to_its_end(tmp_path):
 
 def test_what_fails_while_a_file_is_open_says_in_which_and_closes_it(tmp_path):
     (tmp_path / "a").write_bytes(b"bytes")
-    before = num_fds()
+    before = num_fds_before()
     with (
         pytest.raises(StorageError, match="/a: input/output error"),
         open_plain(tmp_path / "a", follow=False),
@@ -111,7 +118,7 @@ def test_what_fails_while_a_file_is_open_says_in_which_and_closes_it(tmp_path):
 
 def test_a_file_that_cannot_be_looked_at_is_closed(tmp_path, monkeypatch):
     (tmp_path / "a").touch()
-    before = num_fds()
+    before = num_fds_before()
 
     def fails(_fd):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -33,13 +34,15 @@ from trainfeed.conversion.base64._rank_files import (
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.datacenters import local_target
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.paths import durable_file
+from trainfeed.paths import durable_file, read_plain
 from trainfeed.storage.posix import map_errors
 from trainfeed.whole_numbers import whole
 
 __all__ = ["Base64Report", "process_base64", "read_file_list"]
 
 _WRITE_ROWS: Final = 256
+# A million names; a longer file is no list, and is not read to its end to find that out.
+_MAX_LIST_BYTES: Final = 64 << 20
 _DEFAULTS: Final = ConvertOptions()
 
 
@@ -68,21 +71,21 @@ def read_file_list(path: Path) -> list[str]:
     Raises:
         NotFoundError: The list does not exist.
         ConfigError: A name leads out of the folder, or is listed twice.
+        FormatError: The list has more than 64 MiB.
     """
     names = []
-    with open_input(path) as file:
-        for line in iter_lines(file, max_line_bytes=4096):
-            data = b"\0" if line.data is None else line.data
-            name = data.decode("utf-8", "surrogateescape").strip()
-            if not name:
-                continue
-            parts = name.split("/")
-            if name.startswith("/") or "\0" in name or {"", ".", ".."} & set(parts):
-                raise ConfigError(
-                    f"{path}, line {line.number}: expected the name of a file in the folder of the"
-                    f" data, got {name[:200]!r}"
-                )
-            names.append(name)
+    for line in iter_lines(BytesIO(_list_bytes(path)), max_line_bytes=4096):
+        data = b"\0" if line.data is None else line.data
+        name = data.decode("utf-8", "surrogateescape").strip()
+        if not name:
+            continue
+        parts = name.split("/")
+        if name.startswith("/") or "\0" in name or {"", ".", ".."} & set(parts):
+            raise ConfigError(
+                f"{path}, line {line.number}: expected the name of a file in the folder of the"
+                f" data, got {name[:200]!r}"
+            )
+        names.append(name)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ConfigError(
@@ -178,8 +181,11 @@ def _source_of(list_path: Path) -> tuple[bytes, list[str]]:
         raise ConfigError(
             f"{path}: {results[0]!r} is the name of a result, which would be replaced"
         )
-    with open_input(path) as file:
-        return file.read(), names
+    return _list_bytes(path), names
+
+
+def _list_bytes(path: Path) -> bytes:
+    return read_plain(path, follow=True, max_bytes=_MAX_LIST_BYTES)
 
 
 def _read_rows(folder: Path, names: Sequence[str], staging: Path, runs: RunBuilder) -> int:

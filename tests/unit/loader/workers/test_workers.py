@@ -18,6 +18,7 @@ from tests.unit.loader.conftest import (
     labels,
     note,
     num_fds,
+    num_fds_before,
     write_images,
 )
 from tests.unit.loader.datasets import Failing, Growing, Slow, Squares
@@ -239,7 +240,7 @@ def test_slots_come_back_when_their_arrays_die(images):
 
 
 def test_workers_serve_many_epochs_and_end_with_the_loader(images):
-    before = num_fds(), children()
+    before = num_fds_before(), children()
     loader = DataLoader(images, 8, num_workers=2)
     list(loader)
     pids = children() - before[1]
@@ -253,7 +254,7 @@ def test_workers_serve_many_epochs_and_end_with_the_loader(images):
 
 def test_leaving_early_ends_the_workers(images):
     """LD-11: early break, two iterators at once, an iterator that is never used, collection."""
-    before = num_fds(), children()
+    before = num_fds_before(), children()
     loader = DataLoader(images, 8, num_workers=1)
     iter(loader)
     assert (num_fds(), children()) == before
