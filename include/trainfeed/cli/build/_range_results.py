@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trainfeed.cli._printing import print_json, print_message, print_rows
+from trainfeed.cli._printing import print_json, print_rows
 from trainfeed.cli.build._range_build import IntervalBuild
 
 __all__ = ["print_results"]
@@ -15,14 +15,12 @@ _COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined"
 
 
 def print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
-    """Print the results of a range: JSON, or a table; and what was kept although it is outdated."""
+    """Print the results of a range: JSON, or a table, of which an empty one is left out."""
     if as_json:
         print_json([each.to_json() for each in results])
         return
-    print_rows(_COLUMNS, [_row(each) for each in results])
-    for each in results:
-        if each.report.get("verdict") == "kept":
-            print_message(f"{each.interval}: {each.report['note']}")
+    if results:
+        print_rows(_COLUMNS, [_row(each) for each in results])
 
 
 def _row(result: IntervalBuild) -> list[object]:
