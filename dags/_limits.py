@@ -1,7 +1,7 @@
 """The limits of a data set's active runs, and of its tasks at work.
 
-Airflow counts a waiting run as active. A run of the schedule waits for log files until
-``source.logs.wait`` after its interval has ended and settled, so only intervals of that span can
+Airflow counts a waiting run as active. A run of the schedule waits for its source or for uploads
+until ``wait`` after its interval has ended and settled, so only intervals of that span can
 wait at the same time. The limit of active runs has one more for each of them, so that waiting runs
 never keep others from starting. The work itself is limited by the number of tasks of each kind that
 run at once.
@@ -32,7 +32,7 @@ def active_runs(spec: DatasetSpec) -> int:
 
 def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]:
     """Return arguments of a task that limit how many of its kind run at once, over all runs."""
-    if spec.source.kind.folder_wait is None:
+    if not spec.missing_rules:
         return {}  # no run waits for long, so the limit of runs is enough
     at_once = spec.resources.max_active_runs
     # Later tasks have priority: an interval is finished before another one begins.
@@ -43,11 +43,10 @@ def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]
 
 
 def _waiting_runs(spec: DatasetSpec) -> int:
-    """Return the most intervals that can wait for their log files at the same time."""
-    kind = spec.source.kind
-    if kind.folder_wait is None:
+    """Return the most intervals that can wait for their source or uploads at the same time."""
+    if not spec.missing_rules:
         return 0
-    stretch = kind.settle + kind.folder_wait
+    stretch = spec.source.kind.settle + spec.wait
     intervals = islice(spec.schedule_model().intervals(), _SAMPLED)
     starts = [interval.start for interval in intervals]
     shortest = min((after - before for before, after in pairwise(starts)), default=stretch)

@@ -15,7 +15,7 @@ from operators._outcome import airflow_outcome, call_again
 from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
 from operators.training_wish import hand_over
-from trainfeed.errors import TransactionOpenError, WindowOpenError
+from trainfeed.errors import IngestError, Outcome, TransactionOpenError, WindowOpenError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,7 +46,10 @@ class PlanIntervalOperator(BaseOperator):
     In runs of the schedule and of backfills the task waits, without a worker slot, until the
     interval has ended and settled. In triggered runs it fails instead, because a person is waiting.
     The same applies while an open transaction may hide records, but not longer than the topics'
-    ``transaction_wait``.
+    ``transaction_wait``. A run of the schedule also waits, until the ``wait`` of the specification
+    ends, for a topic without a record of the interval, for a source that does not answer, and for
+    uploads of an inner join; runs of backfills fail instead, because a waiting run would keep the
+    others of the backfill from starting.
 
     If the specification skips the interval, this task and all later ones are skipped with the
     reason: there is no version and no event.
@@ -89,6 +92,12 @@ class PlanIntervalOperator(BaseOperator):
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
                 raise _later(error, request, context, datetime.now(UTC)) from error
+            except IngestError as error:
+                at = self._asks_again(request, datetime.now(UTC))
+                if at is None or error.outcome is not Outcome.RETRY:
+                    raise
+                logger.warning("%s; looking again at %s", error, at)
+                raise call_again(at) from error
         if not isinstance(planned, PlanReport | SkipReport):
             context["ti"].xcom_push(key=_PLAN_KEY, value=_told(planned))
             return []
@@ -98,6 +107,16 @@ class PlanIntervalOperator(BaseOperator):
                 self._hand_over(planned.interval, context)
             raise AirflowSkipException(planned.note)
         return list(range(max(planned.tasks.values())))
+
+    def _asks_again(self, request: WindowRequest, now: datetime) -> datetime | None:
+        """Return when a run looks again at a source that does not answer; None if it fails now."""
+        from trainfeed.intervals import ready_at
+
+        spec, _ = open_dataset(self.dataset)
+        until = ready_at(run_interval(spec, request), spec.source.kind.settle) + spec.wait
+        if not request.is_scheduled or now >= until:
+            return None
+        return min(until, now + _LONGEST_WAIT)
 
     def _hand_over(self, interval: str, context: Context) -> None:
         """Hand the wish ``training: last`` of a skipped interval over to the interval before."""
@@ -146,13 +165,18 @@ def _later(
     """Return the exception by which Airflow calls the task again, or fails it."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
+    if error.until is not None and request.is_backfill:
+        return AirflowFailException(
+            f"{error}; runs of a backfill do not wait, they would keep others from starting: start"
+            " the backfill once more later, with the runs that failed (--reprocess-behavior failed)"
+        )
     if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
         return AirflowFailException(
             f"{error}; they were expected to end within {error.wait} (transaction_wait in"
             " dataset.yaml), so this run waits no longer; clear this task when the transactions"
             " have ended"
         )
-    ready_at = error.ready_at or now + _LONGEST_WAIT
+    ready_at = error.ready_at or error.until or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)
     return call_again(min(max(ready_at, now + _SHORTEST_WAIT), now + _LONGEST_WAIT))
 

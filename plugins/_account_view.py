@@ -35,7 +35,7 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
         (
             _gate_name(gate),
             Html(text(gate.get("value"))),
-            ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None),
+            _allowed(gate),
             gate.get("because", ""),
             Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),
         )
@@ -45,13 +45,25 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _gate_name(gate: Mapping[str, Any]) -> str:
+    # Reports of earlier versions of trainfeed have no name of a gate.
+    if "name" in gate:
+        return str(gate["name"])
     return (
         f"{gate.get('check')} of {gate['field']}" if gate.get("field") else str(gate.get("check"))
     )
 
 
+def _allowed(gate: Mapping[str, Any]) -> str:
+    if "allowed" in gate:
+        return str(gate["allowed"])
+    return ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None)
+
+
 def _broken(gate: Mapping[str, Any]) -> str:
-    return badge("broken" if gate.get("severity") == "block" else "broken (warning)", "bad")
+    severity = str(gate.get("severity"))
+    return badge(
+        {"warn": "broken (warning)", "ask": "broken (asks)"}.get(severity, "broken"), "bad"
+    )
 
 
 def _reasons(reasons: Iterable[Mapping[str, Any]]) -> str:

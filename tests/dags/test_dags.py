@@ -208,6 +208,20 @@ def test_for_every_interval_that_may_wait_for_its_logs_one_more_run_may_be_activ
     assert dag.max_active_runs == 3 + waiting
 
 
+@pytest.mark.parametrize(
+    ("rule", "waiting"),
+    [("", 0), (", settle: 0s, wait: 2d", 3), (", settle: 0s, missing: skip", 1)],
+)
+def test_for_every_interval_that_may_wait_for_its_topic_one_more_run_may_be_active(
+    add, load, rule, waiting
+):
+    add("clicks", **{"{kafka: {topic: clicks}}": f"{{kafka: {{topic: clicks{rule}}}}}"})
+    dag = load("dags").dags["build.clicks"]
+    assert dag.max_active_runs == 3 + waiting
+    assert dag.get_task("plan").max_active_tis_per_dag == (3 if waiting else None)
+    assert not dag.has_task("wait_for_logs")
+
+
 def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
     add("clicks", **of_logs(""))
     add("views")
@@ -449,8 +463,8 @@ def test_the_documentation_page_says_what_the_data_set_is(add, load):
         "- **Training:** `train:main` on the last 3 intervals",
         "- **Pool:** `kafka_reads`, of the tasks that read the source",
         "| `label` | int64 |  |  |",
-        "| count | min 50 | not published |",
-        "| range of `label` | min 0, max 1 | a warning |",
+        "| `count` | min 50 | not published |",
+        "| `range of label` | min 0, max 1 | a warning |",
     ):
         assert line in page.splitlines()
 

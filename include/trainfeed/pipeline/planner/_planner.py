@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
-from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.inputs import Inputs, KnownInputs
 from trainfeed.pipeline.planner._causes import causes_of
 from trainfeed.pipeline.planner._conflict import (
     OutdatedVersion,
@@ -23,17 +23,23 @@ from trainfeed.pipeline.planner._conflict import (
     gone_inputs,
     replaced_error,
 )
-from trainfeed.pipeline.planner._interval_uploads import require_labels
+from trainfeed.pipeline.planner._earlier_versions import earlier_references
+from trainfeed.pipeline.planner._interval_uploads import (
+    awaited_labels,
+    require_labels,
+    skip_without_labels,
+)
+from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedReference,
     Sizes,
     cut,
     group_ranges,
     group_shards,
     load_plan,
-    met_plan,
     replaced_inputs,
     save_plan,
 )
@@ -63,6 +69,7 @@ class Planner:
         self._folder = folder
         self._recipe = Recipe.of(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
+        self._labels = awaited_labels(spec, interval, self._uploads)
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
@@ -117,8 +124,15 @@ class Planner:
         return OutdatedVersion(published, causes_of(published, self._recipe, now, self._uploads))
 
     def skip(self, source: Inputs) -> Skip | None:
-        """Return the decision to skip the interval; None if it is published or will be built."""
-        return source.skip() if self._current is None else None
+        """Return the decision to skip the interval; None if it is published or will be built.
+
+        Raises:
+            WindowOpenError: Its source, or its uploads, are waited for.
+            SourceMissingError: Its source did not come in time, and has to come.
+        """
+        if self._current is not None:
+            return None
+        return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
 
     def make(
         self, source: Inputs, *, rebuild: str | None, allow_gap: str | None, joins: bool = False
@@ -136,7 +150,7 @@ class Planner:
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
                 inner join has no upload.
         """
-        require_labels(self._spec, self._interval, self._uploads)
+        unlabelled = require_labels(self._labels)
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
@@ -147,11 +161,10 @@ class Planner:
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
-            "empty_because": source.empty_because(inputs, allow_gap),
+            "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
+            "references": earlier_references(self._spec, self._folder, self._interval.name),
         }
-        wanted = plan.model_copy(update=update)
-        met = met_plan(self._folder, wanted) if joins else None
-        return met or save_plan(self._folder, wanted)
+        return save_plan(self._folder, plan.model_copy(update=update), joins=joins)
 
     def _read_current(self) -> Manifest | None:
         generation = self._folder.current_generation(self._interval.name)
@@ -173,6 +186,7 @@ class Planner:
                 "rebuild": why,
                 "gaps": current.gaps,
                 "empty_because": current.empty_because,
+                "references": [PlannedReference(**each) for each in current.references],
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -182,7 +196,7 @@ class Planner:
         sizes = Sizes.of(self._spec)
         ranges = cut(inputs, sizes.range_span)
         groups = group_ranges(ranges, sizes.task_span)
-        shards = self._shards(inputs)
+        shards = planned_shards(self._spec, inputs)
         return Plan.model_validate(
             {
                 "format": FORMAT,
@@ -228,16 +242,3 @@ class Planner:
             "start": format_time(self._interval.start),
             "end": format_time(self._interval.end),
         }
-
-    def _shards(self, inputs: Mapping[str, Planned]) -> dict[str, int]:
-        output = self._spec.output
-        span = sum(i.end - i.start for i in inputs.values())
-        planned = span // Sizes.of(self._spec).span_per_record
-        shards = {
-            split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
-            for split, share in self._spec.split.millionths.items()
-        }
-        separates = "separate" in late_policies(self._spec, inputs).values()
-        shards |= {LATE_SPLIT: 1} if separates else {}
-        check_shards(self._spec.name, shards)
-        return shards

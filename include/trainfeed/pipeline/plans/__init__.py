@@ -21,7 +21,6 @@ from trainfeed.pipeline.plans._plan_file import (
     PlannedRange,
     earlier_plans,
     load_plan,
-    met_plan,
     save_plan,
 )
 from trainfeed.pipeline.plans._planned import (
@@ -33,6 +32,7 @@ from trainfeed.pipeline.plans._planned import (
     replaced_inputs,
     unit_of_input,
 )
+from trainfeed.pipeline.plans._references import PlannedReference
 
 __all__ = [
     "REMEDY",
@@ -41,6 +41,7 @@ __all__ = [
     "PlannedFile",
     "PlannedInput",
     "PlannedRange",
+    "PlannedReference",
     "PlannedShard",
     "Sizes",
     "cut",
@@ -55,7 +56,6 @@ __all__ = [
     "landing_file",
     "leaf_of",
     "load_plan",
-    "met_plan",
     "opened_landing",
     "planned_of",
     "promised_leaf",

@@ -28,6 +28,7 @@ from trainfeed.pipeline.plans._planned import (
     PlannedUpload,
     PlanPart,
 )
+from trainfeed.pipeline.plans._references import PlannedReference
 from trainfeed.storage import posix
 
 __all__ = [
@@ -39,7 +40,6 @@ __all__ = [
     "PlannedShard",
     "earlier_plans",
     "load_plan",
-    "met_plan",
     "save_plan",
 ]
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
-_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads"})
+_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads", "references"})
 # Matches names like 0123456789abcdef-g0001.json.
 _PLANS: Final = "*-g*.json"
 
@@ -74,6 +74,8 @@ class Plan(PlanPart):
             read, the mapping is empty and not in the file.
         uploads: Uploads whose labels are joined, in order of arrival; not in the file if there are
             none.
+        references: Versions of earlier intervals that gates compare with, the newest interval
+            first; not in the file if there are none.
     """
 
     format: int
@@ -101,6 +103,7 @@ class Plan(PlanPart):
     empty_because: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, str] = Field(default_factory=dict)
     uploads: list[PlannedUpload] = Field(default_factory=list)
+    references: list[PlannedReference] = Field(default_factory=list)
 
     @property
     def sources(self) -> list[str]:
@@ -175,13 +178,20 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     return plans
 
 
-def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
+def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan:
     """Write the plan file, or adopt the plan that already has the name.
 
     A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
     If it differs in anything else (library versions, gates), an unfinished run of another
     deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
-    fail with CodeChangedError.
+    fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
+    they can be opened: between the two runs, earlier intervals were published or built again.
+
+    Args:
+        folder: The data set below the publication root.
+        plan: The plan.
+        joins: Whether a plan is adopted, too, that differs in the reason of its rebuild alone: two
+            runs that build the same generation for different reasons so end with one of them.
 
     Returns:
         The plan that every stage will read.
@@ -193,26 +203,29 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     with posix.map_errors(path.parent):
         make_folders(path.parent)
     data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and _read(path) != data:
+    if not posix.create_exclusive(path, data) and not _is_same(
+        folder, _read(path), plan, joins=joins
+    ):
         posix.replace_file(path, data)
     return _parse(_read(path), path)
 
 
-def met_plan(folder: DatasetFolder, plan: Plan) -> Plan | None:
-    """Return the plan that already has the name, if it differs in the reason of the rebuild only.
+def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
+    """Whether a plan file has the content of ``plan``, but for references that are still there.
 
-    Two runs that build the same generation for different reasons can so end with one of them.
-
-    Raises:
-        FormatError: The file is no plan.
-        StorageError: The publication root refused or failed.
+    With ``joins``, the reason of the rebuild may be another one, too.
     """
+    if data == plan.to_bytes():
+        return True
     try:
-        there = load_plan(folder, plan.ref())
-    except NotFoundError:
-        return None
-    reasons = {"rebuild": there.rebuild, "supersedes": there.supersedes}
-    return there if plan.model_copy(update=reasons).to_bytes() == there.to_bytes() else None
+        found = Plan.model_validate(canonical_json.loads(data, path=plan.plan_id))
+    except (FormatError, ValidationError):
+        return False
+    update: dict[str, Any] = {"references": plan.references}
+    if joins:
+        update |= {"rebuild": plan.rebuild, "supersedes": plan.supersedes}
+    alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
+    return alike and all(reference.is_there(folder) for reference in found.references)
 
 
 def _read(path: Path) -> bytes:

@@ -185,6 +185,9 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "libraries": plan.libraries,
             "plan": plan.plan_id,
             "uploads": _uploads(plan, stage, verdict),
+            "references": [reference.model_dump() for reference in plan.references],
+            "schema_changes": verdict.schema_changes,
+            "shard_skew": dict(verdict.shard_skew),
         }
     )
 

@@ -7,7 +7,7 @@ under the same plan id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from trainfeed import canonical_json
@@ -15,8 +15,8 @@ from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import GateResult
 from trainfeed.pipeline.labels import JoinAccount
-from trainfeed.pipeline.version._gates import GateResult
 from trainfeed.pipeline.version._shard_writer import shard_entry
 
 __all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]
@@ -106,6 +106,8 @@ class Verdict:
         statistics: Statistics of the samples as JSON, by split.
         gates: Every gate with its measured value.
         joined: The join with the labels of uploads; None for a data set without uploads.
+        schema_changes: Changes of the schema since the version of the interval before, as JSON.
+        shard_skew: Skew of the shards, by samples and by bytes.
     """
 
     plan_sha256: str
@@ -117,6 +119,8 @@ class Verdict:
     statistics: Mapping[str, Mapping[str, object]]
     gates: Sequence[GateResult]
     joined: JoinAccount | None = None
+    schema_changes: Sequence[JsonObject] = ()
+    shard_skew: Mapping[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return the work file: canonical JSON."""
@@ -131,6 +135,8 @@ class Verdict:
                 "statistics": dict(self.statistics),
                 "gates": [gate.to_json() for gate in self.gates],
                 **({} if self.joined is None else {"joined": self.joined.to_json()}),
+                "schema_changes": list(self.schema_changes),
+                "shard_skew": dict(self.shard_skew),
             }
         )
 
@@ -157,6 +163,8 @@ class Verdict:
                 statistics=dict(value["statistics"]),
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
                 joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
+                schema_changes=list(value.get("schema_changes", ())),
+                shard_skew=dict(value.get("shard_skew", {})),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
