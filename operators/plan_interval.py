@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 OUTDATED_RULES: Final = ("fail", "keep", "rebuild")
 
 _PLAN_KEY: Final = "plan"
-_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "outdated", "allow_gap")
+_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "outdated", "replay", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
@@ -56,6 +57,9 @@ class PlanIntervalOperator(BaseOperator):
 
     If the interval is published and outdated, the parameter ``outdated`` decides: the task fails;
     or it keeps the version, and all later tasks find it published; or it plans the next generation.
+
+    With the parameter ``replay`` the interval is planned from its last build, without the source,
+    if that build quarantined records; if it did not, this task and all later ones are skipped.
 
     With the parameter ``dry_run`` the task reports what a build would do (log, and XCom ``plan``)
     and returns nothing to map over, so that Airflow skips the later stages.
@@ -146,7 +150,20 @@ class PlanIntervalOperator(BaseOperator):
         # Runs of an older release, which are cleared now, have no such parameter.
         outdated = OutdatedRule(str(params.get("outdated") or OutdatedRule.FAIL))
         make = dry_run if params.get("dry_run") else plan
+        if params.get("replay"):
+            _require_only_replay(params)
+            make = partial(plan, replay=True)
         return make(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
+
+
+def _require_only_replay(params: Mapping[str, object]) -> None:
+    from trainfeed.errors import ConfigError
+
+    if params.get("dry_run"):
+        raise ConfigError(
+            "expected replay or dry_run, got both; nothing was read or written; trainfeed"
+            " quarantine preview says what a replay would change"
+        )
 
 
 def _told(found: DryRun) -> JsonObject:

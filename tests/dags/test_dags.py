@@ -253,6 +253,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         "dry_run",
         "rebuild",
         "outdated",
+        "replay",
         "allow_gap",
         "training",
         "catch_up",
@@ -262,6 +263,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     assert params.dump() == dict.fromkeys(params) | {
         "dry_run": False,
         "outdated": "fail",
+        "replay": False,
         "training": "each",
         "catch_up": "missed",
     }

@@ -23,6 +23,7 @@ from trainfeed.cli import (
     build,
     file,
     pfs,
+    quarantine,
     serving,
     training,
     upkeep,
@@ -73,7 +74,7 @@ app.add_typer(file.app, name="file")
 app.add_typer(pfs.app, name="pfs")
 app.add_typer(pfs.paddle, name="paddle")
 app.add_typer(_bench.app, name="bench")
-app.add_typer(upkeep.quarantine, name="quarantine")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(upkeep.boundaries, name="boundaries")
 app.add_typer(_public.app, name="public")
 app.add_typer(_uploads_command.app, name="uploads")

@@ -208,6 +208,11 @@ class DatasetFolder:
         return self.path / "training" / "_marks"
 
     @property
+    def quarantine_audit(self) -> Path:
+        """The file with a line for every reading of quarantined bytes."""
+        return self.path / "quarantine-audit.jsonl"
+
+    @property
     def uploads(self) -> Path:
         """The folder of labelled files, with one folder for each interval."""
         return self.path / "uploads"
@@ -216,6 +221,10 @@ class DatasetFolder:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have a folder of plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

@@ -40,12 +40,15 @@ class BuildRequest:
         allow_gap: The reason for accepting that retention deleted records, or None.
         untrained: The reason why no training of the interval is wanted, or None.
         outdated: The rule for a published version that is outdated; see ``plan``.
+        replay: Whether to build the interval from its last plan and landing files, without its
+            source, if that build quarantined records.
     """
 
     rebuild: str | None = None
     allow_gap: str | None = None
     untrained: str | None = None
     outdated: OutdatedRule = OutdatedRule.FAIL
+    replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def build(
         rebuild=request.rebuild,
         allow_gap=request.allow_gap,
         outdated=request.outdated,
+        replay=request.replay,
     )
     if isinstance(planned, SkipReport):
         return SkippedBuild(planned)

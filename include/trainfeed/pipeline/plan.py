@@ -31,8 +31,10 @@ from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.planner import (
     Asked,
     FoundPlan,
+    Planner,
     check_interval_uploads,
     find_plan,
+    plan_replay,
     require_closed,
 )
 from trainfeed.pipeline.plans import Plan, first_few, keep_code
@@ -54,6 +56,7 @@ def plan(  # noqa: PLR0913 - the options of a build
     rebuild: str | None = None,
     allow_gap: str | None = None,
     outdated: OutdatedRule = OutdatedRule.FAIL,
+    replay: bool = False,
     checks_space: bool = True,
 ) -> PlanReport | SkipReport:
     """Plan one interval, or find that it is already published.
@@ -69,13 +72,16 @@ def plan(  # noqa: PLR0913 - the options of a build
             specification, lookups, documents, uploads) differs from what is there now. With
             ``REBUILD`` the reason of the next generation is made from the causes, and ``rebuild``
             stands before them.
+        replay: Whether to build the interval from its last plan and its landing files, with the
+            code of today and without the source, if that build quarantined records. ``rebuild`` is
+            then the reason to record, by default one that counts these records.
         checks_space: Whether a build that will not fit into the free space is refused.
 
     Returns:
         The plan with its verdict. Its ``note`` says if a rebuild was asked for with a reason that
         has already led to the published version, and if a version was found identical without its
-        source, or if uploads were refused. For an interval that the specification skips, the
-        reason.
+        source, or if uploads were refused. For an interval that the specification skips, or that
+        has nothing to replay, the reason.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, its folder of log files is
@@ -94,11 +100,13 @@ def plan(  # noqa: PLR0913 - the options of a build
         QuotaExceededError: The landing area or the publication root has too little space.
         ChecksumError: An upload changed after its receipt.
         MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
+        NotFoundError: A replay of an interval that was never built, or whose landing files are
+            gone.
     """
     started = time.perf_counter()
     # Checks that need no source come first, so that a wrong setting fails at once.
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
-    _require_one_wish(rebuild, outdated)
+    _require_one_wish(rebuild, outdated, replay=replay)
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
@@ -107,7 +115,11 @@ def plan(  # noqa: PLR0913 - the options of a build
         _probe(folder)
         record_schedule(folder, spec.schedule_model())
         unused = check_interval_uploads(spec, folder, interval)
-        found = find_plan(spec, interval, env, folder, Asked(rebuild, allow_gap, outdated))
+        asked = Asked(rebuild, allow_gap, outdated)
+        decide = _replay if replay else find_plan
+        found = decide(spec, interval, env, folder, asked)
+        if isinstance(found, SkipReport):
+            return found
         if isinstance(found, Skip):
             skip = write_skip(folder, found)
             lift_end(folder, interval.name)
@@ -118,6 +130,18 @@ def plan(  # noqa: PLR0913 - the options of a build
         "plan %s/%s: %s in %.1f s", spec.name, interval.name, report.verdict, report.seconds
     )
     return report
+
+
+def _replay(
+    spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: Asked
+) -> FoundPlan | SkipReport:
+    """Plan from the last build of the interval; no connection is used."""
+    if asked.allow_gap is not None:
+        raise ConfigError("expected no allow_gap beside a replay, which does not read the source")
+    found = plan_replay(Planner(spec, interval, env, folder), spec, env, asked.rebuild)
+    if found.plan is None:
+        return SkipReport(folder.name, interval.name, found.note)
+    return FoundPlan(found.plan, "identical" if found.is_published else "build", found.note)
 
 
 def _prepare(
@@ -188,7 +212,12 @@ def _probe(folder: DatasetFolder) -> None:
     posix.probe(folder.staging, into=versions)
 
 
-def _require_one_wish(rebuild: str | None, outdated: OutdatedRule) -> None:
+def _require_one_wish(rebuild: str | None, outdated: OutdatedRule, *, replay: bool) -> None:
+    if replay and outdated is not OutdatedRule.FAIL:
+        raise ConfigError(
+            f"expected a replay or outdated: {outdated}, got both; nothing was read or written;"
+            " leave one of them out"
+        )
     if rebuild is not None and outdated is OutdatedRule.KEEP:
         raise ConfigError(
             f"expected a rebuild or outdated: keep, got both ({rebuild!r}); nothing was read or"

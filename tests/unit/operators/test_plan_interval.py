@@ -70,8 +70,10 @@ def stage(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, interval, env, *, rebuild, allow_gap, outdated):
-            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, outdated))
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap, outdated="fail", **more):
+            self.calls.append(
+                (spec.name, interval.name, env.root, rebuild, allow_gap, outdated, *more)
+            )
             if self.error:
                 raise self.error
             return plan_report_from_json(PLANNED)
@@ -117,6 +119,14 @@ def test_the_stage_gets_the_rule_of_the_run(stage, make_context, rule):
 
 def test_the_rules_of_the_form_are_those_of_builds():
     assert tuple(OutdatedRule) == OUTDATED_RULES
+
+
+def test_a_replay_is_asked_of_the_stage_and_never_beside_a_dry_run(stage, dry, make_context):
+    execute(make_context(params={"replay": True}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, "fail", "replay")]
+    with pytest.raises(AirflowFailException, match="expected replay or dry_run, got both"):
+        execute(make_context(params={"replay": True, "dry_run": True}, **DAY))
+    assert (len(stage.calls), dry) == (1, [])
 
 
 def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
@@ -178,7 +188,7 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     ("name", "hint"),
     [
         ("dryrun", "did you mean 'dry_run'?"),
-        ("ticket", "known here: window_start, dry_run, rebuild, outdated, allow_gap"),
+        ("ticket", "known here: window_start, dry_run, rebuild, outdated, replay, allow_gap"),
     ],
 )
 def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):

@@ -47,6 +47,8 @@ EXTERNAL_POINTS = ["preprocess.after_merged_block"]
 PRUNE_POINTS = ["prune.after_mark", "discard.after_rename"]
 # Only there for data sets with uploads: killed at in tests/unit/uploads/test_kill_with_uploads.py.
 LABEL_POINTS = ["labels.before_rename", "labels.after_rename"]
+# Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
+QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
 
 
 def command(project, fault=None):
@@ -124,4 +126,5 @@ def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
-    assert named | started == {*POINTS, *EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS}
+    others = {*EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS, *QUARANTINE_POINTS}
+    assert named | started == {*POINTS, *others}

@@ -12,6 +12,7 @@ from trainfeed.pipeline.planner._readiness import (
     waits_until,
 )
 from trainfeed.pipeline.planner._recipe import Recipe
+from trainfeed.pipeline.planner._replay_plan import ReplayPlan, plan_replay
 
 __all__ = [
     "Asked",
@@ -21,10 +22,12 @@ __all__ = [
     "Planner",
     "PublishedVersion",
     "Recipe",
+    "ReplayPlan",
     "causes_of",
     "check_interval_uploads",
     "find_plan",
     "folder_of_logs",
+    "plan_replay",
     "reason_of",
     "require_closed",
     "require_complete",

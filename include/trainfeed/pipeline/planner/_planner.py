@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.manifest import FORMAT
 from trainfeed.errors import NotFoundError
-from trainfeed.intervals import Interval, format_time
+from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
 from trainfeed.pipeline.planner._causes import causes_of
@@ -24,28 +22,24 @@ from trainfeed.pipeline.planner._conflict import (
     replaced_error,
 )
 from trainfeed.pipeline.planner._earlier_versions import earlier_references
+from trainfeed.pipeline.planner._fresh_plan import fresh_plan
 from trainfeed.pipeline.planner._interval_uploads import (
     awaited_labels,
     require_labels,
     skip_without_labels,
 )
-from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedRange,
     PlannedReference,
-    Sizes,
-    cut,
-    group_ranges,
-    group_shards,
     load_plan,
     replaced_inputs,
     save_plan,
 )
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import applied_uploads
-from trainfeed.usercode import running_libraries
 
 __all__ = ["Planner"]
 
@@ -75,6 +69,21 @@ class Planner:
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
+    @property
+    def folder(self) -> DatasetFolder:
+        """The data set below the publication root."""
+        return self._folder
+
+    @property
+    def interval(self) -> str:
+        """Name of the interval."""
+        return self._interval.name
+
+    @property
+    def current(self) -> Manifest | None:
+        """The manifest of the published version, or None."""
+        return self._current
+
     def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version if a new plan would give the same version.
 
@@ -90,15 +99,27 @@ class Planner:
         current = self._current
         if current is None:
             return None
-        inputs = source.inputs(current)
-        replaced = replaced_inputs(current, inputs)
-        fingerprint_of = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
-        if not replaced and canonical_json.sha256_of(fingerprint_of) == current.fingerprint:
-            plan = self._plan_of(current, inputs)
+        plan = self.unchanged(source)
+        if plan is not None:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
-            raise self._refusal(current, fingerprint_of, replaced)
+            raise self._refusal(current, source.inputs(current))
         return None
+
+    def unchanged(self, source: KnownInputs) -> Plan | None:
+        """Return the plan of the published version if its fingerprint is that of a new plan.
+
+        Args:
+            source: The inputs of the interval.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        fingerprint = canonical_json.sha256_of(self._values(inputs))
+        if replaced_inputs(current, inputs) or fingerprint != current.fingerprint:
+            return None
+        return self._plan_of(current, inputs)
 
     def outdated(self, source: KnownInputs) -> OutdatedVersion | None:
         """Return the published version if a new plan would give another one; else None.
@@ -114,7 +135,7 @@ class Planner:
         if current is None:
             return None
         inputs = source.inputs(current)
-        now = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
+        now = self._values(inputs)
         lost = [*replaced_inputs(current, inputs), *gone_inputs(current, inputs)]
         if lost:
             raise replaced_error(self._name_of(current), lost)
@@ -135,14 +156,21 @@ class Planner:
         return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
 
     def make(
-        self, source: Inputs, *, rebuild: str | None, allow_gap: str | None, joins: bool = False
+        self,
+        source: Inputs,
+        *,
+        rebuild: str | None,
+        allow_gap: str | None,
+        ranges: list[PlannedRange] | None = None,
+        joins: bool = False,
     ) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
 
         Args:
             source: The inputs of the interval.
             rebuild: The reason for building the interval again, or None.
-            allow_gap: The reason for accepting losses, or None.
+            allow_gap: The reason for accepting that retention deleted records, or None.
+            ranges: The pieces of the inputs that are read; None to cut them by the specification.
             joins: Whether a plan of the same name is adopted also if its reason is another one.
 
         Raises:
@@ -155,7 +183,7 @@ class Planner:
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
-        plan = self._plan(self._next_generation, inputs)
+        plan = self._plan(self._next_generation, inputs, ranges)
         update = {
             "supersedes": supersedes,
             "rebuild": rebuild,
@@ -190,55 +218,24 @@ class Planner:
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 
-    def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
-        fingerprint_of = self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
-        fingerprint = canonical_json.sha256_of(fingerprint_of)
-        sizes = Sizes.of(self._spec)
-        ranges = cut(inputs, sizes.range_span)
-        groups = group_ranges(ranges, sizes.task_span)
-        shards = planned_shards(self._spec, inputs)
-        return Plan.model_validate(
-            {
-                "format": FORMAT,
-                "dataset": self._spec.name,
-                "interval": self._interval_json(),
-                "plan_id": f"{fingerprint[:16]}-{generation_name(generation)}",
-                "generation": generation,
-                "supersedes": None,
-                "rebuild": None,
-                "fingerprint": fingerprint,
-                "fingerprint_of": fingerprint_of,
-                "inputs": inputs,
-                "ranges": ranges,
-                "ingest": groups,
-                "preprocess": groups,
-                "convert": group_shards(shards, ranges, groups, sizes.task_span),
-                "shards": shards,
-                "quality": [gate.model_dump() for gate in self._spec.quality],
-                "gaps": [],
-                "code": {"digest": self._recipe.code, "files": list(self._recipe.code_files)},
-                "lookups": self._recipe.lookups,
-                "documents": self._recipe.documents,
-                "libraries": running_libraries(),
-                "schema": self._spec.schema_fields(),
-                "uploads": [asdict(upload) for upload in self._uploads],
-            }
-        )
+    def _plan(
+        self,
+        generation: int,
+        inputs: Mapping[str, Planned],
+        ranges: list[PlannedRange] | None = None,
+    ) -> Plan:
+        uploads = self._uploads
+        return fresh_plan(self._recipe, self._interval, generation, inputs, uploads, ranges)
 
-    def _refusal(
-        self, current: Manifest, fingerprint_of: JsonObject, replaced: list[str]
-    ) -> Exception:
-        if replaced:
+    def _refusal(self, current: Manifest, inputs: Mapping[str, Planned]) -> Exception:
+        if replaced := replaced_inputs(current, inputs):
             return replaced_error(self._name_of(current), replaced)
         published = PublishedVersion(self._folder, self._interval.name, current)
-        return conflict_error(published, self._spec, fingerprint_of, self._uploads)
+        return conflict_error(published, self._spec, self._values(inputs), self._uploads)
+
+    def _values(self, inputs: Mapping[str, Planned]) -> JsonObject:
+        """Return everything that determines the content."""
+        return self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
 
     def _name_of(self, current: Manifest) -> str:
         return f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
-
-    def _interval_json(self) -> dict[str, str]:
-        return {
-            "name": self._interval.name,
-            "start": format_time(self._interval.start),
-            "end": format_time(self._interval.end),
-        }

@@ -13,6 +13,7 @@ from trainfeed.pipeline.plans._landed_ranges import (
     leaf_of,
     opened_landing,
     promised_leaf,
+    write_landing,
 )
 from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.pipeline.plans._plan_file import (
@@ -63,4 +64,5 @@ __all__ = [
     "save_plan",
     "told_changes",
     "unit_of_input",
+    "write_landing",
 ]

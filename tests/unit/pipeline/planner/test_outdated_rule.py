@@ -98,6 +98,11 @@ def test_keep_contradicts_a_rebuild(outdated):
         outdated.build(outdated=OutdatedRule.KEEP, rebuild="why")
 
 
+def test_a_replay_contradicts_the_rules(outdated):
+    with pytest.raises(ConfigError, match="expected a replay or outdated: rebuild, got both"):
+        outdated.build(outdated=OutdatedRule.REBUILD, replay=True)
+
+
 @pytest.mark.parametrize("rule", [OutdatedRule.KEEP, OutdatedRule.REBUILD])
 def test_no_rule_decides_about_a_topic_that_was_replaced(outdated, rule):
     outdated.record(
