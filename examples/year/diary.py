@@ -19,6 +19,22 @@ __all__ = ["Diary"]
 _BORDERS: Final = "┏┡└┌┗├"
 _RULES: Final = "│┃ "
 
+_HEAD: Final = """\
+# A year with troubles
+
+<!-- Written by `python -m examples.year --report FILE`: commands and output are of one run. -->
+
+A year of real departures, 366 days, in a log with troubles on purpose: three days of which no event
+ever comes, two that nobody builds, three whose last events come late, and two on which one event of
+twenty has a field under another name. In June the function is mended. Then somebody clears up, with
+the commands that a team would use.
+
+After each step all versions that readers get are held against the producer's own account: which
+events there are, at which place of the log, and what each becomes. The reader that does so is not
+trainfeed's (`tests/oracle`); it computes every digest and sum again. *Lost* is an event that a
+version covers and does not have, *doubled* one in two places, *wrong* one with another outcome,
+label or bytes. Long output is shortened, and the lines of tables are left out.
+"""
 _STATE: Final = "diary.json"
 _MOST_LINES: Final = 14
 _MOST_CHARS: Final = 170
@@ -45,7 +61,7 @@ class Diary:
 
     def text(self) -> str:
         """Return the diary in Markdown."""
-        return "\n".join(self._lines) + "\n"
+        return _HEAD + "\n".join(self._lines).rstrip() + "\n"
 
     def save(self) -> None:
         """Keep the diary beside the places, for ``resumed``."""

@@ -37,7 +37,7 @@ from trainfeed.pipeline.planner import (
     plan_replay,
     require_closed,
 )
-from trainfeed.pipeline.plans import Plan, first_few, keep_code
+from trainfeed.pipeline.plans import Plan, first_few, keep_code, keep_lookups
 from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
@@ -152,10 +152,11 @@ def _prepare(
     *,
     checks_space: bool,
 ) -> None:
-    """Refuse a build that lacks memory or space; keep its code, and forget the last attempt."""
+    """Refuse a build that lacks memory or space; keep its code; forget the last attempt."""
     if found.verdict == "build":
         require_room_for_fields(spec)
     keep_code(folder, spec)
+    keep_lookups(folder, spec)
     faults.point("plan.after_save")
     if found.verdict == "build" and checks_space:
         require_space(Stage(spec, env, found.plan))

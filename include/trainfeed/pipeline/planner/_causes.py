@@ -6,6 +6,7 @@ the fingerprint in the manifest. Without the plan file, the manifest has some of
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.planner._interval_uploads import told_uploads
 from trainfeed.pipeline.planner._recipe import Recipe
-from trainfeed.pipeline.plans import digests_of_kept_code, first_few
+from trainfeed.pipeline.plans import first_few, kept_code
 from trainfeed.uploads import AppliedUpload
 
 __all__ = ["Cause", "PublishedVersion", "causes_of", "reason_of"]
@@ -91,9 +92,10 @@ def causes_of(
         spec: Any = now["spec"]
         now = {key: now.get(key) for key in published} | {"spec": {"schema": spec["schema"]}}
     if published["code"] != now["code"]:
-        files = digests_of_kept_code(version.folder, str(published["code"]))
-        if files is not None:
-            published, now = {**published, "code": files}, {**now, "code": dict(recipe.code_files)}
+        kept = kept_code(version.folder, str(published["code"]))
+        if kept is not None:
+            published = {**published, "code": {name: _digest(kept[name]) for name in kept}}
+            now = {**now, "code": dict(recipe.code_files)}
     then = told_uploads(published, version.manifest.uploads.get("files", []))
     today = told_uploads(_as_json(now), [asdict(upload) for upload in uploads])
     return tuple(_differences(then, today, "")) or (Cause(_UNKNOWN, None, None),)
@@ -160,6 +162,10 @@ def _is_table(value: Any) -> bool:
 def _by_name(value: Any) -> JsonObject:
     """Return the entries by name, each with its place, because their order counts."""
     return {each["name"]: {**each, "place": place} for place, each in enumerate(value)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _shown(value: object) -> str | None:

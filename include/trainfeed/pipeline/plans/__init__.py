@@ -1,10 +1,11 @@
 """Plans: the inputs and outputs of an interval, fixed before anything is read."""
 
 from trainfeed.pipeline.plans._kept_code import (
-    digests_of_kept_code,
     keep_code,
+    kept_code,
     told_changes,
 )
+from trainfeed.pipeline.plans._kept_lookups import KeptLookup, keep_lookups, kept_lookup
 from trainfeed.pipeline.plans._landed_ranges import (
     REMEDY,
     is_landed,
@@ -37,6 +38,7 @@ from trainfeed.pipeline.plans._references import PlannedReference
 
 __all__ = [
     "REMEDY",
+    "KeptLookup",
     "Plan",
     "Planned",
     "PlannedFile",
@@ -46,13 +48,15 @@ __all__ = [
     "PlannedShard",
     "Sizes",
     "cut",
-    "digests_of_kept_code",
     "earlier_plans",
     "first_few",
     "group_ranges",
     "group_shards",
     "is_landed",
     "keep_code",
+    "keep_lookups",
+    "kept_code",
+    "kept_lookup",
     "landed_leaf",
     "landing_file",
     "leaf_of",

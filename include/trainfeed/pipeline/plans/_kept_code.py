@@ -9,7 +9,6 @@ Without this file (older versions, a damaged file) only the difference is missin
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -24,8 +23,8 @@ from trainfeed.usercode import code_texts, digest_of_texts
 
 __all__ = [
     "differences",
-    "digests_of_kept_code",
     "keep_code",
+    "kept_code",
     "told_changes",
 ]
 
@@ -61,7 +60,7 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
         old text was not kept.
     """
     new = {name: data.decode("utf-8", "replace") for name, data in code_texts(spec).items()}
-    kept = _kept(folder, old)
+    kept = kept_code(folder, old)
     if kept is None:
         return (
             f"the code ({', '.join(new)}) differs from the code of that time, whose text was not"
@@ -71,14 +70,6 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
     lines = [line for name in changed for line in _diff(name, kept, new)]
     more = [f"… and {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
     return "\n".join([f"{', '.join(changed)} changed", *lines[:_MAX_LINES], *more])
-
-
-def digests_of_kept_code(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
-    """Return file → SHA-256 of the code with a digest; None if its text was not kept."""
-    kept = _kept(folder, digest)
-    if kept is None:
-        return None
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in kept.items()}
 
 
 def told_changes(
@@ -111,7 +102,8 @@ def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
         yield line[:_MAX_CHARS]
 
 
-def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+def kept_code(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+    """Return the kept text of a code digest: file → text; None without a usable file of it."""
     try:
         with open_plain(folder.code(digest), follow=False) as file:
             found = canonical_json.loads(file.read(_MAX_BYTES + 1))

@@ -12,6 +12,10 @@ from trainfeed.pipeline.quarantine._quarantined import (
     quarantine_of_version,
     unpublished_plans,
 )
+from trainfeed.pipeline.quarantine._quarantined_positions import (
+    QuarantinedPositions,
+    quarantined_positions,
+)
 from trainfeed.pipeline.quarantine._raw_access import read_raw, read_raw_at
 from trainfeed.pipeline.quarantine._turned_down import Example, Reason, counted, turned_down
 
@@ -22,6 +26,7 @@ __all__ = [
     "Example",
     "Quarantine",
     "QuarantinedPlace",
+    "QuarantinedPositions",
     "QuarantinedRecord",
     "Reason",
     "accesses",
@@ -31,6 +36,7 @@ __all__ = [
     "plans_with_work",
     "quarantine_of_plan",
     "quarantine_of_version",
+    "quarantined_positions",
     "read_raw",
     "read_raw_at",
     "turned_down",

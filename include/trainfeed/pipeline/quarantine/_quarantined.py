@@ -32,9 +32,11 @@ from trainfeed.storage import FileInfo, Location, posix
 
 __all__ = [
     "MOST_RAW_BYTES",
+    "PUBLISHED",
     "Quarantine",
     "QuarantinedPlace",
     "QuarantinedRecord",
+    "arrow_errors",
     "plans_with_work",
     "quarantine_files",
     "quarantine_of_plan",
@@ -43,7 +45,7 @@ __all__ = [
     "unpublished_plans",
 ]
 
-_PUBLISHED: Final = "quarantine/records.arrow"
+PUBLISHED: Final = "quarantine/records.arrow"
 _WORK_FILE: Final = re.compile(r"[0-9]{5,}\.quarantine\.arrow")
 _SPILL: Final = "spill"
 
@@ -182,10 +184,10 @@ def quarantine_of_version(version: Version) -> Quarantine:
     Raises:
         NotFoundError: The version has no such file.
     """
-    path = version.path / _PUBLISHED
+    path = version.path / PUBLISHED
     manifest = version.manifest
-    if _PUBLISHED not in manifest.file_digests():
-        raise NotFoundError(f"version {version.name} has no file {_PUBLISHED}")
+    if PUBLISHED not in manifest.file_digests():
+        raise NotFoundError(f"version {version.name} has no file {PUBLISHED}")
     return Quarantine(
         dataset=manifest.dataset,
         interval=version.path.parent.name,
@@ -271,7 +273,7 @@ def _work_tables(place: Location, names: Iterable[str], *, is_raw: bool) -> Iter
 
 
 def _published_tables(path: Path, *, is_raw: bool) -> Iterator[pa.Table]:
-    with open_plain(path, follow=False) as file, _arrow_errors(path):
+    with open_plain(path, follow=False) as file, arrow_errors(path):
         require_private(path, os.fstat(file.fileno()), owner=path.parent.parent)
         schema = pa.ipc.open_file(file).schema
         if not schema.equals(QUARANTINE_SCHEMA):
@@ -288,7 +290,8 @@ def _published_tables(path: Path, *, is_raw: bool) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def arrow_errors(path: Path) -> Iterator[None]:
+    """Raise Arrow's errors about damaged bytes of a file as ``FormatError``."""
     try:
         yield
     # pyarrow raises some errors about damaged bytes as OSError without errno.
