@@ -9,6 +9,7 @@ from airflow.sdk import Param
 from croniter import croniter
 
 from operators.catch_up import CATCH_UP_LIMIT
+from operators.plan_interval import OUTDATED_RULES
 from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build_params", "window_param"]
@@ -49,6 +50,18 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             description="Build a new generation even if one is published. The reason is"
             " recorded, for example: label was off by one. Another run with the same reason"
             f" builds nothing, so clearing a task is safe.{_of_uploads(spec)}",
+        ),
+        "outdated": Param(
+            "fail",
+            type="string",
+            enum=[*OUTDATED_RULES],
+            title="Outdated",
+            description="What happens if the interval is published, and today's code,"
+            " specification, lookups or uploads would build it otherwise. 'fail': the run fails and"
+            " names what differs. 'keep': the version stays, nothing is built, and the page of the"
+            " run says so. 'rebuild': the next generation is built, and the causes are recorded as"
+            " its reason; a version that is not outdated stays. For backfills: 'rebuild' brings a"
+            " range forward, and can be repeated. A source that was replaced always fails.",
         ),
         "replay": Param(
             False,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, _uploads, convert, housekeeping, models, waive
+from dags import _build, _train, _uploads, convert, housekeeping, models, outdated, waive
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -52,6 +52,7 @@ def documents() -> Mapping[str, str]:
             *_family(waive, [waive.dag]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
+            *_family(outdated, [outdated.dag]),
         ]
     return {"reference/dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 

@@ -104,8 +104,7 @@ class StageOperator(BaseOperator):
         with airflow_outcome(context):
             build = Build(*open_dataset(self.dataset), planned.ref)
             # A published version is not built again, so there is no attempt to mark.
-            is_made = planned.verdict != "identical"
-            with build_attempt(build, self.work) if is_made else nullcontext():
+            with nullcontext() if planned.is_published else build_attempt(build, self.work):
                 return stage(build)
 
     @property

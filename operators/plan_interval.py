@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from trainfeed.pipeline import JsonObject, PlanReport, SkipReport
     from trainfeed.pipeline.preview import DryRun
 
-__all__ = ["PlanIntervalOperator"]
+__all__ = ["OUTDATED_RULES", "PlanIntervalOperator"]
 
 logger = logging.getLogger(__name__)
 
+# The values of the parameter ``outdated``; those of ``trainfeed.pipeline.OutdatedRule``.
+OUTDATED_RULES: Final = ("fail", "keep", "rebuild")
+
 _PLAN_KEY: Final = "plan"
-_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "replay", "allow_gap")
+_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "outdated", "replay", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
@@ -50,6 +54,9 @@ class PlanIntervalOperator(BaseOperator):
 
     If the specification skips the interval, this task and all later ones are skipped with the
     reason: there is no version and no event.
+
+    If the interval is published and outdated, the parameter ``outdated`` decides: the task fails;
+    or it keeps the version, and all later tasks find it published; or it plans the next generation.
 
     With the parameter ``replay`` the interval is planned from its last build, without the source,
     if that build quarantined records; if it did not, this task and all later ones are skipped.
@@ -133,18 +140,20 @@ class PlanIntervalOperator(BaseOperator):
     def _plan(
         self, request: WindowRequest, params: Mapping[str, object]
     ) -> PlanReport | SkipReport | DryRun:
+        from trainfeed.pipeline import OutdatedRule
         from trainfeed.pipeline.plan import plan
         from trainfeed.pipeline.preview import dry_run
 
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
         rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
+        # Runs of an older release, which are cleared now, have no such parameter.
+        outdated = OutdatedRule(str(params.get("outdated") or OutdatedRule.FAIL))
+        make = dry_run if params.get("dry_run") else plan
         if params.get("replay"):
             _require_only_replay(params)
-            return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, replay=True)
-        if not params.get("dry_run"):
-            return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
-        return dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+            make = partial(plan, replay=True)
+        return make(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
 
 
 def _require_only_replay(params: Mapping[str, object]) -> None:

@@ -61,8 +61,8 @@ class RecordIOToCephFSOperator(StageOperator):
             declined = self._declined(context, planned)
         version = published.summary
         report = {**published.to_json(), "path": str(path)}
-        if planned.verdict == "identical":
-            report["verdict"] = "identical"
+        if planned.is_published:
+            report["verdict"] = planned.verdict
         if planned.note is not None:
             report["note"] = planned.note
         _tell(context, version.dataset, path)

@@ -145,6 +145,9 @@ def _failed(facts: RunFacts) -> str:
 def _published(facts: RunFacts) -> str:
     generation = facts.publish.get("generation")
     because = _empty(facts.version.get("version", {}))
+    if facts.publish.get("verdict") == "kept":
+        kept = "was published before, is outdated, and was kept as the run asked"
+        return f"{generation} {kept}.{because}"
     if facts.publish.get("verdict") != "identical":
         return f"{generation} is published; readers get it.{because}"
     return (

@@ -34,7 +34,7 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "waive"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated", "waive"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -93,6 +93,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
     assert files == {
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
+        "outdated.py": ["outdated"],
         "models.py": ["models"],
         "waive.py": ["waive"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
@@ -272,6 +273,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         "window_start",
         "dry_run",
         "rebuild",
+        "outdated",
         "replay",
         "allow_gap",
         "training",
@@ -281,6 +283,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
     assert params.dump() == dict.fromkeys(params) | {
         "dry_run": False,
+        "outdated": "fail",
         "replay": False,
         "training": "each",
         "catch_up": "missed",
@@ -414,6 +417,8 @@ def test_every_example_is_taken(add, load):
         ("rebuild", ""),
         ("rebuild", "    "),
         ("rebuild", "x" * 501),
+        ("outdated", "force"),
+        ("outdated", None),
         ("allow_gap", True),
     ],
 )
@@ -431,6 +436,8 @@ def test_the_form_refuses_what_is_no_value_of_a_parameter(add, load, name, value
         ("rebuild", None),
         ("rebuild", "new label"),
         ("dry_run", True),
+        ("outdated", "keep"),
+        ("outdated", "rebuild"),
     ],
 )
 def test_the_form_takes_right_values(add, load, name, value):

@@ -384,6 +384,16 @@ def test_an_identical_run_says_that_nothing_was_built(look, reports):
     assert "the topic is gone" in page
 
 
+def test_a_run_that_kept_an_outdated_version_says_so_and_why(look, reports):
+    key = ("build.clicks", BUILD_RUN, "publish", "return_value")
+    reports[key] = {**reports[key], "verdict": "kept"}
+    note = "g0001 is outdated and kept, nothing is built: spec.seed: 7 → 8"
+    reports["build.clicks", BUILD_RUN, "plan", "plan"] = {**PLAN, "verdict": "kept", "note": note}
+    page = look()
+    assert "was published before, is outdated, and was kept as the run asked" in page
+    assert note in page
+
+
 def test_a_dry_run_shows_what_would_be_done(look, reports):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
     lines = ["dry run of clicks/2026-01-02: nothing was written", "would read 5 offsets"]

@@ -54,6 +54,8 @@ for _name, _command, _example in (
     ("predict", serving.predict, "trainfeed predict flights@prod flights.jsonl"),
     ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("status", versions.status, "trainfeed status flights"),
+    ("outdated", versions.outdated, "trainfeed outdated flights 2013-01"),
+    ("bring-forward", build.bring_forward, "trainfeed bring-forward flights 2013-01 --dry-run"),
     ("drift", versions.drift, "trainfeed drift flights 2013-01"),
     (
         "diff",

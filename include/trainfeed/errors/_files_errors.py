@@ -146,8 +146,8 @@ class ConflictError(StorageError):
     """Another version, or another content, has the name.
 
     Cause: The interval is published from other code, specification or sources, or a name is taken.
-    Remedy: Keep the published version, or build the next generation with `--rebuild WHY`, as the
-        message shows.
+    Remedy: Keep the published version with `--outdated keep`, or build the next generation with
+        `--outdated rebuild` or `--rebuild WHY`, as the message shows.
     See docs/reference/errors.md#conflicterror
     """
 

@@ -25,21 +25,28 @@ class PlanReport:
     Attributes:
         ref: The plan.
         generation: Name of the generation that the plan builds.
-        verdict: ``build``, or ``identical`` when the plan is already published.
+        verdict: ``build``; ``identical`` when the plan is already published; ``kept`` when it is
+            published, outdated, and the request said to keep it.
         tasks: Mapped stage → number of tasks, at least one.
         empty_because: Source string → why nothing is read; empty if any source has records to read.
         seconds: How long planning took.
-        note: A remark for people, such as a rebuild that took place or a source that was away.
+        note: A remark for people, such as a rebuild that took place, a source that was away, or
+            the causes for which a kept version is outdated.
     """
 
     ref: PlanRef
     generation: str
-    verdict: Literal["build", "identical"]
+    verdict: Literal["build", "identical", "kept"]
     tasks: Mapping[str, int]
     _: KW_ONLY
     empty_because: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     note: str | None = None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the version of the plan was there before, so that there is nothing to build."""
+        return self.verdict != "build"
 
     def to_json(self) -> JsonObject:
         """Return the result of task ``plan``, without keys that do not apply."""
@@ -124,12 +131,14 @@ def _units(tasks: Mapping[str, int]) -> JsonObject:
     return {stage: [{"unit": unit} for unit in range(tasks[stage])] for stage in MAPPED_STAGES}
 
 
-def _verdict(value: object) -> Literal["build", "identical"]:
+def _verdict(value: object) -> Literal["build", "identical", "kept"]:
     match value:
-        case "build" | "identical":
+        case "build" | "identical" | "kept":
             return value
         case _:
-            raise ValueError(f"expected the verdict build, identical or skipped, got {value!r}")
+            raise ValueError(
+                f"expected the verdict build, identical, kept or skipped, got {value!r}"
+            )
 
 
 def _num_units(value: object) -> int:

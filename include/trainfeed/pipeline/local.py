@@ -13,6 +13,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.intervals import Interval
+from trainfeed.pipeline._outdated_rule import OutdatedRule
 from trainfeed.pipeline._parallel import at_once, in_worker, run_units, share_of
 from trainfeed.pipeline._plan_report import MAPPED_STAGES, PlanReport, SkipReport
 from trainfeed.pipeline._ref import Build, JsonObject
@@ -38,6 +39,7 @@ class BuildRequest:
         rebuild: The reason for building a published interval again, or None.
         allow_gap: The reason for accepting that retention deleted records, or None.
         untrained: The reason why no training of the interval is wanted, or None.
+        outdated: The rule for a published version that is outdated; see ``plan``.
         replay: Whether to build the interval from its last plan and landing files, without its
             source, if that build quarantined records.
     """
@@ -45,6 +47,7 @@ class BuildRequest:
     rebuild: str | None = None
     allow_gap: str | None = None
     untrained: str | None = None
+    outdated: OutdatedRule = OutdatedRule.FAIL
     replay: bool = False
 
 
@@ -54,7 +57,7 @@ class BuildReport:
 
     Attributes:
         published: The report of stage ``publish``.
-        verdict: built, published (by another run meanwhile) or identical.
+        verdict: built, published (by another run meanwhile), identical, or kept.
         source_reads: Number of records that all stages read from the source itself.
         seconds: Stage → duration.
         note: The note of the plan, or None.
@@ -128,17 +131,17 @@ def build(
         env,
         rebuild=request.rebuild,
         allow_gap=request.allow_gap,
+        outdated=request.outdated,
         replay=request.replay,
     )
     if isinstance(planned, SkipReport):
         return SkippedBuild(planned)
-    is_identical = planned.verdict == "identical"
     begun = Build(spec, env, planned.ref)
     _mark_training(begun, planned.generation, request.untrained)
     seconds = {"plan": planned.seconds}
-    with nullcontext() if is_identical else build_attempt(begun, "build"):
+    with nullcontext() if planned.is_published else build_attempt(begun, "build"):
         published, reads = _run(begun, planned, on_stage, seconds)
-    verdict = "identical" if is_identical else published.verdict
+    verdict = planned.verdict if planned.is_published else published.verdict
     return BuildReport(published, verdict, reads, seconds, planned.note)
 
 

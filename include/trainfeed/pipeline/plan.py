@@ -11,7 +11,6 @@ import logging
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from trainfeed import faults
 from trainfeed.config import Environment
@@ -23,15 +22,18 @@ from trainfeed.dataset import (
     write_skip,
 )
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders
+from trainfeed.pipeline._outdated_rule import OutdatedRule
 from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
-from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
 from trainfeed.pipeline.planner import (
+    Asked,
+    FoundPlan,
     Planner,
     check_interval_uploads,
+    find_plan,
     plan_replay,
     require_closed,
 )
@@ -46,13 +48,14 @@ __all__ = ["plan"]
 logger = logging.getLogger(__name__)
 
 
-def plan(  # noqa: PLR0913 - the options of a run
+def plan(  # noqa: PLR0913 - the options of a build
     spec: DatasetSpec,
     interval: Interval,
     env: Environment,
     *,
     rebuild: str | None = None,
     allow_gap: str | None = None,
+    outdated: OutdatedRule = OutdatedRule.FAIL,
     replay: bool = False,
     checks_space: bool = True,
 ) -> PlanReport | SkipReport:
@@ -65,6 +68,10 @@ def plan(  # noqa: PLR0913 - the options of a run
         rebuild: The reason for building a published interval again, as the next generation. The
             same reason again does nothing, so a run can be repeated.
         allow_gap: The reason for accepting that retention deleted records.
+        outdated: The rule for a published version that is outdated: what it was built from (code,
+            specification, lookups, documents, uploads) differs from what is there now. With
+            ``REBUILD`` the reason of the next generation is made from the causes, and ``rebuild``
+            stands before them.
         replay: Whether to build the interval from its last plan and its landing files, with the
             code of today and without the source, if that build quarantined records. ``rebuild`` is
             then the reason to record, by default one that counts these records.
@@ -85,8 +92,9 @@ def plan(  # noqa: PLR0913 - the options of a run
         OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
         EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
         SourceReplacedError: The published version was built from another topic or file of that
-            name.
-        ConflictError: The interval is published from another fingerprint.
+            name, or from a log file that is gone; ``outdated`` does not change that.
+        ConflictError: The interval is published from another fingerprint, and ``rebuild`` and
+            ``outdated`` do not say what to do about it.
         RootError: The publication root was not made by ``trainfeed init``.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
@@ -98,6 +106,7 @@ def plan(  # noqa: PLR0913 - the options of a run
     started = time.perf_counter()
     # Checks that need no source come first, so that a wrong setting fails at once.
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
+    _require_one_wish(rebuild, outdated, replay=replay)
     require_function(spec)
     require_closed(spec, interval, datetime.now(UTC))
     folder = DatasetFolder(Path(env.root), spec.name)
@@ -106,8 +115,9 @@ def plan(  # noqa: PLR0913 - the options of a run
         _probe(folder)
         record_schedule(folder, spec.schedule_model())
         unused = check_interval_uploads(spec, folder, interval)
-        decide = _replay if replay else _find
-        found = decide(spec, interval, env, folder, _Asked(rebuild, allow_gap))
+        asked = Asked(rebuild, allow_gap, outdated)
+        decide = _replay if replay else find_plan
+        found = decide(spec, interval, env, folder, asked)
         if isinstance(found, SkipReport):
             return found
         if isinstance(found, Skip):
@@ -122,54 +132,23 @@ def plan(  # noqa: PLR0913 - the options of a run
     return report
 
 
-class _Asked(NamedTuple):
-    """The reasons of the request."""
-
-    rebuild: str | None
-    allow_gap: str | None
-
-
-class _FoundPlan(NamedTuple):
-    """A plan with its verdict and note; see ``PlanReport``."""
-
-    plan: Plan
-    verdict: Literal["build", "identical"]
-    note: str | None = None
-
-
 def _replay(
-    spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
-) -> _FoundPlan | SkipReport:
+    spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: Asked
+) -> FoundPlan | SkipReport:
     """Plan from the last build of the interval; no connection is used."""
     if asked.allow_gap is not None:
         raise ConfigError("expected no allow_gap beside a replay, which does not read the source")
     found = plan_replay(Planner(spec, interval, env, folder), spec, env, asked.rebuild)
     if found.plan is None:
         return SkipReport(folder.name, interval.name, found.note)
-    return _FoundPlan(found.plan, "identical" if found.is_published else "build", found.note)
-
-
-def _find(
-    spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
-) -> _FoundPlan | Skip:
-    """Plan from the source; if it is away, from the inputs of the published version."""
-    try:
-        with reader_of(spec).open(spec, env, folder, interval) as source:
-            return _decide(Planner(spec, interval, env, folder), source, asked)
-    except TrainFeedError as error:
-        if asked.rebuild is not None or not is_away(error):
-            raise
-        plan = Planner(spec, interval, env, folder).identical(PublishedInputs(error), None)
-        if plan is None:
-            raise
-        return _FoundPlan(plan, "identical", _not_compared(plan, error))
+    return FoundPlan(found.plan, "identical" if found.is_published else "build", found.note)
 
 
 def _prepare(
     spec: DatasetSpec,
     env: Environment,
     folder: DatasetFolder,
-    found: _FoundPlan,
+    found: FoundPlan,
     *,
     checks_space: bool,
 ) -> None:
@@ -184,20 +163,7 @@ def _prepare(
     lift_end(folder, found.plan.interval["name"])
 
 
-def _decide(planner: Planner, source: Inputs, asked: _Asked) -> _FoundPlan | Skip:
-    """Return the plan of the published version, the decision to skip, or a new plan."""
-    published = planner.identical(source, asked.rebuild)
-    if published is not None:
-        note = _spent_reason(published) if asked.rebuild is not None else None
-        return _FoundPlan(published, "identical", note)
-    skip = planner.skip(source)
-    if skip is not None:
-        return skip
-    plan = planner.make(source, rebuild=asked.rebuild, allow_gap=asked.allow_gap)
-    return _FoundPlan(plan, "build")
-
-
-def _report(found: _FoundPlan, started: float, unused: str | None) -> PlanReport:
+def _report(found: FoundPlan, started: float, unused: str | None) -> PlanReport:
     """Return the report of a plan; ``unused`` is the remark about uploads."""
     plan = found.plan
     _warn_of_emptiness(plan)
@@ -230,26 +196,6 @@ def _since(started: float) -> float:
     return round(time.perf_counter() - started, 3)
 
 
-def _not_compared(found: Plan, error: TrainFeedError) -> str:
-    """Return the note about a version that was found identical without its source."""
-    note = (
-        f"{generation_name(found.generation)} is published from this code, specification and"
-        f" lookups; its source was not compared: {type(error).__name__}: {error}"
-    )
-    logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
-    return note
-
-
-def _spent_reason(found: Plan) -> str:
-    """Return the note about a rebuild that already took place for the same reason."""
-    note = (
-        f"{generation_name(found.generation)} was built for this reason already, nothing is built;"
-        " to build again give another, with the date for instance"
-    )
-    logger.warning("plan %s/%s: %s", found.dataset, found.interval["name"], note)
-    return note
-
-
 def _warn_of_emptiness(found: Plan) -> None:
     """Log why nothing is read of an interval."""
     if not found.empty_because:
@@ -265,6 +211,19 @@ def _probe(folder: DatasetFolder) -> None:
     with posix.map_errors(folder.staging):
         make_folders(folder.staging)
     posix.probe(folder.staging, into=versions)
+
+
+def _require_one_wish(rebuild: str | None, outdated: OutdatedRule, *, replay: bool) -> None:
+    if replay and outdated is not OutdatedRule.FAIL:
+        raise ConfigError(
+            f"expected a replay or outdated: {outdated}, got both; nothing was read or written;"
+            " leave one of them out"
+        )
+    if rebuild is not None and outdated is OutdatedRule.KEEP:
+        raise ConfigError(
+            f"expected a rebuild or outdated: keep, got both ({rebuild!r}); nothing was read or"
+            " written; leave one of them out"
+        )
 
 
 def _require_reasons(**reasons: str | None) -> None:

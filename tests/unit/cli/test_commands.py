@@ -352,7 +352,7 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
         (
             ("build", "clicks", "--interval", "2024-03-01", "--limit", "9", "--rebuild", "why"),
             2,
-            "expected no --rebuild beside --limit",
+            "expected no --rebuild and no --outdated beside --limit",
         ),
         (("new", "clicks"), 1, "the name is taken"),
         (("new", "Clicks"), 2, "expected a data set name"),

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from operators.plan_interval import PlanIntervalOperator
+from operators.plan_interval import OUTDATED_RULES, PlanIntervalOperator
 from trainfeed.errors import (
     ConflictError,
     IngestError,
@@ -21,7 +21,7 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
-from trainfeed.pipeline import SkipReport, plan_report_from_json
+from trainfeed.pipeline import OutdatedRule, SkipReport, plan_report_from_json
 from trainfeed.pipeline.preview._dry_run_report import DryRunReport, PlannedVersion
 
 DAY = {
@@ -70,8 +70,10 @@ def stage(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, interval, env, *, rebuild, allow_gap, **more):
-            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, *more))
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap, outdated="fail", **more):
+            self.calls.append(
+                (spec.name, interval.name, env.root, rebuild, allow_gap, outdated, *more)
+            )
             if self.error:
                 raise self.error
             return plan_report_from_json(PLANNED)
@@ -106,12 +108,22 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
 
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
     execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
-    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage")]
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage", "fail")]
+
+
+@pytest.mark.parametrize("rule", OUTDATED_RULES)
+def test_the_stage_gets_the_rule_of_the_run(stage, make_context, rule):
+    execute(make_context(params={"outdated": rule}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, OutdatedRule(rule))]
+
+
+def test_the_rules_of_the_form_are_those_of_builds():
+    assert tuple(OutdatedRule) == OUTDATED_RULES
 
 
 def test_a_replay_is_asked_of_the_stage_and_never_beside_a_dry_run(stage, dry, make_context):
     execute(make_context(params={"replay": True}, **DAY))
-    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, "replay")]
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, "fail", "replay")]
     with pytest.raises(AirflowFailException, match="expected replay or dry_run, got both"):
         execute(make_context(params={"replay": True, "dry_run": True}, **DAY))
     assert (len(stage.calls), dry) == (1, [])
@@ -128,8 +140,8 @@ def dry(monkeypatch, clicks):
     """What dry runs are called with."""
     calls = []
 
-    def dry_run(spec, interval, env, *, rebuild, allow_gap):
-        calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+    def dry_run(spec, interval, env, *, rebuild, allow_gap, outdated):
+        calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, outdated))
         return DRY_RUN
 
     monkeypatch.setattr("trainfeed.pipeline.preview.dry_run", dry_run)
@@ -142,7 +154,7 @@ def test_a_dry_run_plans_nothing_and_gives_the_stages_nothing_to_map_over(
     context = make_context(params={"dry_run": True, "rebuild": "new label"}, **DAY)
     with caplog.at_level("INFO"):
         assert execute(context) == []
-    assert dry == [("clicks", "2026-01-05", "/pfs/dataset", "new label", None)]
+    assert dry == [("clicks", "2026-01-05", "/pfs/dataset", "new label", None, "fail")]
     assert stage.calls == []
     assert context["ti"].xcoms["plan"]["dry_run"] is True
     assert "dry run of clicks/2026-01-05: g0001 is published from the same inputs" in caplog.text
@@ -176,7 +188,7 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     ("name", "hint"),
     [
         ("dryrun", "did you mean 'dry_run'?"),
-        ("ticket", "known here: window_start, dry_run, rebuild, replay, allow_gap"),
+        ("ticket", "known here: window_start, dry_run, rebuild, outdated, replay, allow_gap"),
     ],
 )
 def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):

@@ -1,4 +1,4 @@
-"""Replays that are killed, run twice at once, or meet a build; all points: tests/e2e."""
+"""A replay that is killed, and two at once; all points, and builds beside it: tests/e2e."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from tests.unit.pipeline.test_kill import Observer
 COMMAND = ("quarantine", "replay", "clicks")
 
 
-@pytest.mark.parametrize("point", ["plan.after_save", "publish.before_rename"])
+@pytest.mark.parametrize("point", ["publish.before_rename"])
 def test_a_replay_that_was_killed_and_retried_is_that_of_one_that_was_not(project, point):
     undisturbed = fixed(project).elsewhere("undisturbed")
     undisturbed.build()
@@ -38,14 +38,3 @@ def test_two_replays_at_once_end_with_one_generation(project):
     assert [status for status, _, _ in results] == [0, 0], results
     assert project.folder.last_generation("2024-03-01") == 2
     project.version().verify()
-
-
-def test_a_replay_beside_the_nightly_build_leaves_one_whole_generation(project):
-    running = [start(fixed(project), *COMMAND), start(project, "build", "clicks")]
-    (replayed, _, said), (_, _, refused) = (ended(each) for each in running)
-    assert replayed == 0, said
-    assert refused == "" or "ConflictError" in refused
-    assert project.folder.last_generation("2024-03-01") == 2
-    project.version().verify()
-    status, output, _ = replay(project)
-    assert (status, json.loads(output)["verdict"]) == (0, "identical")

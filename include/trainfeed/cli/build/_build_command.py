@@ -10,15 +10,11 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli._asked_intervals import Intervals, Json, Name, is_range, open_asked
-from trainfeed.cli._printing import (
-    error_console,
-    print_json,
-    print_mapping,
-    print_message,
-    print_rows,
-)
+from trainfeed.cli._printing import error_console, print_json, print_mapping, print_message
+from trainfeed.cli.build._dry_runs import print_dry_runs
 from trainfeed.cli.build._preview import print_preview
 from trainfeed.cli.build._range_build import IntervalBuild, build_each
+from trainfeed.cli.build._range_results import print_results
 from trainfeed.cli.build._training_wish import (
     Training,
     declines,
@@ -27,21 +23,18 @@ from trainfeed.cli.build._training_wish import (
 )
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment
-from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval, intervals_in, parse_range
-from trainfeed.pipeline import JsonObject
+from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.local import build as run_build
-from trainfeed.pipeline.preview import DryRun, describe, preview
-from trainfeed.pipeline.preview import dry_run as run_dry
+from trainfeed.pipeline.preview import preview
 from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build"]
 
 _FAILED: Final = 1
 _ENDED: Final = 130
-_ERROR_CHARS: Final = 200
-_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
 
 
 def build(  # noqa: PLR0913 - options of a command
@@ -60,6 +53,13 @@ def build(  # noqa: PLR0913 - options of a command
     allow_gap: Annotated[
         str | None, typer.Option(help="Accept that retention deleted records, for this reason.")
     ] = None,
+    outdated: Annotated[
+        OutdatedRule,
+        typer.Option(
+            help="What happens to a published interval that today's code, specification or lookups"
+            " would build otherwise: fail; keep it; or rebuild it, with the causes as the reason."
+        ),
+    ] = OutdatedRule.FAIL,
     training: Training = None,
     dry_run: Annotated[
         bool,
@@ -84,11 +84,13 @@ def build(  # noqa: PLR0913 - options of a command
     spec, env, asked = open_asked(name, interval)
     require_training(spec, training)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
-    request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap)
+    request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
     if limit is not None:
         _preview(spec, env, _single(chosen, asked, "--limit"), request, limit, as_json=as_json)
     elif dry_run:
-        _dry_run(spec, env, chosen, request, as_json=as_json, is_range=is_range(chosen, asked))
+        is_list = is_range(chosen, asked)
+        if not print_dry_runs(spec, env, chosen, request, as_json=as_json, is_range=is_list):
+            raise typer.Exit(_FAILED)
     elif is_range(chosen, asked):
         ranged = _Range(spec, env, [each.name for each in chosen], training)
         _build_range(ranged, request, jobs=jobs, as_json=as_json)
@@ -129,6 +131,7 @@ class _Range:
 def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: bool) -> None:
     reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
     options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
+    options.append(f"--outdated={request.outdated}")
     names, done = ranged.names, 0
     with progress(f"building {ranged.spec.name}") as tell:
 
@@ -146,7 +149,7 @@ def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: b
             on_end=count,
         )
     settle(ranged.spec, ranged.env, ranged.training, results)
-    _print_results(results, as_json=as_json)
+    print_results(results, as_json=as_json)
     failed = [each.interval for each in results if each.status != 0]
     if failed:
         print_message(
@@ -154,82 +157,6 @@ def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: b
             " what is published is found identical"
         )
         raise typer.Exit(_ENDED if is_ended else _FAILED)
-
-
-def _print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
-    if as_json:
-        print_json([each.to_json() for each in results])
-        return
-    print_rows(_COLUMNS, [_row(each) for each in results])
-
-
-def _row(result: IntervalBuild) -> list[object]:
-    if result.status == 0:
-        report = result.report
-        return [result.interval, report["verdict"], *(report.get(c, "") for c in _COLUMNS[2:])]
-    kind, message = result.error
-    first = message.partition("\n")[0][:_ERROR_CHARS]
-    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]
-
-
-def _dry_run(
-    spec: DatasetSpec,
-    env: Environment,
-    intervals: Sequence[Interval],
-    request: BuildRequest,
-    *,
-    as_json: bool,
-    is_range: bool,
-) -> None:
-    reports: list[DryRun | _Refused] = []
-    failed = 0
-    with progress(f"planning {spec.name}") as tell:
-        for number, interval in enumerate(intervals):
-            tell(len(intervals), number)
-            try:
-                reports.append(
-                    run_dry(
-                        spec,
-                        interval,
-                        env,
-                        rebuild=request.rebuild,
-                        allow_gap=request.allow_gap,
-                    )
-                )
-            except TrainFeedError as error:
-                if not is_range:
-                    raise
-                failed += 1
-                reports.append(_Refused(interval.name, type(error).__name__, str(error)))
-    if as_json:
-        told = [report.to_json() for report in reports]
-        print_json(told if is_range else told[0])
-    else:
-        typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
-    if failed:
-        print_message(f"{failed} of {len(intervals)} intervals would not be built")
-        raise typer.Exit(_FAILED)
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """An interval of a range that cannot be planned, with its error."""
-
-    interval: str
-    kind: str
-    message: str
-
-    def to_json(self) -> JsonObject:
-        return {
-            "interval": self.interval,
-            "error": {"kind": self.kind, "message": self.message},
-        }
-
-
-def _told(spec: DatasetSpec, report: DryRun | _Refused) -> list[str]:
-    if isinstance(report, _Refused):
-        return [f"dry run of {spec.name}/{report.interval}: {report.kind}: {report.message}"]
-    return describe(report)
 
 
 def _preview(
@@ -241,8 +168,10 @@ def _preview(
     *,
     as_json: bool,
 ) -> None:
-    if request.rebuild is not None:
-        raise ConfigError("expected no --rebuild beside --limit, which publishes nothing")
+    if request.rebuild is not None or request.outdated is not OutdatedRule.FAIL:
+        raise ConfigError(
+            "expected no --rebuild and no --outdated beside --limit, which publishes nothing"
+        )
     # A preview also shows the output of the function.
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
     with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):

@@ -28,7 +28,7 @@ def _shown(each: InspectedRecord) -> str:
     notes = [f"{len(each.value)} bytes; --json has all"] if len(shown) > _SHOWN_CHARS else []
     if each.record.may_be_cut:
         cut = f"cut at {len(each.record.raw)} bytes"
-        notes = [f"{cut}, whole from landing: {len(each.value)} bytes" if each.is_whole else cut]
+        notes = [f"{cut}, read again whole: {len(each.value)} bytes" if each.is_whole else cut]
     more = f"… ({', '.join(notes)})" if notes else ""
     return f"{shown[:_SHOWN_CHARS]}{more}"
 

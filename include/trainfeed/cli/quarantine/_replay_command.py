@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -15,7 +15,14 @@ from trainfeed.cli._printing import (
     print_message,
     print_rows,
 )
-from trainfeed.cli.build import IntervalBuild, build_each
+from trainfeed.cli.build import (
+    IntervalBuild,
+    Training,
+    build_each,
+    declines,
+    require_training,
+    settle,
+)
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment
 from trainfeed.errors import ConfigError
@@ -43,6 +50,7 @@ def replay(
         str | None,
         typer.Option(help="The reason to record; by default it counts the quarantined records."),
     ] = None,
+    training: Training = None,
     as_json: Json = False,
 ) -> None:
     """Make the next generation of intervals with quarantined records, with the code of today.
@@ -54,14 +62,24 @@ def replay(
     built. Status 0: done; 1: an interval failed; 2: wrong usage or settings; 130: ended.
     """
     spec, env, asked = open_asked(name, interval)
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
-    if not is_range(chosen, asked):
-        _replay(spec, env, chosen[0], BuildRequest(rebuild=why, replay=True), as_json=as_json)
-        return
+    require_training(spec, training)
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why")
-    options = [] if why is None else [f"--why={why}"]
-    _replay_each(spec.name, [each.name for each in chosen], options, jobs=jobs, as_json=as_json)
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    names = [each.name for each in chosen]
+    if not is_range(chosen, asked):
+        untrained = declines(training, names, names[0])
+        request = BuildRequest(rebuild=why, untrained=untrained, replay=True)
+        _replay(spec, env, chosen[0], request, as_json=as_json)
+        return
+
+    def options(name: str) -> list[str]:
+        said = [] if why is None else [f"--why={why}"]
+        return [*said, *(["--training=none"] if declines(training, names, name) else [])]
+
+    results, is_ended = _replay_each(spec.name, names, options, jobs)
+    settle(spec, env, training, results)
+    _report(results, is_ended=is_ended, as_json=as_json)
 
 
 def _replay(
@@ -80,8 +98,9 @@ def _replay(
 
 
 def _replay_each(
-    name: str, names: Sequence[str], options: Sequence[str], *, jobs: int, as_json: bool
-) -> None:
+    name: str, names: Sequence[str], options: Callable[[str], Sequence[str]], jobs: int
+) -> tuple[list[IntervalBuild], bool]:
+    """Replay intervals as separate processes; return the results, and whether Ctrl-C ended them."""
     done = 0
     with progress(f"replaying {name}") as tell:
 
@@ -91,9 +110,10 @@ def _replay_each(
             tell(len(names), done)
 
         tell(len(names), 0)
-        results, is_ended = build_each(
-            name, names, lambda _: options, jobs=jobs, on_end=count, command=_COMMAND
-        )
+        return build_each(name, names, options, jobs=jobs, on_end=count, command=_COMMAND)
+
+
+def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) -> None:
     if as_json:
         print_json([each.to_json() for each in results])
     else:
@@ -101,7 +121,7 @@ def _replay_each(
     failed = sum(each.status != 0 for each in results)
     if failed:
         print_message(
-            f"{failed} of {len(names)} intervals are not replayed; run again: what is replayed is"
+            f"{failed} of {len(results)} intervals are not replayed; run again: what is replayed is"
             " found identical"
         )
         raise typer.Exit(_ENDED if is_ended else _FAILED)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainfeed.dataset import Manifest, Skip
-from trainfeed.pipeline.plans import Plan, Planned, PlannedRange, planned_of
+from trainfeed.errors import SourceReplacedError
+from trainfeed.pipeline.plans import Plan, Planned, PlannedRange, first_few, planned_of
+from trainfeed.specification import DatasetSpec, KafkaTopics
 
 __all__ = ["KeptInputs"]
 
@@ -39,6 +41,28 @@ class KeptInputs:
         """Return the inputs of a version whose plan is gone."""
         planned = {source: planned_of(value) for source, value in manifest.inputs.items()}
         return cls(planned, manifest.gaps)
+
+    def require_source_of(self, spec: DatasetSpec) -> None:
+        """Refuse a specification that names another source than the inputs come from.
+
+        Raises:
+            SourceReplacedError: It names other topics, or another kind of source.
+        """
+        kind = spec.source.kind
+        topics = {topic.topic for topic in kind.topics}
+        others = [
+            source
+            for source, planned in self.planned.items()
+            if (planned.unit == "offsets") != bool(topics)
+            or (isinstance(kind, KafkaTopics) and planned.label not in topics)
+        ]
+        if others:
+            raise SourceReplacedError(
+                f"the last build of {spec.name} read {first_few(others)}, and dataset.yaml names"
+                f" another source now: {', '.join(kind.described())}; nothing was read or written;"
+                " bring the source back in dataset.yaml, or read the new one: trainfeed build"
+                f" {spec.name} --interval INTERVAL --rebuild WHY"
+            )
 
     def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:  # noqa: ARG002
         """Return source string → planned range or file."""

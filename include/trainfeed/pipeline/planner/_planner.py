@@ -3,49 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.manifest import FORMAT
-from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
-from trainfeed.intervals import Interval, format_time
+from trainfeed.errors import NotFoundError
+from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
+from trainfeed.pipeline.planner._causes import causes_of
+from trainfeed.pipeline.planner._conflict import (
+    OutdatedVersion,
+    PublishedVersion,
+    conflict_error,
+    gone_inputs,
+    replaced_error,
+)
 from trainfeed.pipeline.planner._earlier_versions import earlier_references
+from trainfeed.pipeline.planner._fresh_plan import fresh_plan
 from trainfeed.pipeline.planner._interval_uploads import (
     awaited_labels,
     require_labels,
     skip_without_labels,
-    told_uploads,
 )
-from trainfeed.pipeline.planner._planned_shards import planned_shards
+from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
     PlannedRange,
     PlannedReference,
-    Sizes,
-    cut,
-    first_few,
-    group_ranges,
-    group_shards,
     load_plan,
     replaced_inputs,
     save_plan,
-    told_changes,
 )
-from trainfeed.specification import DatasetSpec, fingerprint_fields
+from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import applied_uploads
-from trainfeed.usercode import (
-    code_digest,
-    document_digests,
-    lookup_digests,
-    running_libraries,
-)
 
 __all__ = ["Planner"]
 
@@ -67,9 +61,7 @@ class Planner:
         self._interval = interval
         self._env = env
         self._folder = folder
-        self._code, self._code_files = code_digest(spec)
-        self._lookups = lookup_digests(spec)
-        self._documents = document_digests(spec)
+        self._recipe = Recipe.of(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
         self._labels = awaited_labels(spec, interval, self._uploads)
         # The order matters: a version that another run publishes between the two reads is either
@@ -111,9 +103,7 @@ class Planner:
         if plan is not None:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
-            inputs = source.inputs(current)
-            replaced = replaced_inputs(current, inputs)
-            raise self._refusal(current, self._fingerprint_of(inputs), replaced)
+            raise self._refusal(current, source.inputs(current))
         return None
 
     def unchanged(self, source: KnownInputs) -> Plan | None:
@@ -126,10 +116,33 @@ class Planner:
         if current is None:
             return None
         inputs = source.inputs(current)
-        fingerprint = canonical_json.sha256_of(self._fingerprint_of(inputs))
+        fingerprint = canonical_json.sha256_of(self._values(inputs))
         if replaced_inputs(current, inputs) or fingerprint != current.fingerprint:
             return None
         return self._plan_of(current, inputs)
+
+    def outdated(self, source: KnownInputs) -> OutdatedVersion | None:
+        """Return the published version if a new plan would give another one; else None.
+
+        Args:
+            source: The inputs of the interval.
+
+        Raises:
+            SourceReplacedError: The version was built from another topic or file, or from a file
+                that is gone. Nobody but a person can say which of the sources is the right one.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        now = self._values(inputs)
+        lost = [*replaced_inputs(current, inputs), *gone_inputs(current, inputs)]
+        if lost:
+            raise replaced_error(self._name_of(current), lost)
+        if canonical_json.sha256_of(now) == current.fingerprint:
+            return None
+        published = PublishedVersion(self._folder, self._interval.name, current)
+        return OutdatedVersion(published, causes_of(published, self._recipe, now, self._uploads))
 
     def skip(self, source: Inputs) -> Skip | None:
         """Return the decision to skip the interval; None if it is published or will be built.
@@ -149,6 +162,7 @@ class Planner:
         rebuild: str | None,
         allow_gap: str | None,
         ranges: list[PlannedRange] | None = None,
+        joins: bool = False,
     ) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
 
@@ -157,6 +171,7 @@ class Planner:
             rebuild: The reason for building the interval again, or None.
             allow_gap: The reason for accepting that retention deleted records, or None.
             ranges: The pieces of the inputs that are read; None to cut them by the specification.
+            joins: Whether a plan of the same name is adopted also if its reason is another one.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
@@ -177,7 +192,7 @@ class Planner:
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
         }
-        return save_plan(self._folder, plan.model_copy(update=update))
+        return save_plan(self._folder, plan.model_copy(update=update), joins=joins)
 
     def _read_current(self) -> Manifest | None:
         generation = self._folder.current_generation(self._interval.name)
@@ -209,88 +224,18 @@ class Planner:
         inputs: Mapping[str, Planned],
         ranges: list[PlannedRange] | None = None,
     ) -> Plan:
-        fingerprint_of = self._fingerprint_of(inputs)
-        fingerprint = canonical_json.sha256_of(fingerprint_of)
-        sizes = Sizes.of(self._spec)
-        ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
-        groups = group_ranges(ranges, sizes.task_span)
-        shards = planned_shards(self._spec, inputs)
-        return Plan.model_validate(
-            {
-                "format": FORMAT,
-                "dataset": self._spec.name,
-                "interval": self._interval_json(),
-                "plan_id": f"{fingerprint[:16]}-{generation_name(generation)}",
-                "generation": generation,
-                "supersedes": None,
-                "rebuild": None,
-                "fingerprint": fingerprint,
-                "fingerprint_of": fingerprint_of,
-                "inputs": inputs,
-                "ranges": ranges,
-                "ingest": groups,
-                "preprocess": groups,
-                "convert": group_shards(shards, ranges, groups, sizes.task_span),
-                "shards": shards,
-                "quality": [gate.model_dump() for gate in self._spec.quality],
-                "gaps": [],
-                "code": {"digest": self._code, "files": self._code_files},
-                "lookups": self._lookups,
-                "documents": self._documents,
-                "libraries": running_libraries(),
-                "schema": self._spec.schema_fields(),
-                "uploads": [asdict(upload) for upload in self._uploads],
-            }
-        )
+        uploads = self._uploads
+        return fresh_plan(self._recipe, self._interval, generation, inputs, uploads, ranges)
 
-    def _refusal(
-        self, current: Manifest, fingerprint_of: JsonObject, replaced: list[str]
-    ) -> Exception:
-        version = f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
-        remedy = (
-            "the published version stays; to make the next generation from what is there now, run"
-            " again with --rebuild WHY (Airflow: parameter 'rebuild')"
-        )
-        if replaced:
-            return SourceReplacedError(
-                f"inputs of {version} were replaced: {first_few(replaced)}; {remedy}"
-            )
-        ref = PlanRef(self._spec.name, self._interval.name, current.plan)
-        try:
-            published = load_plan(self._folder, ref).fingerprint_of
-        except NotFoundError:
-            # Without the plan, the manifest has only these two values to compare. The others are in
-            # the fingerprint, which shows that something differs, but not what.
-            published = {"code": current.code["digest"], "lookups": current.lookups}
-            fingerprint_of = {key: fingerprint_of[key] for key in published}
-        published = told_uploads(published, current.uploads.get("files", []))
-        now = told_uploads(fingerprint_of, [asdict(upload) for upload in self._uploads])
-        changes, code = told_changes(self._folder, self._spec, published, now)
-        return ConflictError(
-            f"{version} is published from other inputs: {changes or 'its plan file is gone'};"
-            f" {remedy}{code}"
-        )
+    def _refusal(self, current: Manifest, inputs: Mapping[str, Planned]) -> Exception:
+        if replaced := replaced_inputs(current, inputs):
+            return replaced_error(self._name_of(current), replaced)
+        published = PublishedVersion(self._folder, self._interval.name, current)
+        return conflict_error(published, self._spec, self._values(inputs), self._uploads)
 
-    def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
+    def _values(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
-        interval = self._interval_json()
-        uploads = [upload.fingerprint() for upload in self._uploads]
-        return {
-            "format": FORMAT,
-            "dataset": self._spec.name,
-            "interval": {"start": interval["start"], "end": interval["end"]},
-            "inputs": {source: planned.fingerprint() for source, planned in inputs.items()},
-            "spec": fingerprint_fields(self._spec),
-            "code": self._code,
-            "lookups": self._lookups,
-            # Both are left out where there is none: fingerprints of earlier versions stay the same.
-            **({"documents": self._documents} if self._documents else {}),
-            **({"uploads": uploads} if self._spec.uploads is not None else {}),
-        }
+        return self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
 
-    def _interval_json(self) -> dict[str, str]:
-        return {
-            "name": self._interval.name,
-            "start": format_time(self._interval.start),
-            "end": format_time(self._interval.end),
-        }
+    def _name_of(self, current: Manifest) -> str:
+        return f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"

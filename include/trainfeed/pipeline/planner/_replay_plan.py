@@ -63,10 +63,11 @@ def plan_replay(
     Raises:
         NotFoundError: The interval was never built, its last build left no quarantine, or landing
             files are missing or torn.
-        SourceReplacedError: The log files of a data set that does not land are not those of the
-            earlier build.
+        SourceReplacedError: The specification names another source, or the log files of a data
+            set that does not land are not those of the earlier build.
     """
     origin = _origin(planner, env)
+    origin.inputs.require_source_of(spec)
     published = planner.unchanged(origin.inputs)
     if published is not None:
         return ReplayPlan(published, is_published=True, note=_nothing_new(origin))

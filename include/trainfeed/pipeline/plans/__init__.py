@@ -1,6 +1,10 @@
 """Plans: the inputs and outputs of an interval, fixed before anything is read."""
 
-from trainfeed.pipeline.plans._kept_code import keep_code, kept_code, told_changes
+from trainfeed.pipeline.plans._kept_code import (
+    keep_code,
+    kept_code,
+    told_changes,
+)
 from trainfeed.pipeline.plans._kept_lookups import KeptLookup, keep_lookups, kept_lookup
 from trainfeed.pipeline.plans._landed_ranges import (
     REMEDY,

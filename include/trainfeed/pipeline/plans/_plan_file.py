@@ -177,7 +177,7 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     return plans
 
 
-def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
+def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan:
     """Write the plan file, or adopt the plan that already has the name.
 
     A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
@@ -185,6 +185,12 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
     fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
     they can be opened: between the two runs, earlier intervals were published or built again.
+
+    Args:
+        folder: The data set below the publication root.
+        plan: The plan.
+        joins: Whether a plan is adopted, too, that differs in the reason of its rebuild alone: two
+            runs that build the same generation for different reasons so end with one of them.
 
     Returns:
         The plan that every stage will read.
@@ -196,20 +202,28 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     with posix.map_errors(path.parent):
         make_folders(path.parent)
     data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and not _is_same(folder, _read(path), plan):
+    if not posix.create_exclusive(path, data) and not _is_same(
+        folder, _read(path), plan, joins=joins
+    ):
         posix.replace_file(path, data)
     return _parse(_read(path), path)
 
 
-def _is_same(folder: DatasetFolder, data: bytes, plan: Plan) -> bool:
-    """Whether a plan file has the content of ``plan``, but for references that are still there."""
+def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
+    """Whether a plan file has the content of ``plan``, but for references that are still there.
+
+    With ``joins``, the reason of the rebuild may be another one, too.
+    """
     if data == plan.to_bytes():
         return True
     try:
         found = Plan.model_validate(canonical_json.loads(data, path=plan.plan_id))
     except (FormatError, ValidationError):
         return False
-    alike = found.model_copy(update={"references": plan.references}).to_bytes() == plan.to_bytes()
+    update: dict[str, Any] = {"references": plan.references}
+    if joins:
+        update |= {"rebuild": plan.rebuild, "supersedes": plan.supersedes}
+    alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
     return alike and all(reference.is_there(folder) for reference in found.references)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.intervals import Interval
+from trainfeed.pipeline._outdated_rule import OutdatedRule
 from trainfeed.pipeline._plan_report import SkipReport
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan
@@ -41,6 +42,7 @@ def dry_run(
     *,
     rebuild: str | None = None,
     allow_gap: str | None = None,
+    outdated: OutdatedRule = OutdatedRule.FAIL,
 ) -> DryRun:
     """Report what a build of an interval would read, make and publish.
 
@@ -50,6 +52,7 @@ def dry_run(
         env: Folders and connections.
         rebuild: The reason for building a published interval again, or None.
         allow_gap: The reason for accepting that retention deleted records, or None.
+        outdated: The rule for a published version that is outdated.
 
     Returns:
         The report; for an interval that a build would skip, the reason.
@@ -60,7 +63,13 @@ def dry_run(
     started = time.perf_counter()
     with shadowed(env, spec.name, interval.name, published=True) as shadow:
         planned = plan(
-            spec, interval, shadow, rebuild=rebuild, allow_gap=allow_gap, checks_space=False
+            spec,
+            interval,
+            shadow,
+            rebuild=rebuild,
+            allow_gap=allow_gap,
+            outdated=outdated,
+            checks_space=False,
         )
         if isinstance(planned, SkipReport):
             note = planned.note.partition("; nothing was read")[0]

@@ -82,7 +82,7 @@ class DryRunReport:
 
     dataset: str
     interval: str
-    verdict: Literal["build", "identical"]
+    verdict: Literal["build", "identical", "kept"]
     generation: str
     lands: bool
     reads: list[PlannedRead]
@@ -142,6 +142,8 @@ def describe(report: DryRun) -> list[str]:
     name = f"{report.dataset}/{report.interval}"
     if isinstance(report, DryRunSkip):
         return [f"dry run of {name}: {report.note}; a build would publish nothing"]
+    if report.verdict == "kept":
+        return [f"dry run of {name}: {report.note}; a build would read and publish nothing"]
     if report.verdict == "identical":
         found = f"{report.generation} is published from the same inputs"
         verdict = "a build would find it identical, read nothing and publish nothing"

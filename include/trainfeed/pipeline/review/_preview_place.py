@@ -59,7 +59,11 @@ def preview_place(
         plan: The plan of the build that quarantined the records.
         places: The records, in order of source and offset.
         kept: The same records as the quarantine keeps them.
+
+    Raises:
+        SourceReplacedError: The specification names another source.
     """
+    KeptInputs(plan.inputs).require_source_of(spec)
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
         shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,

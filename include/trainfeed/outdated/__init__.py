@@ -1,0 +1,22 @@
+"""Outdated versions: those that today's code, specification, lookups or uploads would not make.
+
+The answer comes from manifests and plans, without the source; a separate, slower comparison asks
+the source. Neither changes anything: ``trainfeed bring-forward`` and builds with the rule
+``rebuild`` do that, and decide again for themselves.
+"""
+
+from trainfeed.outdated._against_source import SourceFinding, compare_with_source
+from trainfeed.outdated._forward_cost import Cost, TotalCost
+from trainfeed.outdated._outdated_report import CauseCount, IntervalFinding, OutdatedReport
+from trainfeed.outdated._outdated_search import find_outdated
+
+__all__ = [
+    "CauseCount",
+    "Cost",
+    "IntervalFinding",
+    "OutdatedReport",
+    "SourceFinding",
+    "TotalCost",
+    "compare_with_source",
+    "find_outdated",
+]

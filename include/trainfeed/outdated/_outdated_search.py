@@ -1,0 +1,139 @@
+"""Compares every published version with what a build of now would make, without the source.
+
+A version keeps its fingerprint, and its inputs. The fingerprint is computed again from the same
+inputs and today's specification, code, lookups, documents and receipts of uploads; equal values
+give an equal fingerprint. The planner of a build compares in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from trainfeed import canonical_json
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
+from trainfeed.outdated._forward_cost import Costs
+from trainfeed.outdated._outdated_report import IntervalFinding, OutdatedReport
+from trainfeed.pipeline.planner import PublishedVersion, Recipe, causes_of
+from trainfeed.pipeline.plans import planned_of
+from trainfeed.specification import DatasetSpec
+from trainfeed.uploads import AppliedUpload, ReceiptBook
+
+__all__ = ["find_outdated"]
+
+
+def find_outdated(
+    spec: DatasetSpec, env: Environment, *, span: TimeRange | None = None
+) -> OutdatedReport:
+    """Return which versions of a data set a build of now would make otherwise, and why.
+
+    Nothing is written, and the source is not asked. Uploads without a receipt do not count: the
+    next build gives them one.
+
+    Args:
+        spec: The data set, as it is now.
+        env: Folders and connections.
+        span: The range to look at; None for all intervals.
+
+    Raises:
+        ConfigError: A file of the data set is missing, or its code imports code from elsewhere.
+        FormatError: A receipt of an upload is damaged.
+        StorageError: The publication root or the folder of the data set refused or failed.
+    """
+    search = _Search(spec, env)
+    found = tuple(search.findings(span))
+    return OutdatedReport(
+        dataset=spec.name,
+        asked=None if span is None else span.text,
+        intervals=found,
+        doubts=() if search.costs.doubt is None else (search.costs.doubt,),
+    )
+
+
+class _Search:
+    """One look at all versions of a data set.
+
+    Args:
+        spec: The data set.
+        env: Folders and connections.
+    """
+
+    def __init__(self, spec: DatasetSpec, env: Environment) -> None:
+        self._spec = spec
+        self._folder = DatasetFolder(Path(env.root), spec.name)
+        self._recipe = Recipe.of(spec)
+        self._uploads = {} if spec.uploads is None else _uploads(self._folder)
+        self.costs = Costs(spec, env)
+
+    def findings(self, span: TimeRange | None) -> Iterator[IntervalFinding]:
+        """Yield every interval of the range that has a folder, in order of names."""
+        names = self._folder.intervals()
+        ticks = _ticks(self._spec.schedule_model(), names)
+        for name in names:
+            if span is None or _is_in(span, name, ticks):
+                found = self._finding(name, ticks.get(name))
+                if found is not None:
+                    yield found
+
+    def _finding(self, name: str, tick: Interval | None) -> IntervalFinding | None:
+        generation = self._folder.current_generation(name)
+        if generation is None:
+            is_used = self._folder.last_generation(name) > 0
+            why = "every generation was withdrawn or removed"
+            return IntervalFinding(name, "removed", reason=why) if is_used else None
+        if tick is None:
+            why = f"the schedule {self._spec.schedule} has no interval of this name"
+            return IntervalFinding(name, "unscheduled", generation, reason=why)
+        try:
+            manifest, _ = Manifest.read(self._folder.version(name, generation))
+            return self._compared(tick, manifest)
+        except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            return IntervalFinding(name, "unreadable", generation, reason=why)
+
+    def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
+        inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
+        uploads = self._uploads.get(tick.name, [])
+        now = self._recipe.fingerprint_of(tick, inputs, uploads)
+        if canonical_json.sha256_of(now) == manifest.fingerprint:
+            return IntervalFinding(tick.name, "current", manifest.generation)
+        version = PublishedVersion(self._folder, tick.name, manifest)
+        return IntervalFinding(
+            tick.name,
+            "outdated",
+            manifest.generation,
+            causes=causes_of(version, self._recipe, now, uploads),
+            cost=self.costs.of(version, inputs),
+        )
+
+
+def _uploads(folder: DatasetFolder) -> dict[str, list[AppliedUpload]]:
+    """Return interval → its uploads in order of arrival, by their receipts."""
+    found: dict[str, list[AppliedUpload]] = {}
+    for receipt in ReceiptBook(folder).receipts():
+        found.setdefault(receipt.interval, []).append(AppliedUpload.of(receipt))
+    return found
+
+
+def _ticks(schedule: Schedule, names: list[str]) -> Mapping[str, Interval]:
+    """Return name → interval of the schedule, for the time from the first name to the last."""
+    spans = [span for name in (names[:1] + names[-1:]) if (span := _span_of(name)) is not None]
+    if not spans:
+        return {}
+    begin, end = min(span.start for span in spans), max(span.end for span in spans)
+    return {each.name: each for each in schedule.intervals(begin, end)}
+
+
+def _is_in(span: TimeRange, name: str, ticks: Mapping[str, Interval]) -> bool:
+    own = ticks.get(name) or _span_of(name)
+    return own is not None and span.start <= own.start < span.end
+
+
+def _span_of(name: str) -> TimeRange | None:
+    try:
+        return parse_range(name)
+    except WindowError:
+        return None

@@ -1,0 +1,102 @@
+"""All data sets → their outdated versions, and what their sources say: a report, and no build."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from operators._stage import open_dataset
+from operators.datasets import datasets_folder
+from trainfeed.errors import TrainFeedError
+from trainfeed.paths import listed
+from trainfeed.specification import SPEC_FILE
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.outdated import OutdatedReport
+    from trainfeed.pipeline import JsonObject
+
+__all__ = ["FindOutdatedOperator"]
+
+logger = logging.getLogger(__name__)
+
+# Largest number of intervals of a data set whose findings are logged one by one.
+_SHOWN = 50
+
+
+class FindOutdatedOperator(BaseOperator):
+    """Report the outdated versions of all data sets; with ``against_source``, ask their sources.
+
+    Outdated versions do not fail the task: after a change of code on purpose, every night would
+    fail until somebody has decided. A data set that cannot be compared does, after all others.
+
+    Returns:
+        Data set → ``counts``, ``in_order``, ``causes``, ``cost`` and ``doubts`` of its report.
+    """
+
+    def execute(self, context: Context) -> JsonObject:
+        """Compare all data sets, and log what differs."""
+        params = context["params"]
+        found: JsonObject = {}
+        failed: list[str] = []
+        with airflow_outcome(context):
+            require_known(params, "against_source")
+            for name in _names():
+                try:
+                    report = _report(name, against_source=bool(params["against_source"]))
+                except TrainFeedError as error:
+                    logger.error("%s was not compared: %s", name, error)  # noqa: TRY400
+                    failed.append(name)
+                    continue
+                _log(report)
+                found[name] = _small(report)
+        if failed:
+            context["ti"].xcom_push(key="compared", value=found)
+            raise AirflowFailException(
+                f"{', '.join(failed)} could not be compared, the errors stand above; the other"
+                f" {len(found)} data sets were"
+            )
+        return found
+
+
+def _names() -> list[str]:
+    places = listed(datasets_folder())
+    return sorted(place.name for place in places if (place / SPEC_FILE).is_file())
+
+
+def _report(name: str, *, against_source: bool) -> OutdatedReport:
+    from trainfeed.outdated import compare_with_source, find_outdated
+
+    spec, env = open_dataset(name)
+    report = find_outdated(spec, env)
+    return compare_with_source(spec, env, report) if against_source else report
+
+
+def _log(report: OutdatedReport) -> None:
+    logger.log(
+        logging.INFO if report.is_in_order else logging.WARNING,
+        "%s: %s",
+        report.dataset,
+        ", ".join(f"{number} {state}" for state, number in report.counts.items()) or "no version",
+    )
+    for cause in report.causes:
+        logger.warning("  %s (%d, first %s)", cause.text, cause.intervals, cause.first)
+    told = [each for each in report.intervals if each.source is not None and each.source.told]
+    for each in told[:_SHOWN]:
+        logger.warning("  %s: %s", each.interval, each.why)
+    if len(told) > _SHOWN:
+        logger.warning("  … and %d more intervals with a remark", len(told) - _SHOWN)
+    for doubt in report.doubts:
+        logger.warning("  %s", doubt)
+
+
+def _small(report: OutdatedReport) -> JsonObject:
+    """Return the report without its intervals, because an XCom is a row of a database."""
+    told = report.to_json()
+    return {key: value for key, value in told.items() if key not in {"dataset", "intervals"}}
