@@ -41,7 +41,8 @@ def compare_with_source(
 ) -> OutdatedReport:
     """Return a report with the comparison of every current and outdated interval with its source.
 
-    An error about one interval becomes its finding, and does not end the comparison.
+    An error about one interval becomes its finding, and does not end the comparison. No record is
+    read; a boundary file of a topic that is missing is made again, as by a build.
 
     Args:
         spec: The data set, as it is now.

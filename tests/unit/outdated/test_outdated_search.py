@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.errors import ConflictError, SourceUnreachableError
 from trainfeed.intervals import parse_range
 from trainfeed.outdated import find_outdated
@@ -84,6 +85,17 @@ def test_a_lookup_file_is_a_cause(built):
     built.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
     (cause,) = causes(built)
     assert cause.startswith("lookups.names: none → ")
+
+
+def test_an_upload_is_a_cause_once_it_has_its_receipt(tmp_path):
+    labelled = make_labelled(tmp_path)
+    labelled.build()
+    labelled.put("b.csv", csv_of([(1, 1, None)]))
+    assert state(labelled) == "current"
+    labelled.check()
+    (cause,) = causes(labelled)
+    assert cause.startswith("uploads.2024-03-01/b.csv: none → ")
+    assert refuses(labelled)
 
 
 def test_causes_are_counted_with_the_first_version_of_each(built):
