@@ -59,7 +59,7 @@ def compare_with_source(
     found: list[IntervalFinding] = []
     for done, each in enumerate(report.intervals):
         on_interval(len(report.intervals), done)
-        if each.state in {"current", "outdated"}:
+        if each.state in {"current", "outdated", "unfinished"}:
             interval = spec.schedule_model().interval_named(each.interval)
             finding = _compared(spec, env, folder, interval, each.generation)
             each = replace(  # noqa: PLW2901 - the same interval, with more

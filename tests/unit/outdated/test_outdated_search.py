@@ -13,6 +13,7 @@ from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.errors import ConflictError, SourceUnreachableError
 from trainfeed.intervals import parse_range
 from trainfeed.outdated import find_outdated
+from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.inputs import PublishedInputs
 from trainfeed.pipeline.planner import Planner
 
@@ -173,6 +174,21 @@ def test_the_newest_generation_counts(built):
     assert state(built) == "current"
     built.edit("seed: 8", "seed: 7")
     assert causes(built) == ["spec.seed: 8 → 7"]
+
+
+def test_a_version_that_readers_do_not_get_yet_is_unfinished_until_the_next_build(built):
+    built.edit("seed: 7", "seed: 8")
+    built.build(rebuild="seed")
+    (built.folder.interval(DAY) / "CURRENT").write_text("g0001\n")
+    (each,) = found(built).intervals
+    assert (each.state, each.reason) == (
+        "unfinished",
+        "readers still get g0001: the publication was not finished",
+    )
+    assert not found(built).is_in_order
+    built.build(outdated=OutdatedRule.REBUILD)
+    assert state(built) == "current"
+    assert built.folder.last_generation(DAY) == 2
 
 
 def test_a_range_has_its_intervals_only(built):
