@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.uploads.labelled import csv_of, make_labelled
@@ -239,6 +239,14 @@ EDITS = {
 }
 
 
+def each_alone(test):
+    """Add the examples with one edit."""
+    for name in EDITS:
+        test = example(edits=[name])(test)
+    return test
+
+
+@each_alone
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
