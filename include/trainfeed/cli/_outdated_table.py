@@ -90,7 +90,8 @@ def _cause_row(cause: CauseCount) -> list[object]:
 
 def _summary(report: OutdatedReport) -> str:
     if not report.outdated:
-        return f"{report.dataset}: no version is outdated ({counted(report)})"
+        finish = f"; {program()} bring-forward finishes them" if report.unfinished else ""
+        return f"{report.dataset}: no version is outdated ({counted(report)}){finish}"
     first, last = report.outdated[0].interval, report.outdated[-1].interval
     span = first if first == last else f"{first}/{last}"
     return (

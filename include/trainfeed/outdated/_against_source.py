@@ -41,7 +41,8 @@ def compare_with_source(
 ) -> OutdatedReport:
     """Return a report with the comparison of every current and outdated interval with its source.
 
-    An error about one interval becomes its finding, and does not end the comparison.
+    An error about one interval becomes its finding, and does not end the comparison. No record is
+    read; a boundary file of a topic that is missing is made again, as by a build.
 
     Args:
         spec: The data set, as it is now.
@@ -58,7 +59,7 @@ def compare_with_source(
     found: list[IntervalFinding] = []
     for done, each in enumerate(report.intervals):
         on_interval(len(report.intervals), done)
-        if each.state in {"current", "outdated"}:
+        if each.state in {"current", "outdated", "unfinished"}:
             interval = spec.schedule_model().interval_named(each.interval)
             finding = _compared(spec, env, folder, interval, each.generation)
             each = replace(  # noqa: PLW2901 - the same interval, with more

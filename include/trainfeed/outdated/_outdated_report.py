@@ -13,7 +13,9 @@ from trainfeed.pipeline.planner import Cause
 
 __all__ = ["CauseCount", "IntervalFinding", "OutdatedReport", "State"]
 
-State: TypeAlias = Literal["current", "outdated", "unscheduled", "unreadable", "removed"]
+State: TypeAlias = Literal[
+    "current", "outdated", "unfinished", "unscheduled", "unreadable", "removed"
+]
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,14 @@ class IntervalFinding:
     Attributes:
         interval: Name of the interval.
         state: ``current``: a build of now would make this version; ``outdated``: another one;
+            ``unfinished``: this one, but readers still get an earlier generation, because its
+            publication was killed before the last step, which the next build does;
             ``unscheduled``: no tick of today's schedule has this interval, so nothing can build it
             again; ``unreadable``: its manifest cannot be used; ``removed``: every generation was
             withdrawn or removed.
         generation: The newest generation, which a build compares with; None if there is none.
         causes: Why it is outdated.
-        reason: Why it is unscheduled, unreadable or removed; else empty.
+        reason: Why it is in another state than ``current`` and ``outdated``; else empty.
         cost: The cost of building it again; None if it is not outdated.
         source: The comparison with the source; None without one.
     """
@@ -98,6 +102,11 @@ class OutdatedReport:
         return [each for each in self.intervals if each.state == "outdated"]
 
     @property
+    def unfinished(self) -> list[IntervalFinding]:
+        """The intervals whose publication the next build finishes, oldest first."""
+        return [each for each in self.intervals if each.state == "unfinished"]
+
+    @property
     def counts(self) -> dict[State, int]:
         """State → number of intervals."""
         return dict(Counter(each.state for each in self.intervals))
@@ -126,7 +135,8 @@ class OutdatedReport:
     def is_in_order(self) -> bool:
         """Whether every version is what a build of now would make, as far as was asked."""
         told = [each.source for each in self.intervals if each.source is not None]
-        return not self.outdated and not any(each.needs_a_person for each in told)
+        is_built = not self.outdated and not self.unfinished
+        return is_built and not any(each.needs_a_person for each in told)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as commands print it."""

@@ -8,11 +8,13 @@ give an equal fingerprint. The planner of a build compares in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
 from trainfeed.outdated._forward_cost import Costs
@@ -79,20 +81,32 @@ class _Search:
                     yield found
 
     def _finding(self, name: str, tick: Interval | None) -> IntervalFinding | None:
-        generation = self._folder.current_generation(name)
-        if generation is None:
+        generations = self._folder.generations(name)
+        if not generations:
             is_used = self._folder.last_generation(name) > 0
             why = "every generation was withdrawn or removed"
             return IntervalFinding(name, "removed", reason=why) if is_used else None
+        generation = generations[-1]
         if tick is None:
             why = f"the schedule {self._spec.schedule} has no interval of this name"
             return IntervalFinding(name, "unscheduled", generation, reason=why)
         try:
             manifest, _ = Manifest.read(self._folder.version(name, generation))
-            return self._compared(tick, manifest)
+            found = self._compared(tick, manifest)
         except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
             return IntervalFinding(name, "unreadable", generation, reason=why)
+        if found.state == "current" and len(generations) > 1:
+            return self._pointed_at(found)
+        return found
+
+    def _pointed_at(self, found: IntervalFinding) -> IntervalFinding:
+        """Return the finding about a current version, which readers may not get yet."""
+        read = self._folder.readable_generation(found.interval)
+        if read is None or read == found.generation:
+            return found
+        why = f"readers still get {generation_name(read)}: the publication was not finished"
+        return replace(found, state="unfinished", reason=why)
 
     def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}

@@ -59,6 +59,11 @@ def brought_forward(project, *options, fault=None):
     return process.returncode, messages
 
 
+def compared(version):
+    """Return the manifest without its references: which generation was there depends on time."""
+    return version.manifest.model_copy(update={"references": []})
+
+
 def require_brought_forward(project, days=DAYS):
     """Compare days with those of a project in which nothing was disturbed."""
     undisturbed = project.elsewhere("undisturbed")
@@ -69,5 +74,5 @@ def require_brought_forward(project, days=DAYS):
         assert project.folder.last_generation(name) == 2
         found = project.version(name)
         assert list(found.problems()) == []
-        assert found.manifest == undisturbed.version(name).manifest
+        assert compared(found) == compared(undisturbed.version(name))
     assert not list(project.folder.staging.glob("*-g*"))

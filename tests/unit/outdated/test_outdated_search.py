@@ -6,12 +6,14 @@ import json
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.errors import ConflictError, SourceUnreachableError
 from trainfeed.intervals import parse_range
 from trainfeed.outdated import find_outdated
+from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.inputs import PublishedInputs
 from trainfeed.pipeline.planner import Planner
 
@@ -84,6 +86,17 @@ def test_a_lookup_file_is_a_cause(built):
     built.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
     (cause,) = causes(built)
     assert cause.startswith("lookups.names: none → ")
+
+
+def test_an_upload_is_a_cause_once_it_has_its_receipt(tmp_path):
+    labelled = make_labelled(tmp_path)
+    labelled.build()
+    labelled.put("b.csv", csv_of([(1, 1, None)]))
+    assert state(labelled) == "current"
+    labelled.check()
+    (cause,) = causes(labelled)
+    assert cause.startswith("uploads.2024-03-01/b.csv: none → ")
+    assert refuses(labelled)
 
 
 def test_causes_are_counted_with_the_first_version_of_each(built):
@@ -163,6 +176,21 @@ def test_the_newest_generation_counts(built):
     assert causes(built) == ["spec.seed: 8 → 7"]
 
 
+def test_a_version_that_readers_do_not_get_yet_is_unfinished_until_the_next_build(built):
+    built.edit("seed: 7", "seed: 8")
+    built.build(rebuild="seed")
+    (built.folder.interval(DAY) / "CURRENT").write_text("g0001\n")
+    (each,) = found(built).intervals
+    assert (each.state, each.reason) == (
+        "unfinished",
+        "readers still get g0001: the publication was not finished",
+    )
+    assert not found(built).is_in_order
+    built.build(outdated=OutdatedRule.REBUILD)
+    assert state(built) == "current"
+    assert built.folder.last_generation(DAY) == 2
+
+
 def test_a_range_has_its_intervals_only(built):
     built.build(NEXT)
     assert [each.interval for each in found(built, NEXT).intervals] == [NEXT]
@@ -211,6 +239,14 @@ EDITS = {
 }
 
 
+def each_alone(test):
+    """Add the examples with one edit."""
+    for name in EDITS:
+        test = example(edits=[name])(test)
+    return test
+
+
+@each_alone
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

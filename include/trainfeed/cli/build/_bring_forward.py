@@ -84,7 +84,7 @@ def _build(  # noqa: PLR0913 - options of a command
     jobs: int,
     as_json: bool,
 ) -> None:
-    names, done = [each.interval for each in report.outdated], 0
+    names, done = sorted(each.interval for each in [*report.outdated, *report.unfinished]), 0
 
     def command(interval: str) -> list[str]:
         is_declined = declines(training, names, interval)

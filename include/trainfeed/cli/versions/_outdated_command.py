@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -16,6 +17,7 @@ from trainfeed.cli._outdated_table import counted, print_outdated, told_cost
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment
+from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.outdated import OutdatedReport, compare_with_source, find_outdated
@@ -83,7 +85,8 @@ def _report(
 def _show_all(env: Environment, *, against_source: bool, as_json: bool) -> None:
     found: list[OutdatedReport] = []
     errors: dict[str, TrainFeedError] = {}
-    for name in sorted(specified(env)):
+    names = specified(env)
+    for name in sorted(names):
         try:
             found.append(_report(env, name, None, against_source=against_source))
         except TrainFeedError as error:
@@ -98,6 +101,8 @@ def _show_all(env: Environment, *, against_source: bool, as_json: bool) -> None:
     for each in found:
         for doubt in each.doubts:
             print_message(f"{each.dataset}: {doubt}")
+    for name in sorted({*data_sets_of(Path(env.root))} - {*names}):
+        print_message(f"{name}: it has no specification in {env.datasets}, and is not compared")
     _end(found, is_whole=not errors)
 
 

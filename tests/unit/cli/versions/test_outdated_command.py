@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_all_data_sets_have_a_line_each_and_one_that_is_wrong_keeps_none_from_it
     assert "broken: SpecError" in messages
     told = json.loads(cli("outdated", "--json")[1])
     assert [each["dataset"] for each in told] == ["clicks", "broken"]
+
+
+def test_a_data_set_without_a_specification_here_is_named(cli, two):
+    shutil.copytree(two.folder.path, two.folder.root / "elsewhere")
+    status, output, messages = cli("outdated")
+    assert status == 1
+    assert "elsewhere" not in output
+    assert "elsewhere: it has no specification in" in messages
 
 
 def test_a_damaged_version_is_status_3(cli, two):
