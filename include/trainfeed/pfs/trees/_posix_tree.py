@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from trainfeed import faults
 from trainfeed.errors import ConflictError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.trees._chunk_hashing import chunk_digests
@@ -104,6 +105,7 @@ class PosixTree(SmallCalls):
                 os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
             else:
                 link_file((old, name), (new, new_name), shown=self.show(target))
+            faults.point("pfs.renamed")
             sync_folder_at(new)
             sync_folder_at(old)
 
