@@ -7,12 +7,11 @@ make there belongs to the user of the home, who can change it on a mount as well
 from __future__ import annotations
 
 import os
-from typing import Final, TypeAlias
+from typing import Final
 
-__all__ = ["Owner", "give_to", "hand_over", "hand_over_folder", "owner_of"]
+__all__ = ["hand_over", "hand_over_folder"]
 
-# Numbers of a user and of a group.
-Owner: TypeAlias = tuple[int, int]
+_Owner = tuple[int, int]
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -26,27 +25,8 @@ def hand_over(above: int, fd: int) -> None:
     Raises:
         OSError: The system failed.
     """
-    give_to(owner_of(above), fd)
-
-
-def give_to(owner: Owner, fd: int) -> None:
-    """Give an open file to an owner, if this process may; the mode stays.
-
-    Args:
-        owner: The owner, as ``owner_of`` returns it.
-        fd: Descriptor of the file.
-
-    Raises:
-        OSError: The system failed.
-    """
-    if owner != owner_of(fd) and _may_give():
+    if (owner := _owner(os.fstat(above))) != _owner(os.fstat(fd)) and _may_give():
         os.fchown(fd, *owner)
-
-
-def owner_of(fd: int) -> Owner:
-    """Return the owner of what is open; raises ``OSError``."""
-    found = os.fstat(fd)
-    return found.st_uid, found.st_gid
 
 
 def hand_over_folder(above: int, name: str) -> None:
@@ -62,13 +42,17 @@ def hand_over_folder(above: int, name: str) -> None:
     Raises:
         OSError: The system failed, or a link or a file has the name.
     """
-    if owner_of(above) == (os.geteuid(), os.getegid()) or not _may_give():
+    if _owner(os.fstat(above)) == (os.geteuid(), os.getegid()) or not _may_give():
         return
     fd = os.open(name, _FOLDER, dir_fd=above)
     try:
         hand_over(above, fd)
     finally:
         os.close(fd)
+
+
+def _owner(found: os.stat_result) -> _Owner:
+    return found.st_uid, found.st_gid
 
 
 def _may_give() -> bool:

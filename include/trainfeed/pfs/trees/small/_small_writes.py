@@ -18,7 +18,7 @@ from typing import Final, Self
 from trainfeed import faults
 from trainfeed.errors import ChecksumError, TrainFeedError
 from trainfeed.paths import os_errors
-from trainfeed.pfs.trees._handed_over import Owner, give_to, owner_of
+from trainfeed.pfs.trees._handed_over import hand_over
 from trainfeed.pfs.trees._naming import name_file, sync_folder_at
 from trainfeed.pfs.trees._parallel_calls import in_threads
 from trainfeed.pfs.trees._tree_values import Parts, SmallFile
@@ -56,7 +56,6 @@ class SmallWrites:
         self._hands_over = hands_over
         self._writes: dict[int, _Write] = {}
         self._errors: dict[int, TrainFeedError] = {}
-        self._owners: dict[int, Owner] = {}
         self._count = 0
 
     def begin(self, files: Sequence[tuple[SmallFile, str]], above: Callable[[Parts], int]) -> None:
@@ -114,20 +113,13 @@ class SmallWrites:
             fd = os.open(temporary, flags, _MODE, dir_fd=above)
             write = _Write(above, fd, name, temporary, file, shown)
             try:
-                if self._hands_over:
-                    # Before the first byte, while the system still knows what it has just made.
-                    give_to(self._owner(above), fd)
                 _write_all(fd, file.data)
+                if self._hands_over:
+                    hand_over(above, fd)
             except BaseException:
                 _drop(write)
                 raise
         self._writes[index] = write
-
-    def _owner(self, above: int) -> Owner:
-        """Return the owner of a folder, asked once for all files in it."""
-        if above not in self._owners:
-            self._owners[above] = owner_of(above)
-        return self._owners[above]
 
     def _step(self, step: Callable[[_Write], None]) -> None:
         in_threads(partial(self._stepped, step), list(self._writes))
