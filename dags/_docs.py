@@ -6,11 +6,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from trainfeed.specification import SPEC_FILE, DatasetSpec, ModelSpec, QualityCheck
+from trainfeed.specification import (
+    SPEC_FILE,
+    DatasetSpec,
+    ModelSpec,
+    QualityCheck,
+    gate_limits,
+    gate_name,
+)
 
 __all__ = ["spec_doc"]
 
 _RULE: Final = "---"
+_ELSE: Final = {
+    "block": "not published",
+    "ask": "not published unless approved",
+    "warn": "a warning",
+}
 
 
 def spec_doc(spec: DatasetSpec) -> str:
@@ -78,15 +90,12 @@ def _gates(spec: DatasetSpec) -> str:
 
 
 def _gate(check: QualityCheck) -> tuple[str, str, str]:
-    field = getattr(check, "field", None)
-    limits = [
-        f"{side} {limit:g}"
-        for side in ("min", "max")
-        if (limit := getattr(check, side, None)) is not None
-    ]
-    name = check.check if field is None else f"{check.check} of `{field}`"
-    severity = "not published" if check.severity == "block" else "a warning"
-    return name, ", ".join(limits), severity
+    entry = check.model_dump()
+    return f"`{_cell(gate_name(entry))}`", _cell(gate_limits(entry)), _ELSE[check.severity]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _how_to(spec: DatasetSpec) -> str:
@@ -98,6 +107,8 @@ def _how_to(spec: DatasetSpec) -> str:
         f"- One interval: Trigger, `window_start` = `{first}`. Set `dry_run` to see first what"
         " the run would do.\n"
         "- After a change of code or specification: the same with `rebuild` = why.\n"
+        "- After a fix of the function, for quarantined records: the same with `replay`; reads no"
+        " broker.\n"
         "- Many intervals: Trigger → Backfill, or `airflow backfill create --dag-id"
         f" {dag} --from-date {first} --to-date {last}`. Intervals that are published already are"
         " found identical and read nothing.\n"

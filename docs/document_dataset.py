@@ -55,8 +55,11 @@ source:
     late: keep
     skew: 1d
     transaction_wait: 1h
+    wait: 6h
+    missing: fail
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
+keep_lookups: false
 documents: [LICENCE.txt]
 schema:
   visitor: {dtype: int64}
@@ -74,6 +77,7 @@ output:
 quality:
   - {check: count, min: 50, max: 100000000, severity: block}
   - {check: quarantine_ratio, max: 0.01, severity: block}
+  - {check: late_ratio, of: late, max: 0.05, severity: warn}
   - {check: null_ratio, field: referrer, max: 0.5, severity: warn}
   - {check: range, field: label, min: 0, max: 1, severity: block}
 train:
@@ -140,6 +144,45 @@ preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}
 """,
+    "Gates": """\
+name: visits
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: visits}}
+preprocess: {function: "preprocess:make_sample"}
+lookups: {pages: pages.csv}
+schema:
+  visit: {dtype: int64}
+  page: {dtype: str}
+  device: {dtype: str}
+  label: {dtype: int8}
+quality:
+  - {check: unique, by: [visit], max: 0, severity: block}
+  - {check: accepted_values, field: device, values: [phone, desktop], max: 0.001, severity: block}
+  - {check: accepted_values, field: page, lookup: pages, column: path, severity: warn}
+  - {check: share, field: label, equals: 1, min: 0.01, max: 0.2, severity: ask}
+  - {check: relative_count, of: samples, versions: 7, min: 0.5, max: 2, severity: ask}
+  - {check: shard_skew, of: bytes, max: 2, severity: warn}
+  - check: drift
+    fields: [page, device, label]
+    ignore: [device]
+    reference: 7
+    history: 30
+    factor: 1.5
+    floor: {absent: 0.01, psi: 0.05, ks: 0.05, mean: 0.15}
+    severity: warn
+  - check: schema_evolution
+    added_optional: allow
+    added_required: warn
+    removed: warn
+    widened: allow
+    narrowed: warn
+    incompatible: block
+    shape: block
+    made_optional: warn
+    made_required: allow
+    severity: block
+""",
     "A training on a cluster": """\
 name: clicks
 schedule: "@daily"
@@ -200,11 +243,22 @@ uploads:
   defaults: {label: -1}
   max_file_bytes: 1GiB
 """,
+    "Uploads that samples need": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source: {kafka: {topic: clicks}}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  click: {dtype: int64}
+  label: {dtype: int8}
+uploads: {key: [click], labels: [label], join: inner, wait: 7d, missing: skip}
+""",
     "A recorded topic": """\
 name: clicks
 schedule: "@daily"
 start: 2026-01-01
-source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d}}
+source: {recorded: {path: ./sample, settle: 0s, late: keep, skew: 1d, wait: 0s, missing: empty}}
 preprocess: {function: "preprocess:make_sample"}
 schema:
   label: {dtype: int64}

@@ -15,7 +15,7 @@ from operators._outcome import airflow_outcome, call_again
 from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
 from operators.training_wish import hand_over
-from trainfeed.errors import TransactionOpenError, WindowOpenError
+from trainfeed.errors import IngestError, Outcome, TransactionOpenError, WindowOpenError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,7 +29,7 @@ __all__ = ["PlanIntervalOperator"]
 logger = logging.getLogger(__name__)
 
 _PLAN_KEY: Final = "plan"
-_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "replay", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
@@ -43,10 +43,16 @@ class PlanIntervalOperator(BaseOperator):
     In runs of the schedule and of backfills the task waits, without a worker slot, until the
     interval has ended and settled. In triggered runs it fails instead, because a person is waiting.
     The same applies while an open transaction may hide records, but not longer than the topics'
-    ``transaction_wait``.
+    ``transaction_wait``. A run of the schedule also waits, until the ``wait`` of the specification
+    ends, for a topic without a record of the interval, for a source that does not answer, and for
+    uploads of an inner join; runs of backfills fail instead, because a waiting run would keep the
+    others of the backfill from starting.
 
     If the specification skips the interval, this task and all later ones are skipped with the
     reason: there is no version and no event.
+
+    With the parameter ``replay`` the interval is planned from its last build, without the source,
+    if that build quarantined records; if it did not, this task and all later ones are skipped.
 
     With the parameter ``dry_run`` the task reports what a build would do (log, and XCom ``plan``)
     and returns nothing to map over, so that Airflow skips the later stages.
@@ -83,6 +89,12 @@ class PlanIntervalOperator(BaseOperator):
                 planned = self._plan(request, context["params"])
             except WindowOpenError as error:
                 raise _later(error, request, context, datetime.now(UTC)) from error
+            except IngestError as error:
+                at = self._asks_again(request, datetime.now(UTC))
+                if at is None or error.outcome is not Outcome.RETRY:
+                    raise
+                logger.warning("%s; looking again at %s", error, at)
+                raise call_again(at) from error
         if not isinstance(planned, PlanReport | SkipReport):
             context["ti"].xcom_push(key=_PLAN_KEY, value=_told(planned))
             return []
@@ -92,6 +104,16 @@ class PlanIntervalOperator(BaseOperator):
                 self._hand_over(planned.interval, context)
             raise AirflowSkipException(planned.note)
         return list(range(max(planned.tasks.values())))
+
+    def _asks_again(self, request: WindowRequest, now: datetime) -> datetime | None:
+        """Return when a run looks again at a source that does not answer; None if it fails now."""
+        from trainfeed.intervals import ready_at
+
+        spec, _ = open_dataset(self.dataset)
+        until = ready_at(run_interval(spec, request), spec.source.kind.settle) + spec.wait
+        if not request.is_scheduled or now >= until:
+            return None
+        return min(until, now + _LONGEST_WAIT)
 
     def _hand_over(self, interval: str, context: Context) -> None:
         """Hand the wish ``training: last`` of a skipped interval over to the interval before."""
@@ -117,9 +139,22 @@ class PlanIntervalOperator(BaseOperator):
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
         rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
+        if params.get("replay"):
+            _require_only_replay(params)
+            return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, replay=True)
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
         return dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+
+
+def _require_only_replay(params: Mapping[str, object]) -> None:
+    from trainfeed.errors import ConfigError
+
+    if params.get("dry_run"):
+        raise ConfigError(
+            "expected replay or dry_run, got both; nothing was read or written; trainfeed"
+            " quarantine preview says what a replay would change"
+        )
 
 
 def _told(found: DryRun) -> JsonObject:
@@ -138,13 +173,18 @@ def _later(
     """Return the exception by which Airflow calls the task again, or fails it."""
     if not (request.is_scheduled or request.is_backfill):
         return AirflowFailException(str(error))
+    if error.until is not None and request.is_backfill:
+        return AirflowFailException(
+            f"{error}; runs of a backfill do not wait, they would keep others from starting: start"
+            " the backfill once more later, with the runs that failed (--reprocess-behavior failed)"
+        )
     if isinstance(error, TransactionOpenError) and now >= _deadline(error, context):
         return AirflowFailException(
             f"{error}; they were expected to end within {error.wait} (transaction_wait in"
             " dataset.yaml), so this run waits no longer; clear this task when the transactions"
             " have ended"
         )
-    ready_at = error.ready_at or now + _LONGEST_WAIT
+    ready_at = error.ready_at or error.until or now + _LONGEST_WAIT
     logger.info("%s; looking again then, or in %s", error, _LONGEST_WAIT)
     return call_again(min(max(ready_at, now + _SHORTEST_WAIT), now + _LONGEST_WAIT))
 

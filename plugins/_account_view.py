@@ -14,10 +14,11 @@ _COUNTS: Final = ("read", "samples", "quarantined", "filtered")
 
 
 def account(report: Any) -> Iterable[str]:
-    """Yield the sections about records: gates, reasons, examples, and a command for more."""
+    """Yield the sections about records: gates, waivers, reasons, examples, a command for more."""
     if not isinstance(report, Mapping):
         return
     yield section("Gates", _gates(report.get("gates", [])))
+    yield section("Waived by people", _waivers(report.get("waivers", [])))
     yield section("Samples that fail a gate", _offending(report.get("offending", [])))
     yield section("Records", counts(report.get("counts", {})))
     yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
@@ -35,7 +36,7 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
         (
             _gate_name(gate),
             Html(text(gate.get("value"))),
-            ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None),
+            _allowed(gate),
             gate.get("because", ""),
             Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),
         )
@@ -44,14 +45,40 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
     return table(("gate", "value", "allowed", "counts", ""), rows)
 
 
+def _waivers(waivers: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            ", ".join(map(_gate_name, waiver.get("gates", []))),
+            waiver.get("who"),
+            waiver.get("why"),
+            waiver.get("at"),
+            waiver.get("until"),
+        )
+        for waiver in waivers
+    ]
+    return table(("gates", "who", "why", "at", "until"), rows)
+
+
 def _gate_name(gate: Mapping[str, Any]) -> str:
+    # Reports of earlier versions of trainfeed have no name of a gate.
+    if "name" in gate:
+        return str(gate["name"])
     return (
         f"{gate.get('check')} of {gate['field']}" if gate.get("field") else str(gate.get("check"))
     )
 
 
+def _allowed(gate: Mapping[str, Any]) -> str:
+    if "allowed" in gate:
+        return str(gate["allowed"])
+    return ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None)
+
+
 def _broken(gate: Mapping[str, Any]) -> str:
-    return badge("broken" if gate.get("severity") == "block" else "broken (warning)", "bad")
+    severity = str(gate.get("severity"))
+    return badge(
+        {"warn": "broken (warning)", "ask": "broken (asks)"}.get(severity, "broken"), "bad"
+    )
 
 
 def _reasons(reasons: Iterable[Mapping[str, Any]]) -> str:

@@ -31,6 +31,7 @@ _STATES: Final = {
     "up_for_retry": "failed, will be tried again",
     "up_for_reschedule": "waiting",
     "deferred": "waiting",
+    "awaiting_input": "waits for an answer",
 }
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
@@ -127,7 +128,7 @@ def _only_planned(facts: RunFacts) -> str:
     if facts.plan.get("dry_run"):
         return "Nothing was written, and no training starts."
     if facts.plan.get("verdict") == "skipped":
-        return "The interval is left out, as the specification says; nothing was built."
+        return "The interval is left out; nothing was built."
     return ""
 
 

@@ -30,7 +30,8 @@
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
-    │   ├── LogsMissingError        FAIL   a folder of logs was not complete in time
+    │   ├── SourceMissingError      FAIL   records or uploads of an interval did not come in time
+    │   │   └── LogsMissingError    FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file differs from the plan
     │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
@@ -108,6 +109,7 @@ from trainfeed.errors._sources_errors import (
     IngestError,
     LogsMissingError,
     OffsetOutOfRangeError,
+    SourceMissingError,
     SourceReplacedError,
     SourceUnreachableError,
     TopicNotFoundError,
@@ -166,6 +168,7 @@ __all__ = [
     "ServiceRefusedError",
     "ServiceUnreachableError",
     "SkewError",
+    "SourceMissingError",
     "SourceReplacedError",
     "SourceUnreachableError",
     "SpecError",

@@ -63,8 +63,11 @@ class WindowOpenError(TrainFeedError):
 
     ``ready_at`` is the aware UTC time from which the interval can be planned, or None when unknown.
     ``reason`` names what is missing, as a part of a sentence; empty if the message is complete.
+    ``until`` is the aware UTC time at which the wait for a topic or for uploads ends; None for
+    other reasons.
 
-    Cause: The interval has not ended and settled, or its folder of log files is not complete yet.
+    Cause: The interval has not ended and settled; or its folder of log files is not complete, its
+        topic has no record, or it has no upload yet.
     Remedy: Wait: runs of the schedule look again by themselves. Trigger a triggered run again after
         the time that the message names.
     See docs/reference/errors.md#windowopenerror
@@ -73,6 +76,7 @@ class WindowOpenError(TrainFeedError):
     outcome = Outcome.RETRY
     ready_at: datetime | None = None
     reason: str = ""
+    until: datetime | None = None
 
 
 class TransactionOpenError(WindowOpenError):

@@ -9,6 +9,7 @@ __all__ = [
     "IngestError",
     "LogsMissingError",
     "OffsetOutOfRangeError",
+    "SourceMissingError",
     "SourceReplacedError",
     "SourceUnreachableError",
     "TopicNotFoundError",
@@ -41,15 +42,31 @@ class SourceUnreachableError(IngestError):
 class TopicNotFoundError(IngestError):
     """The topic, or the folder of a recorded topic, is not there.
 
+    ``setting`` is the place of the topic in dataset.yaml; empty if it is not known.
+
     Cause: The name of the topic is misspelt, or the topic was never made or was deleted.
     Remedy: Create the topic, or correct its name in dataset.yaml.
     See docs/reference/errors.md#topicnotfounderror
     """
 
     outcome = Outcome.FAIL
+    setting: str = ""
 
 
-class LogsMissingError(IngestError):
+class SourceMissingError(IngestError):
+    """An interval has no record of a topic, or no upload, and its specification asks for one.
+
+    Cause: Nothing was written for the interval within `wait`, or the topic is not there; and
+        `missing` is `fail`, or is `skip` without a proof that there is nothing.
+    Remedy: Let the producer or the uploads catch up; `missing` in dataset.yaml decides about
+        intervals that never come.
+    See docs/reference/errors.md#sourcemissingerror
+    """
+
+    outcome = Outcome.FAIL
+
+
+class LogsMissingError(SourceMissingError):
     """The folder of log files of an interval was not complete when the wait for it ended.
 
     Cause: The logs were not written within `wait`, or `source.logs.path` names another folder.

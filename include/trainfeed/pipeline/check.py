@@ -1,11 +1,12 @@
 """Stage ``check``: prove that nothing was lost or doubled, then hold the result against the gates.
 
 The stage recomputes the ledger from the positions beside the shards, and compares it with the
-ledger of preprocessing. Apart from its verdict it writes nothing.
+ledger of preprocessing. It writes its verdict; or the failed gates, which a person may waive.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import BinaryIO, Final
@@ -20,6 +21,7 @@ from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
+from trainfeed.pipeline.gates import Counts, failures
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
@@ -27,21 +29,20 @@ from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, run_stage
 from trainfeed.pipeline.version import (
     CheckedShard,
-    Counts,
-    FieldFacts,
-    GateResult,
     LateCounts,
     QuarantineCounts,
     ShardPart,
     Verdict,
     check_report,
-    evaluate,
-    failures,
-    refusal,
+    filtered_reasons,
+    measured_gates,
 )
-from trainfeed.samples import FieldStatistics, Schema, Statistics
+from trainfeed.pipeline.waivers import judged, measured_again
+from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
+
+logger = logging.getLogger(__name__)
 
 # One mask over all rows per source is fastest for a few sources (partitions of a topic), and
 # quadratic for many (thousands of files): above this number, rows are sorted by source.
@@ -56,40 +57,33 @@ def check(build: Build) -> CheckReport | PublishedBefore:
         The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a blocking gate failed. The message has both sides; for a
+        GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
+            pass. The message has both sides; for a
             gate, message and ``report`` have reasons, examples and where the records are.
     """
     return run_stage("check", build, _check)
 
 
 def _check(stage: Stage) -> CheckReport:
-    accounts = list(_accounts(stage))
-    ledger = _ledger(stage, accounts)
-    quarantine = _recount_quarantine(stage, ledger)
-    shards, statistics = _recount_shards(stage, ledger)
-    joined = _joined(stage, accounts, ledger)
-    late = _late(stage, accounts)
-    counts = _counted(stage, ledger, statistics, late)
-    verdict = Verdict(
-        plan_sha256=stage.plan.sha256(),
-        ledger=ledger,
-        quarantine=quarantine,
-        filtered=_filtered(ledger),
-        late=late,
-        shards=shards,
-        statistics={split: part.to_json() for split, part in statistics.items()},
-        gates=_gates(stage, counts, late),
-        joined=joined,
-    )
-    if error := refusal(stage, verdict, counts):
-        raise error
+    with measured_again(stage):
+        verdict, counts = _proved(stage)
+    verdict = judged(stage, verdict, counts)
+    for waiver in verdict.waivers:
+        logger.warning(
+            "plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told
+        )
+    warnings = failures(verdict.gates, "warn", counts)
+    for warning in warnings:
+        name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
+        logger.warning("check %s: published with a warning: %s", name, warning)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        quarantined=quarantine.records,
-        filtered=sum(verdict.filtered.values()),
-        warnings=failures(verdict.gates, "warn", counts),
+        samples=counts.samples,
+        quarantined=verdict.quarantine.records,
+        filtered=counts.filtered,
+        warnings=warnings,
+        waived=[waiver.told for waiver in verdict.waivers],
         # Without published positions the proof cannot be repeated from the version alone.
         proof="positions" if stage.spec.output.positions else "spill",
         report=check_report(stage, verdict, counts),
@@ -99,6 +93,31 @@ def _check(stage: Stage) -> CheckReport:
 def _write(file: BinaryIO, data: bytes) -> None:
     file.write(data)
     faults.point("check.before_rename")
+
+
+def _proved(stage: Stage) -> tuple[Verdict, Counts]:
+    """Prove completeness; return the verdict, with the value of every gate, and the counts."""
+    accounts = list(_accounts(stage))
+    ledger = _ledger(stage, accounts)
+    quarantine = _recount_quarantine(stage, ledger)
+    shards, statistics = _recount_shards(stage, ledger)
+    joined = _joined(stage, accounts, ledger)
+    late = _late(stage, accounts)
+    measured = measured_gates(stage, ledger, late, shards, statistics)
+    verdict = Verdict(
+        plan_sha256=stage.plan.sha256(),
+        ledger=ledger,
+        quarantine=quarantine,
+        filtered=filtered_reasons(ledger),
+        late=late,
+        shards=shards,
+        statistics={split: part.to_json() for split, part in statistics.items()},
+        gates=measured.results,
+        joined=joined,
+        schema_changes=[change.to_json() for change in measured.changes],
+        shard_skew=measured.skew,
+    )
+    return verdict, measured.counts
 
 
 def _accounts(stage: Stage) -> Iterator[RecordAccount]:
@@ -234,38 +253,3 @@ def _late(stage: Stage, accounts: list[RecordAccount]) -> LateCounts:
         unstamped=sum(part.unstamped for part in late.values()),
         ahead=sum(part.ahead for part in late.values()),
     )
-
-
-def _filtered(ledger: Ledger) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for source in ledger.values():
-        for reason, leaf in source.filtered.items():
-            reasons[reason] = reasons.get(reason, 0) + leaf.records
-    return reasons
-
-
-def _counted(
-    stage: Stage, ledger: Ledger, statistics: Mapping[str, Statistics], late: LateCounts
-) -> Counts:
-    # Only fields with a gate are merged: a schema may have very many others.
-    schema = Schema.from_json(stage.plan.fields)
-    names = sorted({str(gate["field"]) for gate in stage.plan.quality if gate.get("field")})
-    totals = {name: FieldStatistics(schema[name]) for name in names}
-    for name, total in totals.items():
-        for split in stage.plan.splits:
-            total.merge(statistics[split].fields[name])
-    return Counts(
-        read=sum(leaf.read.records for leaf in ledger.values()),
-        quarantined=sum(leaf.quarantined.records for leaf in ledger.values()),
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        late=late.refused,
-        fields={name: FieldFacts.of(total.to_json()) for name, total in totals.items()},
-        filtered=sum(_filtered(ledger).values()),
-    )
-
-
-def _gates(stage: Stage, counts: Counts, late: LateCounts) -> list[GateResult]:
-    gates = list(stage.plan.quality)
-    if "fail" in late.policy.values():
-        gates.append({"check": "late", "max": 0, "severity": "block"})
-    return evaluate(gates, counts)

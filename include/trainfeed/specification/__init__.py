@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from trainfeed.specification._dataset_part import (
-    CountCheck,
-    NullRatioCheck,
-    OutputSpec,
-    QualityCheck,
-    QuarantineRatioCheck,
-    RangeCheck,
-    ResourceSpec,
-    RetentionSpec,
-)
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
     SPEC_FILE,
@@ -27,6 +18,7 @@ from trainfeed.specification._problems import did_you_mean, nearest
 from trainfeed.specification._source_kind import (
     LateRule,
     Measure,
+    MissingRule,
     SourceKind,
     TopicPart,
 )
@@ -44,6 +36,26 @@ from trainfeed.specification._topics import (
     RecordedSourceSpec,
 )
 from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.quality import (
+    AcceptedValuesCheck,
+    CountCheck,
+    DriftCheck,
+    Gate,
+    NullRatioCheck,
+    QualityCheck,
+    QuarantineRatioCheck,
+    RangeCheck,
+    RelativeCountCheck,
+    SchemaEvolutionCheck,
+    Severity,
+    ShardSkewCheck,
+    ShareCheck,
+    UniqueCheck,
+    earlier_versions,
+    gate_limits,
+    gate_name,
+    shown_number,
+)
 from trainfeed.specification.training import (
     GpuSpec,
     LauncherName,
@@ -61,9 +73,12 @@ __all__ = [
     "RECORDED",
     "RESERVED_NAMES",
     "SPEC_FILE",
+    "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
+    "DriftCheck",
     "FieldSpec",
+    "Gate",
     "GpuSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
@@ -72,6 +87,7 @@ __all__ = [
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
+    "MissingRule",
     "ModelSpec",
     "NullRatioCheck",
     "OutputSpec",
@@ -80,8 +96,13 @@ __all__ = [
     "QuarantineRatioCheck",
     "RangeCheck",
     "RecordedSourceSpec",
+    "RelativeCountCheck",
     "ResourceSpec",
     "RetentionSpec",
+    "SchemaEvolutionCheck",
+    "Severity",
+    "ShardSkewCheck",
+    "ShareCheck",
     "SourceKind",
     "SourceSpec",
     "SplitSpec",
@@ -91,12 +112,16 @@ __all__ = [
     "TrackingSpec",
     "TrainSpec",
     "TrainingWish",
+    "UniqueCheck",
     "UploadsSpec",
     "check_dataset_name",
     "check_name",
     "did_you_mean",
+    "earlier_versions",
     "expand_path",
     "fingerprint_fields",
+    "gate_limits",
+    "gate_name",
     "json_schema",
     "json_schema_text",
     "load_spec",
@@ -104,6 +129,7 @@ __all__ = [
     "logs_root",
     "nearest",
     "read_module",
+    "shown_number",
     "spec_folders",
     "spec_or_error",
     "train_contradictions",

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.intervals import Schedule
-from trainfeed.specification._dataset_part import NullRatioCheck, QualityCheck, RangeCheck
 from trainfeed.specification._model import DatasetSpec
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
 from trainfeed.specification._uploads_part import upload_contradictions
+from trainfeed.specification.quality import quality_contradictions
 from trainfeed.specification.training import train_contradictions
 
 __all__ = ["Contradiction", "contradictions"]
@@ -42,8 +42,8 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
     yield from _uploads(spec)
-    for number, check in enumerate(spec.quality):
-        yield from _checked_field(spec, check, ("quality", number, "field"))
+    for place, text in quality_contradictions(spec.quality, spec.fields, spec.lookups):
+        yield Contradiction(("quality", *place), text)
 
 
 def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
@@ -146,21 +146,6 @@ def _uploads(spec: DatasetSpec) -> Iterator[Contradiction]:
     if not spec.function_fields():
         text = "expected a field that the function makes, got labels only; add one"
         yield Contradiction(("uploads", "labels"), text)
-
-
-def _checked_field(spec: DatasetSpec, check: QualityCheck, place: Place) -> Iterator[Contradiction]:
-    if not isinstance(check, NullRatioCheck | RangeCheck):
-        return
-    name = check.field
-    field = spec.fields.get(name)
-    if field is None:
-        yield _unknown_field(spec.fields, name, place)
-    elif isinstance(check, NullRatioCheck) and not field.optional:
-        text = f"expected an optional field, got {name!r}, which is never absent; drop the check"
-        yield Contradiction(place, text)
-    elif isinstance(check, RangeCheck) and not field.is_numeric:
-        text = f"expected a numeric field, got {name!r} of dtype {field.dtype}; choose another"
-        yield Contradiction(place, text)
 
 
 def _unknown_field(fields: Mapping[str, FieldSpec], name: str, place: Place) -> Contradiction:

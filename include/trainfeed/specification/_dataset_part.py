@@ -1,39 +1,25 @@
-"""The output side of a specification: files, gates, training, retention, resources."""
+"""The output side of a specification: files, retention, resources."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from trainfeed.paths import MAX_SHARDS
 from trainfeed.specification._spec_values import (
     Duration,
-    FieldName,
-    Number,
     Part,
     Size,
     Text,
     WrongValueError,
 )
 
-__all__ = [
-    "CountCheck",
-    "NullRatioCheck",
-    "OutputSpec",
-    "QualityCheck",
-    "QuarantineRatioCheck",
-    "RangeCheck",
-    "ResourceSpec",
-    "RetentionSpec",
-]
+__all__ = ["OutputSpec", "ResourceSpec", "RetentionSpec"]
 
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6}
-
-Ratio = Annotated[Number, Field(ge=0, le=1)]
-Severity: TypeAlias = Literal["block", "warn"]
 
 
 def _default_codec(fields: dict[str, Any]) -> Literal["none", "zstd"]:
@@ -96,74 +82,6 @@ class OutputSpec(Part):
         if samples is not None:
             raise WrongValueError("one of shards and samples_per_shard", "leave one out")
         return None
-
-
-class _Check(Part):
-    """The fields that all checks have.
-
-    Attributes:
-        check: Name of the check.
-        severity: Whether a failure blocks publication, or only warns.
-        field: The field of the schema that the check is about.
-        min: The least allowed value.
-        max: The largest allowed value.
-    """
-
-    severity: Severity = "block"
-
-
-def _require_range(low: float | None, high: float | None) -> None:
-    if low is None and high is None:
-        raise WrongValueError("min, max or both, got neither", shows_got=False)
-    if low is not None and high is not None and low > high:
-        raise WrongValueError(f"min at most max, got {low} and {high}", shows_got=False)
-
-
-class QuarantineRatioCheck(_Check):
-    """Quarantined records are at most this share, ``max``, of all records read."""
-
-    check: Literal["quarantine_ratio"]
-    max: Ratio
-
-
-class CountCheck(_Check):
-    """The number of samples of the version, all splits together, lies in [min, max]."""
-
-    check: Literal["count"]
-    min: Annotated[int, Field(ge=0)] | None = None
-    max: Annotated[int, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _has_a_range(self) -> CountCheck:
-        _require_range(self.min, self.max)
-        return self
-
-
-class NullRatioCheck(_Check):
-    """An optional ``field`` is absent in at most ``max`` of the samples."""
-
-    check: Literal["null_ratio"]
-    field: FieldName
-    max: Ratio
-
-
-class RangeCheck(_Check):
-    """Every value of a numeric ``field`` lies in [min, max]."""
-
-    check: Literal["range"]
-    field: FieldName
-    min: Number | None = None
-    max: Number | None = None
-
-    @model_validator(mode="after")
-    def _has_a_range(self) -> RangeCheck:
-        _require_range(self.min, self.max)
-        return self
-
-
-QualityCheck: TypeAlias = Annotated[
-    QuarantineRatioCheck | CountCheck | NullRatioCheck | RangeCheck, Field(discriminator="check")
-]
 
 
 class RetentionSpec(Part):

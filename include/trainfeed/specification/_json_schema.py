@@ -79,9 +79,13 @@ def _attributes(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         _, _, section = (inspect.getdoc(base) or "").partition("Attributes:\n")
-        if base.__module__ == model.__module__:
+        if _room(base) == _room(model):
             found |= {name: _plain(text) for name, text in _ATTRIBUTE.findall(section)}
     return {name: text for name, text in found.items() if name in model.model_fields}
+
+
+def _room(model: type) -> str:
+    return model.__module__.rpartition(".")[0]
 
 
 def _plain(text: str) -> str:

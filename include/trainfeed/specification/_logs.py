@@ -22,7 +22,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
-from trainfeed.specification._source_kind import LateRule, Measure, TopicPart
+from trainfeed.specification._source_kind import (
+    LateRule,
+    Measure,
+    Missing,
+    MissingRule,
+    TopicPart,
+    Wait,
+)
 from trainfeed.specification._spec_values import Connection, Duration, Part, Size, WrongValueError
 
 __all__ = ["LogsSourceSpec", "expand_path", "logs_root"]
@@ -34,7 +41,6 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
-_LONGEST_WAIT: Final = timedelta(days=36_500)
 
 
 def _path(text: str) -> str:
@@ -116,8 +122,8 @@ class LogsSourceSpec(Part):
     format: Literal["lines"] = "lines"
     land: bool = False
     settle: Duration = timedelta(0)
-    wait: Annotated[Duration, Field(le=_LONGEST_WAIT)] = timedelta(days=2)
-    missing: Literal["fail", "empty", "skip"] = "fail"
+    wait: Wait = timedelta(days=2)
+    missing: Missing = "fail"
     cut_line: Literal["keep", "fail"] = "keep"
     split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
     max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
@@ -149,6 +155,11 @@ class LogsSourceSpec(Part):
     def folder_wait(self) -> timedelta:
         """The setting ``wait``."""
         return self.wait
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The settings ``wait`` and ``missing``."""
+        return {"source.logs": MissingRule(self.wait, self.missing)}
 
     @property
     def file_systems(self) -> tuple[str, ...]:

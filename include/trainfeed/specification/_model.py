@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,12 +11,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field, PrivateAttr
 
 from trainfeed.intervals import Schedule
-from trainfeed.specification._dataset_part import (
-    OutputSpec,
-    QualityCheck,
-    ResourceSpec,
-    RetentionSpec,
-)
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
+from trainfeed.specification._source_kind import MissingRule
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
 from trainfeed.specification._spec_values import (
     Documents,
@@ -26,6 +23,7 @@ from trainfeed.specification._spec_values import (
     UtcTime,
 )
 from trainfeed.specification._uploads_part import UploadsSpec
+from trainfeed.specification.quality import QualityCheck
 from trainfeed.specification.training import TrainSpec
 
 __all__ = ["DatasetSpec", "fingerprint_fields"]
@@ -50,6 +48,8 @@ class DatasetSpec(Part):
         preprocess: The function that makes samples from records.
         uploads: Labelled files that are joined with the samples, if any.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        keep_lookups: Whether lookups of at most 1 MiB are kept beside the versions, readable only
+            for the account that builds, so that ``trainfeed diff`` can show what changed in them.
         documents: Paths of files in the data set's folder that are published in every version, as
             ``documents/<name>``: a licence, the origin of the data, a list of words.
         fields: Every field of a sample by its name, in their order (``schema`` in the file).
@@ -72,6 +72,7 @@ class DatasetSpec(Part):
     preprocess: PreprocessSpec
     uploads: UploadsSpec | None = None
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    keep_lookups: bool = True
     documents: Documents = ()
     fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
     split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
@@ -91,6 +92,17 @@ class DatasetSpec(Part):
     def folder(self) -> Path:
         """The data set's folder: specification, user code and lookups."""
         return self._folder
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """Place in dataset.yaml → policy for intervals whose source or uploads never come."""
+        uploads = {} if self.uploads is None else self.uploads.missing_rules
+        return {**self.source.kind.missing_rules, **uploads}
+
+    @property
+    def wait(self) -> timedelta:
+        """How long after ``settle`` runs of the schedule wait at most; 0 if nothing is awaited."""
+        return max((rule.wait for rule in self.missing_rules.values()), default=timedelta(0))
 
     def schedule_model(self) -> Schedule:
         """The schedule with its first and last tick."""

@@ -12,14 +12,29 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+
+from pydantic import Field
 
 from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
+from trainfeed.specification._spec_values import Duration
 
-__all__ = ["Late", "LateRule", "Measure", "SourceKind", "TopicPart"]
+__all__ = [
+    "Late",
+    "LateRule",
+    "Measure",
+    "Missing",
+    "MissingRule",
+    "SourceKind",
+    "TopicPart",
+    "Wait",
+]
 
 Late: TypeAlias = Literal["keep", "separate", "fail"]
+_LONGEST_WAIT: Final = timedelta(days=36_500)
+Wait: TypeAlias = Annotated[Duration, Field(le=_LONGEST_WAIT)]
+Missing: TypeAlias = Literal["fail", "empty", "skip"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,19 @@ class LateRule:
     skew: timedelta = timedelta(0)
 
 
+@dataclass(frozen=True)
+class MissingRule:
+    """The policy for intervals whose source does not come.
+
+    Attributes:
+        wait: How long after ``settle`` runs of the schedule wait for it.
+        missing: Policy after that: ``fail``, publish as ``empty``, or ``skip``.
+    """
+
+    wait: timedelta
+    missing: Missing
+
+
 class TopicPart(Protocol):
     """One topic of a specification, on a broker or in a folder."""
 
@@ -62,6 +90,14 @@ class TopicPart(Protocol):
     @property
     def transaction_wait(self) -> timedelta:
         """How long a run waits while an open transaction may hide records of the interval."""
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml, for messages."""
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The policy for intervals without a record of the topic."""
 
     def place(self, folder: str | os.PathLike[str]) -> str:
         """Return the connection string of the topic in a plan, for a data set in ``folder``."""
@@ -87,6 +123,13 @@ class SourceKind(Protocol):
         """How long after ``settle`` runs wait for the folder of log files of an interval.
 
         None for a source without such a folder: then no task waits before the plan.
+        """
+
+    @property
+    def missing_rules(self) -> Mapping[str, MissingRule]:
+        """Place in dataset.yaml → policy for intervals that never come.
+
+        A topic that is published as empty at once, by the evidence of its boundaries, has no entry.
         """
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,15 @@ from typing import Any, ClassVar, Final
 
 from trainfeed.intervals import Interval
 from trainfeed.specification._problems import Place
-from trainfeed.specification._source_kind import Late, LateRule, Measure
+from trainfeed.specification._source_kind import (
+    Late,
+    LateRule,
+    Measure,
+    Missing,
+    MissingRule,
+    TopicPart,
+    Wait,
+)
 from trainfeed.specification._spec_values import Connection, Duration, Part, Text, Topic
 
 __all__ = ["RECORDED", "KafkaSourceSpec", "KafkaTopics", "RecordedSourceSpec"]
@@ -20,6 +28,8 @@ __all__ = ["RECORDED", "KafkaSourceSpec", "KafkaTopics", "RecordedSourceSpec"]
 # Prefix of a recorded topic's location in a plan, in the place of a connection's name.
 RECORDED: Final = "recorded:"
 _FORMAT: Final = "topic"
+# The rule of a topic without settings: no record is an empty interval, if the boundaries prove it.
+_AT_ONCE: Final = MissingRule(timedelta(0), "empty")
 
 
 class KafkaSourceSpec(Part):
@@ -35,6 +45,11 @@ class KafkaSourceSpec(Part):
             boundaries uses it as a guide only: the offsets that are found determine the content.
         transaction_wait: How long runs of the schedule and of backfills wait while an open
             transaction may hide records of the interval; then they fail.
+        wait: How long after ``settle`` runs of the schedule wait for a first record of an interval,
+            and for the topic itself. The time counts from the interval and not from a run.
+        missing: Policy for an interval without a record after that. ``fail``: runs fail. ``empty``:
+            it is published as empty, if its boundaries prove that no record belongs to it.
+            ``skip``: with the same proof it is left out, and a marker says why.
     """
 
     connection: Connection = "kafka_default"
@@ -43,6 +58,18 @@ class KafkaSourceSpec(Part):
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
     transaction_wait: Duration = timedelta(hours=1)
+    wait: Wait = timedelta(0)
+    missing: Missing = "empty"
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml, with its name."""
+        return f"source.kafka {self.topic}"
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The settings ``wait`` and ``missing``."""
+        return MissingRule(self.wait, self.missing)
 
     def place(self, folder: str | os.PathLike[str]) -> str:  # noqa: ARG002 - as of a recorded topic
         """Return the name of the connection."""
@@ -67,6 +94,11 @@ class KafkaTopics:
     def settle(self) -> timedelta:
         """The longest time of all topics: the interval waits for the last one."""
         return max(topic.settle for topic in self.topics)
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The rules of the topics that have one."""
+        return _rules(self.topics)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -116,19 +148,36 @@ class RecordedSourceSpec(Part):
         late: Policy for records that are older than the interval of their offset; ``fail`` also
             refuses records that are stamped more than ``skew`` after the interval's end.
         skew: Largest expected distance of stamps from the time of a boundary.
+        wait: How long after ``settle`` runs of the schedule wait for a first record of an interval,
+            and for the folder itself. The time counts from the interval and not from a run.
+        missing: Policy for an interval without a record after that: ``fail``, ``empty`` or
+            ``skip``, as of a Kafka topic.
     """
 
     path: Text
     settle: Duration = timedelta(0)
     late: Late = "keep"
     skew: Duration = timedelta(days=1)
+    wait: Wait = timedelta(0)
+    missing: Missing = "empty"
 
+    setting: ClassVar[str] = "source.recorded"
     topic: ClassVar[str] = ""  # the folder of the topic has the name
     transaction_wait: ClassVar[timedelta] = timedelta(0)  # no broker, no transaction
     lands: ClassVar[bool] = True
     folder_wait: ClassVar[timedelta | None] = None
     clusters: ClassVar[tuple[str, ...]] = ()
     file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The settings ``wait`` and ``missing``."""
+        return MissingRule(self.wait, self.missing)
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The rule of the topic, if it has one."""
+        return _rules([self])
 
     @property
     def topics(self) -> tuple[RecordedSourceSpec, ...]:
@@ -169,3 +218,9 @@ class RecordedSourceSpec(Part):
     ) -> Iterator[tuple[Place, str]]:
         """Yield nothing: one topic has no contradictions."""
         yield from ()
+
+
+def _rules(topics: Sequence[TopicPart]) -> dict[str, MissingRule]:
+    """Return the rules that differ from the one of a topic without settings."""
+    rules = {topic.setting: topic.missing_rule for topic in topics}
+    return {setting: rule for setting, rule in rules.items() if rule != _AT_ONCE}

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
 from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._source_kind import Missing, MissingRule, Wait
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import FieldName, Part, Size, WrongValueError
 
 __all__ = ["UploadsSpec", "upload_contradictions"]
+
+
+_PLACE: Final = "uploads"
+_AT_ONCE: Final = MissingRule(timedelta(0), "fail")
 
 
 def _default(value: Any) -> Any:
@@ -42,6 +48,11 @@ class UploadsSpec(Part):
         defaults: Label → value in samples that no upload has; only for ``left``. An optional label
             without a default is absent.
         max_file_bytes: Size of the largest file that is accepted.
+        wait: How long after ``settle`` runs of the schedule wait for a first accepted upload of an
+            interval; only for ``inner``. The time counts from the interval and not from a run.
+        missing: Policy for an interval without an accepted upload after that; only for ``inner``.
+            ``fail``: runs fail. ``empty``: a version without samples is published. ``skip``: the
+            interval is left out, and a marker says why.
     """
 
     key: Annotated[tuple[FieldName, ...], Field(min_length=1)]
@@ -49,6 +60,8 @@ class UploadsSpec(Part):
     join: Literal["inner", "left"]
     defaults: Mapping[FieldName, Default] = Field(default_factory=dict)
     max_file_bytes: Annotated[Size, Field(ge=1)] = 1 << 30
+    wait: Wait = timedelta(0)
+    missing: Missing = "fail"
 
     @field_validator("key", "labels")
     @classmethod
@@ -56,6 +69,17 @@ class UploadsSpec(Part):
         if len(set(names)) < len(names):
             raise WrongValueError("different fields")
         return names
+
+    @property
+    def missing_rule(self) -> MissingRule | None:
+        """The settings ``wait`` and ``missing``; None for ``left``, which needs no upload."""
+        return None if self.join == "left" else MissingRule(self.wait, self.missing)
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The rule by its place in dataset.yaml; none for failing at once, as by default."""
+        rule = self.missing_rule
+        return {} if rule is None or rule == _AT_ONCE else {_PLACE: rule}
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the values that determine the samples."""
@@ -77,9 +101,17 @@ def upload_contradictions(
                 hint = did_you_mean(name, fields)
                 yield (part, number), f"expected a field of the schema, got {name!r}; {hint}"
     known = {name: field for name, field in fields.items() if name in uploads.labels}
+    yield from _waits(uploads)
     yield from _keys(uploads, fields)
     yield from _labels(uploads, split_by)
     yield from _defaults(uploads, known)
+
+
+def _waits(uploads: UploadsSpec) -> Iterator[tuple[Place, str]]:
+    for name in ("wait", "missing"):
+        if uploads.join == "left" and name in uploads.model_fields_set:
+            text = f"expected no {name} beside join left, which publishes samples without a label"
+            yield (name,), f"{text}; take it out, or choose inner"
 
 
 def _keys(uploads: UploadsSpec, fields: Mapping[str, FieldSpec]) -> Iterator[tuple[Place, str]]:

@@ -15,8 +15,10 @@ __all__ = ["DatasetStatus", "IntervalStatus", "as_text", "complete_up_to"]
 
 # Intervals of these states have their records, as far as the source ever had them.
 IN: Final[frozenset[State]] = frozenset({"published", "late", "empty"})
-# Accepted holes: they hold the time back up to which all is in, but are no fault.
-_DECIDED: Final[frozenset[State]] = frozenset({"gap", "skipped"})
+# Accepted losses: they hold the time back up to which all is in, but a range with them is in order.
+_ACCEPTED: Final[frozenset[State]] = frozenset({"gap", "skipped"})
+# Holes that somebody decided on; the versions were there, and are not any more.
+_DECIDED: Final[frozenset[State]] = _ACCEPTED | {"withdrawn", "removed"}
 _FAULTS: Final[frozenset[State]] = frozenset({"missing", "failed", "damaged"})
 
 
@@ -95,7 +97,7 @@ class DatasetStatus:
     def is_in_order(self) -> bool:
         """Whether nothing asks for a person; of a range that was asked for, whether it is in."""
         if self.asked is not None:
-            return all(each.state in IN | _DECIDED for each in self.intervals)
+            return all(each.state in IN | _ACCEPTED for each in self.intervals)
         return not any(each.state in _FAULTS for each in self.intervals)
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, takewhile
@@ -12,7 +12,7 @@ from typing import Final
 from trainfeed.dataset import DatasetFolder, read_schedule
 from trainfeed.errors import FormatError, SpecError
 from trainfeed.intervals import Interval, Schedule
-from trainfeed.specification import SPEC_FILE, DatasetSpec, load_spec
+from trainfeed.specification import SPEC_FILE, DatasetSpec, MissingRule, load_spec
 
 __all__ = ["Expected", "expected_of"]
 
@@ -26,9 +26,10 @@ class Expected:
     Attributes:
         schedule: The schedule; None if it is not known.
         settle: Time after the end of an interval before which it is not planned.
-        wait: How long after that runs wait for a source that comes as a whole; None for others.
-        missing: Policy for an interval whose source never came: ``fail``, ``empty`` or ``skip``;
-            None for a source that has no such policy.
+        wait: How long after that runs wait for the source and for uploads; None if nothing is
+            waited for.
+        missing: What is decided about an interval that never came: ``fail``, ``empty`` or
+            ``skip``, with the place in dataset.yaml if there are several; None without a policy.
         patience: How long after ``settle`` runs wait for anything else.
         doubt: Why the rules may be others; None if they are those of the specification.
     """
@@ -43,13 +44,13 @@ class Expected:
     @classmethod
     def of(cls, spec: DatasetSpec) -> Expected:
         """Return the rules of a specification."""
-        kind, logs = spec.source.kind, spec.source.logs
+        kind, rules = spec.source.kind, spec.missing_rules
         waits = [topic.transaction_wait for topic in kind.topics]
         return cls(
             spec.schedule_model(),
             kind.settle,
-            kind.folder_wait,
-            None if logs is None else logs.missing,
+            spec.wait if rules else None,
+            _told(rules),
             max(waits, default=_NO_TIME),
         )
 
@@ -79,6 +80,13 @@ class Expected:
         yield from takewhile(
             lambda each: end is None or each.start < end, chain([first], following)
         )
+
+
+def _told(rules: Mapping[str, MissingRule]) -> str | None:
+    policies = {rule.missing for rule in rules.values()}
+    if len(policies) < 2:
+        return next(iter(policies), None)
+    return ", ".join(f"{rule.missing} ({setting})" for setting, rule in rules.items())
 
 
 def expected_of(folder: DatasetFolder, datasets: Path | None) -> Expected:

@@ -13,6 +13,8 @@ empty     a version without a sample, and the reason
 published a version
 building  no version; an attempt at a plan of the interval is at work
 skipped   the decision to leave the interval out
+withdrawn a person withdrew the newest generation, and no later attempt at another ended
+removed   the files of the newest generation were deleted, likewise
 waiting   the interval is not over or not settled; or its source is waited for
 failed    the last attempt ended with an error, or was killed
 missing   none of these: nothing has built the interval
@@ -21,14 +23,15 @@ missing   none of these: nothing has built the interval
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from trainfeed.dataset import Skip, Unpublished
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.status._attempts import FoundAttempt
 from trainfeed.status._expected import Expected
+from trainfeed.status._gone import Gone
 
 __all__ = ["STATES", "Absent", "Judgement", "Published", "State", "judge_absent", "judge_published"]
 
@@ -38,24 +41,15 @@ State: TypeAlias = Literal[
     "empty",
     "gap",
     "skipped",
+    "withdrawn",
+    "removed",
     "building",
     "waiting",
     "missing",
     "failed",
     "damaged",
 ]
-STATES: Final[tuple[State, ...]] = (
-    "published",
-    "late",
-    "empty",
-    "gap",
-    "skipped",
-    "building",
-    "waiting",
-    "missing",
-    "failed",
-    "damaged",
-)
+STATES: Final[tuple[State, ...]] = get_args(State)
 
 
 # Named tuples, of which there is one for each of thousands of versions.
@@ -116,7 +110,7 @@ class Absent:
     Attributes:
         end: End of the interval, aware UTC.
         damage: Why a record about the interval cannot be used, or None.
-        gone: Names of generations that were withdrawn or removed.
+        gone: The newest generation, if marks hide all of them, or None.
         skip: The decision to leave it out, or None.
         attempt: An attempt that has not ended in good order, or None.
         ended: The record of the last attempt that ended, or None.
@@ -125,7 +119,7 @@ class Absent:
 
     end: datetime
     damage: str | None = None
-    gone: tuple[str, ...] = ()
+    gone: Gone | None = None
     skip: Skip | None = None
     attempt: FoundAttempt | None = None
     ended: Unpublished | None = None
@@ -146,6 +140,8 @@ def judge_absent(found: Absent, expected: Expected, now: datetime) -> Judgement:
         return Judgement("building", found.attempt.text, _seconds(found.attempt.began))
     if found.skip is not None:
         return Judgement("skipped", found.skip.why, _seconds(found.skip.at))
+    if found.gone is not None:
+        return _by_mark(found, found.gone, expected, now)
     return (
         _by_clock(found, expected, now)
         or _by_attempt(found)
@@ -153,6 +149,24 @@ def judge_absent(found: Absent, expected: Expected, now: datetime) -> Judgement:
         or _by_wait(found, expected, now)
         or _missing(found, expected)
     )
+
+
+def _by_mark(found: Absent, gone: Gone, expected: Expected, now: datetime) -> Judgement:
+    """Return the state after a mark, unless an attempt at a further generation ended later."""
+    attempt, ended = found.attempt, found.ended
+    later = replace(
+        found,
+        attempt=None if attempt is None or _is_before(attempt.began, gone) else attempt,
+        ended=None if ended is None or _is_before(ended.since, gone) else ended,
+    )
+    judged = _by_attempt(later) or _by_record(later, expected, now)
+    if judged is not None:
+        return judged._replace(reason=_joined(gone.mark, judged.reason))
+    return Judgement(gone.state, gone.mark, gone.since or None)
+
+
+def _is_before(time: str, gone: Gone) -> bool:
+    return (_seconds(time) or 0) < gone.since
 
 
 def _by_clock(found: Absent, expected: Expected, now: datetime) -> Judgement | None:
@@ -203,8 +217,6 @@ def _by_wait(found: Absent, expected: Expected, now: datetime) -> Judgement | No
 def _missing(found: Absent, expected: Expected) -> Judgement:
     due = expected.deadline(found.end) if expected.wait is not None else expected.ready(found.end)
     reasons = []
-    if found.gone:
-        reasons.append(f"{', '.join(found.gone)}")
     if found.ended is not None:
         reasons.append(f"{found.ended.work}: {found.ended.text}")
     if expected.missing is not None:

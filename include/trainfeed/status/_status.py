@@ -6,7 +6,7 @@ from the index; the others from the files beside their plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from trainfeed.status._attempts import Attempts
 from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
 from trainfeed.status._facts import VersionFacts
+from trainfeed.status._gone import Gone, newest_gone
 from trainfeed.status._spans import Spans, holes, late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
@@ -146,14 +147,12 @@ class _Evidence:
 
     def _absent(self, interval: Interval) -> IntervalStatus:
         found = self._found.get(interval.name)
-        judged = judge_absent(
-            self._evidence(interval, () if found is None else _gone(found.names)),
-            self._expected,
-            self._now,
-        )
+        place = f"{self._folder.path}/versions/{interval.name}"
+        gone = None if found is None else newest_gone(place, found.names)
+        judged = judge_absent(self._evidence(interval, gone), self._expected, self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 
-    def _evidence(self, interval: Interval, gone: tuple[str, ...]) -> Absent:
+    def _evidence(self, interval: Interval, gone: Gone | None) -> Absent:
         name = interval.name
         plans: tuple[str, ...] = ()
         skip: Skip | None = None
@@ -219,11 +218,6 @@ def _beyond(facts: VersionFacts, uncovered: Interval | None) -> tuple[str, ...]:
     has = f"[{as_text(facts.start)}, {as_text(facts.end)})"
     should = f"[{format_time(uncovered.start)}, {format_time(uncovered.end)})"
     return (f"it has {has}, and the schedule has {should}: build it again",)
-
-
-def _gone(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the marks of generations that were withdrawn or removed."""
-    return tuple(name for name in names if name.endswith((".withdrawn", ".removed")))
 
 
 def _unknown_end(name: str, why: str, now: datetime) -> Unpublished:

@@ -13,7 +13,14 @@ from airflow.sdk.exceptions import (
 )
 
 from operators.plan_interval import PlanIntervalOperator
-from trainfeed.errors import ConflictError, TransactionOpenError, WindowOpenError
+from trainfeed.errors import (
+    ConflictError,
+    IngestError,
+    SourceUnreachableError,
+    TopicNotFoundError,
+    TransactionOpenError,
+    WindowOpenError,
+)
 from trainfeed.pipeline import SkipReport, plan_report_from_json
 from trainfeed.pipeline.preview._dry_run_report import DryRunReport, PlannedVersion
 
@@ -63,8 +70,8 @@ def stage(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, interval, env, *, rebuild, allow_gap):
-            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap, **more):
+            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, *more))
             if self.error:
                 raise self.error
             return plan_report_from_json(PLANNED)
@@ -100,6 +107,14 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
     execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
     assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage")]
+
+
+def test_a_replay_is_asked_of_the_stage_and_never_beside_a_dry_run(stage, dry, make_context):
+    execute(make_context(params={"replay": True}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, "replay")]
+    with pytest.raises(AirflowFailException, match="expected replay or dry_run, got both"):
+        execute(make_context(params={"replay": True, "dry_run": True}, **DAY))
+    assert (len(stage.calls), dry) == (1, [])
 
 
 def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
@@ -161,7 +176,7 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     ("name", "hint"),
     [
         ("dryrun", "did you mean 'dry_run'?"),
-        ("ticket", "known here: window_start, dry_run, rebuild, allow_gap"),
+        ("ticket", "known here: window_start, dry_run, rebuild, replay, allow_gap"),
     ],
 )
 def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):
@@ -245,6 +260,49 @@ def test_an_open_transaction_fails_a_triggered_run_at_once(stage, make_context, 
     stage.error = transaction
     with pytest.raises(AirflowFailException, match="partition 3: LSO 5, mark 9"):
         execute(make_context("manual", params={"window_start": "2026-01-05"}))
+
+
+@pytest.fixture
+def awaited():
+    """What planning raises while a topic has no record of the interval yet."""
+    error = WindowOpenError("waits until 2026-01-08T00:00:00Z: topic 'clicks' has no record")
+    error.until = datetime.now(UTC) + timedelta(hours=6)
+    return error
+
+
+def test_a_run_of_the_schedule_looks_again_for_a_first_record(stage, make_context, awaited):
+    stage.error = awaited
+    assert timedelta(minutes=9) < wait_of(make_context(**DAY)) < timedelta(minutes=11)
+    awaited.until = datetime.now(UTC) + timedelta(minutes=4)
+    assert timedelta(minutes=3) < wait_of(make_context(**DAY)) < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("run_type", ["backfill", "manual"])
+def test_other_runs_do_not_wait_for_a_first_record(stage, make_context, awaited, run_type):
+    stage.error = awaited
+    context = make_context(run_type, **DAY)
+    with pytest.raises(AirflowFailException, match="has no record") as caught:
+        execute(context)
+    assert ("--reprocess-behavior failed" in str(caught.value)) == (run_type == "backfill")
+
+
+@pytest.mark.parametrize("error", [IngestError("no leader"), SourceUnreachableError("no broker")])
+def test_a_source_that_does_not_answer_is_asked_again_for_as_long_as_it_is_waited_for(
+    stage, clicks, make_context, error
+):
+    stage.error = error
+    with pytest.raises(type(error)):
+        execute(make_context(**DAY))
+    text = (clicks / "dataset.yaml").read_text()
+    waits = text.replace("topic: clicks,", "topic: clicks, wait: 36500d,")
+    (clicks / "dataset.yaml").write_text(waits)
+    assert waits != text
+    assert timedelta(minutes=9) < wait_of(make_context(**DAY)) < timedelta(minutes=11)
+    with pytest.raises(type(error)):
+        execute(make_context("backfill", **DAY))
+    stage.error = TopicNotFoundError("no topic")
+    with pytest.raises(AirflowFailException, match="no topic"):
+        execute(make_context(**DAY))
 
 
 def test_another_error_has_its_own_outcome(stage, make_context):

@@ -196,6 +196,28 @@ def test_late_records_are_counted_and_may_get_a_split_of_their_own(project):
     assert manifest.splits["late"].samples == 1
 
 
+LATE, FUTURE = START_MS + DAY_MS - 5, START_MS + 3 * DAY_MS
+
+
+@pytest.mark.parametrize(("of", "stamp"), [("late", LATE), ("future", FUTURE), ("unstamped", -1)])
+@pytest.mark.parametrize("late", ["keep", "separate"])
+def test_a_share_of_misplaced_records_above_a_threshold_stops_the_build(project, of, stamp, late):
+    """Two of twelve records: exactly the threshold passes, and anything below it does not."""
+    gate = f"quality:\n  - {{check: late_ratio, of: {of}, max: 0.16}}\n"
+    project.edit("settle: 0s", f"settle: 0s, late: {late}")
+    project.edit("seed: 7\n", "seed: 7\n" + gate)
+    odd = [event(9, stamp), event(8, stamp)]
+    rows = day(0, 20) + day(1, 10)[:5] + odd + day(1, 10)[5:] + day(2, 5)
+    project.record({0: [batch(rows)]})
+    with pytest.raises(GateError, match=rf"late_ratio of {of} is 0\.166667, .*2 of 12 records"):
+        project.build("2024-03-02")
+    project.edit("0.16", "0.1666667")
+    project.build("2024-03-02")
+    manifest = project.version("2024-03-02").manifest
+    assert [(gate["check"], gate["passed"]) for gate in manifest.gates] == [("late_ratio", True)]
+    assert manifest.late[of] == 2
+
+
 def test_late_records_may_stop_the_build(project):
     project.edit("settle: 0s", "settle: 0s, late: fail")
     rows = day(0, 20) + day(1, 10) + [event(9, START_MS + DAY_MS - 5)] + day(2, 5)

@@ -10,6 +10,7 @@ from trainfeed.intervals import Schedule
 from trainfeed.status import STATES
 from trainfeed.status._attempts import FoundAttempt
 from trainfeed.status._expected import Expected
+from trainfeed.status._gone import Gone
 from trainfeed.status._states import Absent, Published, judge_absent, judge_published
 
 END = datetime(2026, 1, 2, tzinfo=UTC)
@@ -38,6 +39,13 @@ def ended(outcome, since):
     return Unpublished("2026-01-01", since, "check", None, outcome, "GateError", "too few")
 
 
+# Marks that were written before both times of an attempt, between them, and behind both.
+GONE = [
+    Gone(state, f"g0001.{state}", int((END + timedelta(hours=hours)).timestamp()))
+    for state in ("withdrawn", "removed")
+    for hours in (2, 3.5, 5)
+]
+
 ABSENT = list(
     product(
         [None, "damaged"],
@@ -48,26 +56,43 @@ ABSENT = list(
         [EARLY, LATE],
         CLOCKS,
         [LOGS, TOPIC, UNKNOWN],
-        [(), ("g0001.withdrawn",)],
+        [None, *GONE],
         [(), ("0123456789abcdef-g0001",)],
     )
 )
 
 
+WITHOUT_VERSION = {
+    "building", "skipped", "withdrawn", "removed", "waiting", "failed", "missing"
+}  # fmt: skip
+
+
+def seconds(text):
+    return int(datetime.fromisoformat(text).timestamp())
+
+
 def by_the_table(case):
     """Return the state by the table of docs/operations/status.md, read from the top."""
-    damage, skip, life, began, outcome, since, clock, rules = case
+    damage, skip, life, began, outcome, since, clock, rules, gone = case
+    is_alive = life in {"at work", "elsewhere"}
+    if gone is not None:
+        # What was before the mark says nothing about the interval any more.
+        life = life if seconds(began) >= gone.since else None
+        outcome = outcome if seconds(since) >= gone.since else None
+    is_early = clock == "runs" or (clock == "settles" and rules is not UNKNOWN)
     is_killed_last = life in {"quiet", "killed"} and (outcome is None or began > since)
     is_waited_for = rules is LOGS and clock != "due"
     lines = [
         (damage, "damaged"),
-        (life in {"at work", "elsewhere"}, "building"),
+        (is_alive, "building"),
         (skip, "skipped"),
-        (clock == "runs" or (clock == "settles" and rules is not UNKNOWN), "waiting"),
+        (not gone and is_early, "waiting"),
         (is_killed_last or outcome in {"failed", "retry"}, "failed"),
-        (is_waited_for or (outcome == "waiting" and rules is UNKNOWN), "waiting"),
+        (outcome == "waiting" and (is_waited_for or is_early or rules is UNKNOWN), "waiting"),
+        (not gone and is_waited_for, "waiting"),
         # A topic is waited for an hour after it has settled, as its rules say.
         (outcome == "waiting" and rules is TOPIC, "failed"),
+        (gone, getattr(gone, "state", None)),
         (True, "missing"),
     ]
     return next(state for holds, state in lines if holds)
@@ -80,12 +105,12 @@ def test_every_combination_of_evidence_without_a_version_has_the_state_of_the_ta
             END, damage, gone, skip, attempt(life, began), ended(outcome, since), plans
         )
         judged = judge_absent(evidence, rules, CLOCKS[clock])
-        case = (damage, skip, life, began, outcome, since, clock, rules)
+        case = (damage, skip, life, began, outcome, since, clock, rules, gone)
         assert judged.state == by_the_table(case), case
         # Only a bare interval needs no reason.
         assert judged.reason or not (gone or plans or outcome or life or skip or damage)
         seen.add(judged.state)
-    assert seen == {"damaged", "building", "skipped", "waiting", "failed", "missing"}
+    assert seen == {*WITHOUT_VERSION, "damaged"}
 
 
 def test_every_combination_of_facts_about_a_version_has_the_state_of_the_table():
@@ -103,7 +128,7 @@ def test_every_combination_of_facts_about_a_version_has_the_state_of_the_table()
         assert ("GateError: too few" in judged.reason) == (record is not None and damage is None)
         assert judged.since == (None if damage else 7 if judged.state == "late" else 5)
         seen.add(judged.state)
-    assert seen == set(STATES) - {"building", "skipped", "waiting", "failed", "missing"}
+    assert seen == set(STATES) - WITHOUT_VERSION
 
 
 def test_an_interval_says_since_when_it_is_missing_and_what_the_next_build_decides():

@@ -143,13 +143,51 @@ def test_a_damaged_manifest_is_named_and_hides_no_other_interval(days):
     assert found.is_damaged
 
 
-def test_a_version_that_was_withdrawn_is_missing_and_says_so(days):
-    first, *_ = days.first(1)
-    publish(days.folder, first)
-    (days.folder.interval(first.name) / "g0001.withdrawn").touch()
+@pytest.mark.parametrize(
+    ("marks", "state", "reason"),
+    [
+        (["g0001.withdrawn"], "withdrawn", "g0001.withdrawn"),
+        (["g0001.removed"], "removed", "g0001.removed"),
+        (["g0001.removed", "g0001.withdrawn"], "withdrawn", "g0001.withdrawn"),
+        (["g0001.withdrawn", "g0002.removed"], "removed", "g0002.removed"),
+        (["g0001.removed", "g0009.removed", "g0010.withdrawn"], "withdrawn", "g0010.withdrawn"),
+    ],
+)
+def test_an_interval_whose_generations_are_all_hidden_is_withdrawn_or_removed(
+    days, marks, state, reason
+):
+    first, second, third, fourth = days.first(4)
+    for each in (first, second, third, fourth):
+        publish(days.folder, each)
+    for mark in marks:
+        (days.folder.interval(second.name) / mark).touch()
+    os.utime(days.folder.interval(second.name) / reason, (1_767_300_000, 1_767_300_000))
     found = days.status(NOW)
-    assert states(found)[first.name] == "missing"
-    assert "g0001.withdrawn" in reasons(found)[first.name]
+    (hidden,) = (each for each in found.intervals if each.interval == second.name)
+    assert (hidden.state, hidden.reason, hidden.since) == (state, reason, 1_767_300_000)
+    assert up_to(found) == ("2026-01-02T00:00:00Z", second.name)
+    assert as_text(found.decided_up_to) == "2026-01-05T00:00:00Z"
+    assert found.is_in_order
+    assert not days.status(NOW, second.name).is_in_order
+
+
+def test_after_a_withdrawal_the_next_generation_counts_and_so_does_an_attempt_that_failed(tmp_path):
+    project = make_project(tmp_path)
+    project.build()
+    mark = project.folder.interval("2024-03-01") / "g0001.withdrawn"
+    mark.touch()
+    project.edit("seed: 7\n", "seed: 7\nquality:\n  - {check: count, min: 10000}\n")
+    with pytest.raises(GateError):
+        project.build()
+    found = status_of(project).intervals[0]
+    assert found.state == "failed"
+    assert found.reason.startswith("g0001.withdrawn; check: GateError: ")
+    in_future = datetime.now(UTC).timestamp() + 60
+    os.utime(mark, (in_future, in_future))
+    assert status_of(project).intervals[0].state == "withdrawn"
+    project.edit("count, min: 10000", "count, min: 1")
+    project.build()
+    assert [status_of(project).intervals[0][n] for n in (1, 6)] == ["published", 2]
 
 
 def test_the_generation_is_the_one_that_readers_get(days):
@@ -275,6 +313,21 @@ def test_logs_are_waited_for_as_the_specification_says_and_then_decided_by_the_n
     assert not found.is_in_order
     project.build()
     assert states(status_of(project, end + timedelta(days=3)))[DAY] == "empty"
+
+
+def test_a_topic_is_waited_for_as_its_specification_says_and_then_skipped(tmp_path):
+    project = make_project(tmp_path)
+    project.edit("settle: 0s", "settle: 0s, wait: 36500d, missing: skip")
+    with pytest.raises(WindowOpenError):
+        project.build("2024-03-04")
+    shown = {each.interval: each for each in status_of(project).intervals}
+    assert shown["2024-03-04"].state == "waiting"
+    assert "topic 'clicks' has no record of it yet" in shown["2024-03-04"].reason
+    assert shown["2024-03-05"].reason == "its source may come until 2124-02-11T00:00:00Z"
+    project.edit("36500d", "2d")
+    assert "'missing: skip'" in reasons(status_of(project))["2024-03-05"]
+    project.build("2024-03-04")
+    assert states(status_of(project))["2024-03-04"] == "skipped"
 
 
 def test_a_run_that_waits_says_what_for(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import typer
 
+from trainfeed.cli._gate_rows import gate_rows
 from trainfeed.cli._printing import print_rows, printable_lines
 
 __all__ = ["print_preview"]
@@ -27,7 +28,7 @@ def print_preview(report: Mapping[str, Any]) -> None:
     _print_table("first samples", report["first_samples"])
     _print_table("first quarantined records", report["first_quarantined"])
     _print_table("statistics", [_row(*item) for item in report["statistics"].items()])
-    _print_table("quality gates, on these records alone", [_gate(g) for g in report["gates"]])
+    _print_table("quality gates, on these records alone", gate_rows(report["gates"]))
 
 
 def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -57,14 +58,3 @@ def _shown(found: Mapping[str, Any], column: str) -> str:
         return _cell(found[column])
     length = found.get(_LENGTHS.get(column, ""))
     return "" if length is None else f"{length:.6g} bytes"
-
-
-def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
-    limits = [f"{side} {gate[side]}" for side in ("min", "max") if gate.get(side) is not None]
-    return {
-        "check": gate["check"],
-        "field": gate.get("field") or "",
-        "allowed": ", ".join(limits),
-        "value": gate["value"],
-        "passed": "yes" if gate["passed"] else "no",
-    }

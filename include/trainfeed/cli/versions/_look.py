@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
+from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
 from trainfeed.cli._look_target import (
     complete_target,
     known_folder,
@@ -34,6 +35,14 @@ __all__ = ["ls", "show", "tell_gaps"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _DATASET_COLUMNS: Final[tuple[str, ...]] = ("dataset", "intervals", "newest", "state")
+_OPTIONAL: Final = (
+    "waivers",
+    "empty_because",
+    "uploads",
+    "references",
+    "schema_changes",
+    "shard_skew",
+)
 _CLOSED: Final = "closed to this account"
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
@@ -89,13 +98,16 @@ def _show_one(version: Version, *, as_json: bool) -> None:
     if as_json:
         print_json(manifest)
         return
-    names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late", "gates")
+    names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late")
     print_mapping({"version": version.name, "path": version.path, **_row(version)})
     print_mapping({name: manifest[name] for name in (*names, *_optional(manifest))})
+    if manifest["gates"]:
+        rows = gate_rows(manifest["gates"])
+        print_rows(GATE_COLUMNS, [[row[column] for column in GATE_COLUMNS] for row in rows])
 
 
 def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in ("empty_because", "uploads") if name in manifest)
+    return tuple(name for name in _OPTIONAL if manifest.get(name))
 
 
 def _show_range(found: Coverage, *, as_json: bool) -> None:

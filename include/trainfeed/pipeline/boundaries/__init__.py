@@ -8,15 +8,21 @@ from trainfeed.pipeline.boundaries._boundary_file import (
     milliseconds,
 )
 from trainfeed.pipeline.boundaries._boundary_proof import (
+    UNPROVEN,
     is_proved,
     last_proved,
     reasons,
     require_empty_proved,
 )
 from trainfeed.pipeline.boundaries._losses import Loss, without
-from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary, transaction_open
+from trainfeed.pipeline.boundaries._topic_boundaries import (
+    look_for_boundary,
+    resolve_boundary,
+    transaction_open,
+)
 
 __all__ = [
+    "UNPROVEN",
     "Boundary",
     "Loss",
     "TopicWindow",
@@ -24,6 +30,7 @@ __all__ = [
     "is_proved",
     "known_boundaries",
     "last_proved",
+    "look_for_boundary",
     "milliseconds",
     "reasons",
     "require_empty_proved",

@@ -26,6 +26,7 @@ from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
 from trainfeed.sources import Known, PartitionBoundary, Proof, Topic, View, prove
 
 __all__ = [
+    "UNPROVEN",
     "Earlier",
     "is_first_topic",
     "is_proved",
@@ -41,7 +42,7 @@ _NO_OFFSET: Final = "no_offset"
 _LOG_END: Final = "log_end"
 _LATER_RECORD: Final = "later_record"
 _DELETED: Final = "deleted"
-_UNPROVEN: Final = "unproven"
+UNPROVEN: Final = "unproven"
 
 
 def is_proved(
@@ -160,7 +161,7 @@ def reasons(
     if allowed is None:
         return found
     return {
-        source: f"{why}, allowed: {allowed}" if why == _UNPROVEN else why
+        source: f"{why}, allowed: {allowed}" if why == UNPROVEN else why
         for source, why in found.items()
     }
 
@@ -177,7 +178,7 @@ def require_empty_proved(
     lines = [
         _line(window, source, whole.partition)
         for window, source, whole in _wholes(windows)
-        if why.get(source) == _UNPROVEN
+        if why.get(source) == UNPROVEN
     ]
     if lines:
         raise EmptyUnprovenError(
@@ -200,14 +201,14 @@ def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
     # First, because with such a start no evidence at the end proves anything.
     if _is_by_index_alone(window.start.partitions.get(partition)):
-        return _UNPROVEN
+        return UNPROVEN
     if end.offset == end.log_end and end.is_settled:
         return _LOG_END
     if end.evidence is not None and end.evidence.method == "between":
         return _NO_OFFSET
     next_ms = _next_ms(end)
     is_later = next_ms is not None and next_ms >= milliseconds(window.end.at)
-    return _LATER_RECORD if is_later else _UNPROVEN
+    return _LATER_RECORD if is_later else UNPROVEN
 
 
 def _is_by_index_alone(start: PartitionBoundary | None) -> bool:

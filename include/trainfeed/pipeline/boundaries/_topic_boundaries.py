@@ -28,7 +28,7 @@ from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topi
 from trainfeed.sources import Known, Topic, find_boundaries
 from trainfeed.storage import posix
 
-__all__ = ["resolve_boundary", "transaction_open"]
+__all__ = ["look_for_boundary", "resolve_boundary", "transaction_open"]
 
 # The search for a boundary reads some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
@@ -71,6 +71,24 @@ def resolve_boundary(
                 _require_settled(topic, found)
                 posix.create_exclusive(path, canonical_json.dumps(to_json(topic.identity, found)))
     return read_boundary(path)
+
+
+def look_for_boundary(
+    folder: DatasetFolder, topic: Topic, at: datetime, *, skew_ms: int, clock_ms: int
+) -> Boundary:
+    """Return the boundary from its file, or as it would be found now; nothing is written.
+
+    Args:
+        folder: The data set, which keeps boundary files.
+        topic: The open topic.
+        at: Aware UTC time, already settled.
+        skew_ms: As of ``resolve_boundary``.
+        clock_ms: Likewise.
+    """
+    path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
+    if path.exists():
+        return read_boundary(path)
+    return _find(path.parent, topic, at, skew_ms, clock_ms)
 
 
 def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:

@@ -1,6 +1,8 @@
 """The inputs of an interval, from topics or log files, and the proof that nothing is missing."""
 
+from trainfeed.pipeline.inputs._awaited import Awaited
 from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
+from trainfeed.pipeline.inputs._kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
 from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
 from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
@@ -16,8 +18,10 @@ from trainfeed.pipeline.inputs._source_readers import (
 __all__ = [
     "READERS",
     "Absence",
+    "Awaited",
     "CheckedFile",
     "Inputs",
+    "KeptInputs",
     "KnownInputs",
     "PieceReader",
     "PublishedInputs",

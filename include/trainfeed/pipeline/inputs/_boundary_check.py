@@ -26,7 +26,7 @@ from trainfeed.pipeline.boundaries import (
     known_boundaries,
     milliseconds,
 )
-from trainfeed.pipeline.inputs._topic_inputs import open_source, topics_of
+from trainfeed.pipeline.inputs._open_source import open_source, topics_of
 from trainfeed.sources import (
     Known,
     PartitionBoundary,

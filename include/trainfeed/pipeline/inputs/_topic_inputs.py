@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from trainfeed.config import Environment, KafkaSettings
+from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.errors import ConfigError, TransactionOpenError
 from trainfeed.intervals import Interval, ready_at
@@ -26,38 +26,19 @@ from trainfeed.pipeline.boundaries import (
     transaction_open,
     without,
 )
+from trainfeed.pipeline.inputs._open_source import open_source, placed, topics_of
+from trainfeed.pipeline.inputs._topic_absence import TopicAbsence, require_come
 from trainfeed.pipeline.plans import Planned, PlannedInput, cut, is_landed, replaced_inputs
-from trainfeed.sources import RecordedTopic, Topic, open_topic
-from trainfeed.specification import RECORDED, DatasetSpec, TopicPart
+from trainfeed.sources import Topic
+from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
 __all__ = [
     "TopicInputs",
     "TopicWindow",
-    "open_source",
     "open_topics",
     "resolve_inputs",
-    "topics_of",
 ]
-
-
-def open_source(env: Environment, connection: str, topic: str) -> Topic:
-    """Open a topic by the connection string of the plan.
-
-    Raises:
-        ConfigError: The connection is not defined.
-        TopicNotFoundError: The topic is not there.
-    """
-    if connection.startswith(RECORDED):
-        return RecordedTopic(Location.parse(connection.removeprefix(RECORDED)))
-    settings: KafkaSettings | None = env.kafka.get(connection)
-    if settings is None:
-        raise ConfigError(
-            f"connection {connection!r} is not defined, known are {sorted(env.kafka)}; define it"
-            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
-            " source.kafka.connection in dataset.yaml"
-        )
-    return open_topic(settings, topic)
 
 
 class TopicInputs:
@@ -67,11 +48,19 @@ class TopicInputs:
         spec: The data set.
         env: Folders and connections.
         windows: The open topics.
+        absence: The rules for an interval without a record of a topic; None to build it.
     """
 
     marker: str | None = None
 
-    def __init__(self, spec: DatasetSpec, env: Environment, windows: list[TopicWindow]) -> None:
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        env: Environment,
+        windows: list[TopicWindow],
+        absence: TopicAbsence | None = None,
+    ) -> None:
+        self._absence = absence
         self._spec = spec
         self._env = env
         self._windows = windows
@@ -92,8 +81,12 @@ class TopicInputs:
         return inputs
 
     def skip(self) -> Skip | None:
-        """Return None: a topic that is not there is an error."""
-        return None
+        """Return the decision to skip an interval without a record of a topic, or None.
+
+        Raises:
+            SourceMissingError: A topic has no record of the interval, and has to have one.
+        """
+        return None if self._absence is None else self._absence.skip(self._windows, self._lost)
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
@@ -118,6 +111,11 @@ class TopicInputs:
     def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
         """Return source → why nothing is read of it; empty if anything is read."""
         return reasons(self._windows, inputs, allow_gap)
+
+    def _lost(self, window: TopicWindow) -> list[str]:
+        """Return the records of a topic that retention deleted or may have deleted."""
+        sources = dict(window.inputs())
+        return [str(loss) for loss in self._losses(self.inputs(None)) if loss.source in sources]
 
     def _losses(self, inputs: Mapping[str, PlannedInput]) -> Iterator[Loss]:
         for window in self._windows:
@@ -183,16 +181,20 @@ def open_topics(
         clock_ms: Time of planning, milliseconds since 1970; the present time by default.
 
     Raises:
+        TopicNotFoundError: A topic is not there; the error has its place in dataset.yaml.
         TransactionOpenError: Open transactions may hide records of the interval; the message
             names all partitions of all topics.
+        WindowOpenError: A topic has no record of the interval, and is waited for.
     """
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     with ExitStack() as stack:
         windows, places = [], list[str]()
         for connection, name, kept in topics_of(spec):
-            topic = stack.enter_context(closing(open_source(env, connection, name)))
-            resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
-            start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
+            with placed(kept.setting):
+                topic = stack.enter_context(closing(open_source(env, connection, name)))
+                require_come(spec, interval, kept, folder, topic, clock_ms)
+                resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
+                start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
                 windows.append(TopicWindow(topic, connection, start, end))
         # The error waits for the last topic, so that its message names all partitions.
@@ -242,9 +244,3 @@ def resolve_inputs(windows: list[TopicWindow]) -> dict[str, PlannedInput]:
                 )
             inputs[source] = planned
     return inputs
-
-
-def topics_of(spec: DatasetSpec) -> Iterator[tuple[str, str, TopicPart]]:
-    """Yield connection, name and specification of every topic; none for other kinds of source."""
-    for topic in spec.source.kind.topics:
-        yield topic.place(spec.folder), topic.topic, topic

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import SourceReplacedError
+from trainfeed.errors import SourceReplacedError, TopicNotFoundError
 from trainfeed.intervals import Interval
-from trainfeed.pipeline.inputs._source_reader import SourceReader
-from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_source, open_topics
+from trainfeed.pipeline.inputs._open_source import open_source
+from trainfeed.pipeline.inputs._source_reader import Inputs, SourceReader
+from trainfeed.pipeline.inputs._topic_absence import AbsentTopic, TopicAbsence
+from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
 from trainfeed.pipeline.plans import PlannedInput, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import Topic
@@ -28,16 +31,24 @@ class TopicReader(SourceReader):
     @contextmanager
     def open(
         self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
-    ) -> Iterator[TopicInputs]:
+    ) -> Iterator[Inputs]:
         """Open every topic, and resolve both boundaries of the interval.
 
         Raises:
-            TopicNotFoundError: A topic is not there.
             IngestError: A broker does not answer.
             TransactionOpenError: Open transactions may hide records of the interval.
+            WindowOpenError: A topic has no record of the interval, and is waited for.
         """
-        with open_topics(spec, env, folder, interval) as windows:
-            yield TopicInputs(spec, env, windows)
+        absence = TopicAbsence(spec, interval, datetime.now(UTC))
+        found: Inputs
+        with ExitStack() as stack:
+            try:
+                windows = stack.enter_context(open_topics(spec, env, folder, interval))
+                found = TopicInputs(spec, env, windows, absence)
+            except TopicNotFoundError as error:
+                # No error yet: the interval may be published already, or the rule may skip it.
+                found = AbsentTopic(absence, error)
+            yield found
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:
         """Do nothing: ``batches`` compares the identity of the topic."""

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset import DatasetFolder, Skip
 from trainfeed.errors import EmptyUnprovenError
-from trainfeed.intervals import Interval
+from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.inputs import Awaited
 from trainfeed.pipeline.plans import first_few
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import AppliedUpload, check_uploads
 
-__all__ = ["check_interval_uploads", "require_labels", "told_uploads"]
+__all__ = [
+    "awaited_labels",
+    "check_interval_uploads",
+    "require_labels",
+    "skip_without_labels",
+    "told_uploads",
+]
 
 _DIGEST_CHARS = 12
+_NOTHING = "no upload of the interval was accepted"
 
 
 def check_interval_uploads(
@@ -38,19 +47,53 @@ def check_interval_uploads(
     return f"uploads that are not used: {first_few(lines)}" if lines else None
 
 
-def require_labels(spec: DatasetSpec, interval: Interval, uploads: Sequence[AppliedUpload]) -> None:
-    """Refuse an inner join with nothing, which would publish an empty version.
+def awaited_labels(
+    spec: DatasetSpec, interval: Interval, uploads: Sequence[AppliedUpload]
+) -> Awaited | None:
+    """Return what an interval waits for whose inner join would be one with nothing, or None."""
+    if spec.uploads is None or spec.uploads.missing_rule is None or uploads:
+        return None
+    return Awaited.of(spec, interval, "uploads", spec.uploads.missing_rule)
+
+
+def skip_without_labels(awaited: Awaited | None, now: datetime) -> Skip | None:
+    """Return the decision to skip an interval without an upload, or None if the rule is another.
+
+    Args:
+        awaited: The uploads that the interval waits for, or None.
+        now: Aware UTC time.
+
+    Raises:
+        WindowOpenError: The wait has not ended.
+    """
+    if awaited is None:
+        return None
+    if not awaited.is_over(now):
+        raise awaited.not_yet(f"{_NOTHING}, and its inner join would leave out every sample")
+    if awaited.rule.missing != "skip":
+        return None
+    return awaited.skip(f"{_NOTHING}; {awaited.since}", now)
+
+
+def require_labels(awaited: Awaited | None) -> dict[str, str]:
+    """Refuse an inner join with nothing, unless the specification takes it as empty.
+
+    Returns:
+        Why the version is empty, by ``uploads``, equal in every run; nothing if labels are there.
 
     Raises:
         EmptyUnprovenError: The interval has no upload.
     """
-    if spec.uploads is None or spec.uploads.join == "left" or uploads:
-        return
+    if awaited is None:
+        return {}
+    if awaited.rule.missing == "empty":
+        return {"uploads": f"missing: {_NOTHING}; {awaited.since}"}
     raise EmptyUnprovenError(
-        f"expected at least one accepted upload for {spec.name}/{interval.name}, got none: an inner"
-        " join would leave out every sample; nothing was read or published; put labels into"
-        f" uploads/{interval.name} of the data set (trainfeed uploads ls {spec.name} shows what is"
-        " there), or choose join: left"
+        f"expected at least one accepted upload for {awaited.dataset}/{awaited.interval.name}, got"
+        f" none until {format_time(awaited.until)}: an inner join would leave out every sample;"
+        f" nothing was read or published; put labels into uploads/{awaited.interval.name} of the"
+        f" data set (trainfeed uploads ls {awaited.dataset} shows what is there), choose join:"
+        " left, or decide with uploads.missing: empty or skip"
     )
 
 

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
 from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject, PlanRef
-from trainfeed.pipeline.inputs import Inputs, KnownInputs, late_policies
-from trainfeed.pipeline.planner._interval_uploads import require_labels, told_uploads
+from trainfeed.pipeline.inputs import Inputs, KnownInputs
+from trainfeed.pipeline.planner._earlier_versions import earlier_references
+from trainfeed.pipeline.planner._interval_uploads import (
+    awaited_labels,
+    require_labels,
+    skip_without_labels,
+    told_uploads,
+)
+from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedRange,
+    PlannedReference,
     Sizes,
     cut,
     first_few,
@@ -62,10 +71,26 @@ class Planner:
         self._lookups = lookup_digests(spec)
         self._documents = document_digests(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
+        self._labels = awaited_labels(spec, interval, self._uploads)
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
+
+    @property
+    def folder(self) -> DatasetFolder:
+        """The data set below the publication root."""
+        return self._folder
+
+    @property
+    def interval(self) -> str:
+        """Name of the interval."""
+        return self._interval.name
+
+    @property
+    def current(self) -> Manifest | None:
+        """The manifest of the published version, or None."""
+        return self._current
 
     def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version if a new plan would give the same version.
@@ -82,40 +107,75 @@ class Planner:
         current = self._current
         if current is None:
             return None
-        inputs = source.inputs(current)
-        replaced = replaced_inputs(current, inputs)
-        fingerprint_of = self._fingerprint_of(inputs)
-        if not replaced and canonical_json.sha256_of(fingerprint_of) == current.fingerprint:
-            plan = self._plan_of(current, inputs)
+        plan = self.unchanged(source)
+        if plan is not None:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
-            raise self._refusal(current, fingerprint_of, replaced)
+            inputs = source.inputs(current)
+            replaced = replaced_inputs(current, inputs)
+            raise self._refusal(current, self._fingerprint_of(inputs), replaced)
         return None
 
-    def skip(self, source: Inputs) -> Skip | None:
-        """Return the decision to skip the interval; None if it is published or will be built."""
-        return source.skip() if self._current is None else None
+    def unchanged(self, source: KnownInputs) -> Plan | None:
+        """Return the plan of the published version if its fingerprint is that of a new plan.
 
-    def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
+        Args:
+            source: The inputs of the interval.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        fingerprint = canonical_json.sha256_of(self._fingerprint_of(inputs))
+        if replaced_inputs(current, inputs) or fingerprint != current.fingerprint:
+            return None
+        return self._plan_of(current, inputs)
+
+    def skip(self, source: Inputs) -> Skip | None:
+        """Return the decision to skip the interval; None if it is published or will be built.
+
+        Raises:
+            WindowOpenError: Its source, or its uploads, are waited for.
+            SourceMissingError: Its source did not come in time, and has to come.
+        """
+        if self._current is not None:
+            return None
+        return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
+
+    def make(
+        self,
+        source: Inputs,
+        *,
+        rebuild: str | None,
+        allow_gap: str | None,
+        ranges: list[PlannedRange] | None = None,
+    ) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
+
+        Args:
+            source: The inputs of the interval.
+            rebuild: The reason for building the interval again, or None.
+            allow_gap: The reason for accepting that retention deleted records, or None.
+            ranges: The pieces of the inputs that are read; None to cut them by the specification.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
                 inner join has no upload.
         """
-        require_labels(self._spec, self._interval, self._uploads)
+        unlabelled = require_labels(self._labels)
         inputs, gaps = source.without_losses(self._current, allow_gap)
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
-        plan = self._plan(self._next_generation, inputs)
+        plan = self._plan(self._next_generation, inputs, ranges)
         update = {
             "supersedes": supersedes,
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
-            "empty_because": source.empty_because(inputs, allow_gap),
+            "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
+            "references": earlier_references(self._spec, self._folder, self._interval.name),
         }
         return save_plan(self._folder, plan.model_copy(update=update))
 
@@ -139,16 +199,22 @@ class Planner:
                 "rebuild": why,
                 "gaps": current.gaps,
                 "empty_because": current.empty_because,
+                "references": [PlannedReference(**each) for each in current.references],
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 
-    def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
+    def _plan(
+        self,
+        generation: int,
+        inputs: Mapping[str, Planned],
+        ranges: list[PlannedRange] | None = None,
+    ) -> Plan:
         fingerprint_of = self._fingerprint_of(inputs)
         fingerprint = canonical_json.sha256_of(fingerprint_of)
         sizes = Sizes.of(self._spec)
-        ranges = cut(inputs, sizes.range_span)
+        ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
         groups = group_ranges(ranges, sizes.task_span)
-        shards = self._shards(inputs)
+        shards = planned_shards(self._spec, inputs)
         return Plan.model_validate(
             {
                 "format": FORMAT,
@@ -208,6 +274,7 @@ class Planner:
     def _fingerprint_of(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
         interval = self._interval_json()
+        uploads = [upload.fingerprint() for upload in self._uploads]
         return {
             "format": FORMAT,
             "dataset": self._spec.name,
@@ -216,16 +283,10 @@ class Planner:
             "spec": fingerprint_fields(self._spec),
             "code": self._code,
             "lookups": self._lookups,
-            # Left out where there is none: fingerprints of earlier versions stay the same.
+            # Both are left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": self._documents} if self._documents else {}),
-            **self._uploads_fingerprint(),
+            **({"uploads": uploads} if self._spec.uploads is not None else {}),
         }
-
-    def _uploads_fingerprint(self) -> JsonObject:
-        """Return the uploads in order of arrival; nothing for a data set without the part."""
-        if self._spec.uploads is None:
-            return {}
-        return {"uploads": [upload.fingerprint() for upload in self._uploads]}
 
     def _interval_json(self) -> dict[str, str]:
         return {
@@ -233,16 +294,3 @@ class Planner:
             "start": format_time(self._interval.start),
             "end": format_time(self._interval.end),
         }
-
-    def _shards(self, inputs: Mapping[str, Planned]) -> dict[str, int]:
-        output = self._spec.output
-        span = sum(i.end - i.start for i in inputs.values())
-        planned = span // Sizes.of(self._spec).span_per_record
-        shards = {
-            split: output.shards or num_shards(planned, share, output.samples_per_shard or 1)
-            for split, share in self._spec.split.millionths.items()
-        }
-        separates = "separate" in late_policies(self._spec, inputs).values()
-        shards |= {LATE_SPLIT: 1} if separates else {}
-        check_shards(self._spec.name, shards)
-        return shards

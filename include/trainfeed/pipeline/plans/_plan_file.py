@@ -17,7 +17,7 @@ from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, read_plain
+from trainfeed.paths import make_folders, read_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -28,6 +28,7 @@ from trainfeed.pipeline.plans._planned import (
     PlannedUpload,
     PlanPart,
 )
+from trainfeed.pipeline.plans._references import PlannedReference
 from trainfeed.storage import posix
 
 __all__ = [
@@ -47,9 +48,7 @@ logger = logging.getLogger(__name__)
 
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
-_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads"})
-# Matches names like 0123456789abcdef-g0001.json.
-_PLANS: Final = "*-g*.json"
+_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads", "references"})
 
 
 class Plan(PlanPart):
@@ -73,6 +72,8 @@ class Plan(PlanPart):
             read, the mapping is empty and not in the file.
         uploads: Uploads whose labels are joined, in order of arrival; not in the file if there are
             none.
+        references: Versions of earlier intervals that gates compare with, the newest interval
+            first; not in the file if there are none.
     """
 
     format: int
@@ -100,6 +101,7 @@ class Plan(PlanPart):
     empty_because: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, str] = Field(default_factory=dict)
     uploads: list[PlannedUpload] = Field(default_factory=list)
+    references: list[PlannedReference] = Field(default_factory=list)
 
     @property
     def sources(self) -> list[str]:
@@ -166,7 +168,8 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
         StorageError: The publication root refused or failed.
     """
     plans = []
-    for path in listed(folder.plans(interval), _PLANS):
+    for plan_id in folder.plan_ids(interval):
+        path = folder.plan(interval, plan_id)
         try:
             plans.append(_parse(_read(path), path))
         except FormatError as error:
@@ -180,7 +183,8 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
     If it differs in anything else (library versions, gates), an unfinished run of another
     deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
-    fail with CodeChangedError.
+    fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
+    they can be opened: between the two runs, earlier intervals were published or built again.
 
     Returns:
         The plan that every stage will read.
@@ -192,9 +196,21 @@ def save_plan(folder: DatasetFolder, plan: Plan) -> Plan:
     with posix.map_errors(path.parent):
         make_folders(path.parent)
     data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and _read(path) != data:
+    if not posix.create_exclusive(path, data) and not _is_same(folder, _read(path), plan):
         posix.replace_file(path, data)
     return _parse(_read(path), path)
+
+
+def _is_same(folder: DatasetFolder, data: bytes, plan: Plan) -> bool:
+    """Whether a plan file has the content of ``plan``, but for references that are still there."""
+    if data == plan.to_bytes():
+        return True
+    try:
+        found = Plan.model_validate(canonical_json.loads(data, path=plan.plan_id))
+    except (FormatError, ValidationError):
+        return False
+    alike = found.model_copy(update={"references": plan.references}).to_bytes() == plan.to_bytes()
+    return alike and all(reference.is_there(folder) for reference in found.references)
 
 
 def _read(path: Path) -> bytes:

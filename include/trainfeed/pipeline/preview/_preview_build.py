@@ -15,7 +15,7 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.errors import ConfigError, LogsMissingError
+from trainfeed.errors import ConfigError, SourceMissingError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._plan_report import SkipReport
 from trainfeed.pipeline._ref import Build, JsonObject
@@ -74,7 +74,7 @@ def preview(
         place = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
-            raise LogsMissingError(planned.note)
+            raise SourceMissingError(planned.note)
         # The usual stages, one task each: only their plan is replaced by a shorter one.
         folder = DatasetFolder(Path(place.root), spec.name)
         build = Build(spec, place, planned.ref)

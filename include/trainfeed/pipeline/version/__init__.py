@@ -1,7 +1,11 @@
-"""The parts of a version: shards, gates, manifest, and reports about it."""
+"""The parts of a version: shards, verdict, manifest, and reports about it."""
 
 from trainfeed.pipeline.version._assemble import assemble, checked_content
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, evaluate, failures
+from trainfeed.pipeline.version._measured_gates import (
+    MeasuredGates,
+    filtered_reasons,
+    measured_gates,
+)
 from trainfeed.pipeline.version._refusal import check_report, refusal
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
 from trainfeed.pipeline.version._totals import total_statistics
@@ -15,10 +19,8 @@ from trainfeed.pipeline.version._version_report import version_report
 
 __all__ = [
     "CheckedShard",
-    "Counts",
-    "FieldFacts",
-    "GateResult",
     "LateCounts",
+    "MeasuredGates",
     "QuarantineCounts",
     "ShardPart",
     "ShardWriter",
@@ -26,8 +28,8 @@ __all__ = [
     "assemble",
     "check_report",
     "checked_content",
-    "evaluate",
-    "failures",
+    "filtered_reasons",
+    "measured_gates",
     "refusal",
     "total_statistics",
     "version_report",

@@ -179,12 +179,15 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "quarantine": verdict.quarantine.to_json(),
             "filtered": dict(verdict.filtered),
             "gates": [gate.to_json() for gate in verdict.gates],
-            "waivers": [],
+            "waivers": [waiver.to_json() for waiver in verdict.waivers],
             "code": plan.code,
             "lookups": plan.lookups,
             "libraries": plan.libraries,
             "plan": plan.plan_id,
             "uploads": _uploads(plan, stage, verdict),
+            "references": [reference.model_dump() for reference in plan.references],
+            "schema_changes": verdict.schema_changes,
+            "shard_skew": dict(verdict.shard_skew),
         }
     )
 

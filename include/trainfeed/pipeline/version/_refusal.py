@@ -14,6 +14,7 @@ import numpy as np
 
 from trainfeed.errors import GateError, TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import Counts, GateResult, line, told
 from trainfeed.pipeline.quarantine import (
     Example,
     Reason,
@@ -24,9 +25,9 @@ from trainfeed.pipeline.quarantine import (
 )
 from trainfeed.pipeline.sorting import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
-from trainfeed.pipeline.version._gates import Counts, GateResult, because, broken, line
 from trainfeed.pipeline.version._verdict import Verdict
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.specification import gate_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -35,6 +36,7 @@ __all__ = [
     "check_report",
     "look_command",
     "refusal",
+    "waive_command",
 ]
 
 _MOST_GATES: Final = 10
@@ -44,32 +46,41 @@ _REMEDY: Final = (
     " (in Airflow: trigger it again)"
 )
 _MOST_EXAMPLES: Final = 2
+# Their statistics do not say which samples they come from.
+_SEARCHED: Final = frozenset({"null_ratio", "range"})
 # Decoding a sample takes about 10 µs: the search for examples may take a second, not an hour.
 _MOST_SAMPLES: Final = 100_000
 
 
-def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
-    """Return the error of the failed gates that block, or None if there are none.
+def refusal(
+    stage: Stage,
+    verdict: Verdict,
+    counts: Counts,
+    gates: Sequence[GateResult],
+    notes: Sequence[str],
+) -> GateError:
+    """Return the error of failed gates that stop a build.
 
     Args:
         stage: The stage ``check``.
         verdict: The verdict of the stage.
         counts: The counts that the gates used.
+        gates: The failed gates that block or ask, and are not waived; at least one.
+        notes: Why waivers of the plan do not let them pass.
     """
-    gates = broken(verdict.gates, "block")
-    if not gates:
-        return None
     reasons = _reasons(stage, verdict.quarantine.reasons)
-    examples = {number: _offending_samples(stage, gate) for number, gate in enumerate(gates)}
+    examples = {number: _examples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
     lines += _what_became(stage, verdict, reasons)
-    lines += [kept(stage.spec), _REMEDY]
+    lines += [*notes, kept(stage.spec), f"{_REMEDY}; or let it pass: {waive_command(stage)}"]
     report = check_report(stage, verdict, counts, reasons)
     message = "\n".join(lines)
     return GateError(
-        message[:_MOST_CHARS], report={**report, "offending": _offending(gates, examples)}
+        message[:_MOST_CHARS],
+        report={**report, "offending": _offending(gates, examples)},
+        asks=all(gate.severity == "ask" for gate in gates),
     )
 
 
@@ -80,7 +91,8 @@ def check_report(
 
     Returns:
         ``counts``, ``reasons`` (the most frequent, with examples), ``filtered``, ``gates`` with
-        value and the counts behind it, ``quarantine`` (place of the records) and ``command``.
+        value and the counts behind it, ``waivers``, ``quarantine`` (place of the records) and
+        ``command``.
     """
     quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
@@ -88,7 +100,8 @@ def check_report(
         "counts": counts.to_json(),
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
         "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
-        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in verdict.gates],
+        "gates": [told(gate, counts) for gate in verdict.gates],
+        "waivers": [waiver.to_json() for waiver in verdict.waivers],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -100,8 +113,15 @@ def look_command(stage: Stage) -> str:
     return f"trainfeed quarantine show {plan.dataset}/{plan.interval['name']} --plan {plan.plan_id}"
 
 
+def waive_command(stage: Stage) -> str:
+    """Return the command by which a person lets the failed gates of the plan pass."""
+    plan = stage.plan
+    name = f"{plan.dataset}/{plan.interval['name']}"
+    return f"trainfeed waive {name} --plan {plan.plan_id} --why WHY --until TIME"
+
+
 def _gate_lines(
-    gates: Sequence[GateResult], examples: Mapping[int, list[Example]], counts: Counts
+    gates: Sequence[GateResult], examples: Mapping[int, Sequence[Example]], counts: Counts
 ) -> list[str]:
     lines = []
     for number, gate in enumerate(gates[:_MOST_GATES]):
@@ -132,28 +152,28 @@ def _what_became(stage: Stage, verdict: Verdict, reasons: Iterable[Reason]) -> l
 
 
 def _offending(
-    gates: Sequence[GateResult], examples: Mapping[int, list[Example]]
+    gates: Sequence[GateResult], examples: Mapping[int, Sequence[Example]]
 ) -> list[JsonObject]:
     return [
-        {"check": gate.check, "field": gate.field, "examples": [e.to_json() for e in found]}
+        {"name": gate_name(gate.gate), "examples": [e.to_json() for e in found]}
         for number, gate in enumerate(gates)
         if (found := examples[number])
     ]
 
 
-def _offending_samples(stage: Stage, result: GateResult) -> list[Example]:
-    """Return the first samples that fail a gate, among the first 100,000 of the work files.
+def _examples(stage: Stage, result: GateResult) -> Sequence[Example]:
+    """Return the examples of a gate; for gates on statistics, look for some."""
+    if result.check in _SEARCHED and result.field is not None:
+        return _offending_samples(stage, result, result.field)
+    return result.examples
 
-    Args:
-        stage: The stage at work.
-        result: A gate; only ``range`` and ``null_ratio``, which have a field, give examples.
+
+def _offending_samples(stage: Stage, result: GateResult, field: str) -> list[Example]:
+    """Return the first samples that fail a gate, among the first 100,000 of the work files.
 
     Returns:
         At most 2 examples; none if all samples that fail it come later.
     """
-    field = result.field
-    if field is None:
-        return []
     samples = islice(_samples(stage), _MOST_SAMPLES)
     found = (
         Example(plain(source), offset, f"{field} is {_shown(sample.get(field))}", "")

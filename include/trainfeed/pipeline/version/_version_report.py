@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.gates import Counts, FieldFacts, GateResult, told
 from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine import Reason, plain, quarantine_of_version, turned_down
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, GateResult, because
 from trainfeed.pipeline.version._totals import total_statistics
 
 __all__ = ["version_report"]
@@ -41,9 +41,10 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
 
     Returns:
         ``version`` (name, path, digests), ``counts``, ``splits``, ``reasons`` with examples,
-        ``filtered``, ``gates`` with the counts behind them, ``late``, ``sources`` with their
-        ranges, ``gaps``, ``generations`` of the interval with their reasons, ``statistics`` per
-        field, ``totals`` (numbers of sources, fields and reasons) and ``command``.
+        ``filtered``, ``gates`` with the counts behind them, ``waivers``, ``late``, ``sources``
+        with their ranges, ``gaps``, ``generations`` of the interval with their reasons,
+        ``statistics`` per field, ``totals`` (numbers of sources, fields and reasons) and
+        ``command``.
 
     Raises:
         StorageError: The version cannot be read.
@@ -59,7 +60,8 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
         "splits": {name: split.samples for name, split in manifest.splits.items()},
         "reasons": [reason.to_json() for reason in _reasons(version)],
         "filtered": _first(manifest.filtered, _MOST_REASONS),
-        "gates": [{**gate.to_json(), "because": because(gate, counts)} for gate in gates],
+        "gates": [told(gate, counts) for gate in gates],
+        "waivers": manifest.waivers[:_MOST_GATES],
         "late": manifest.late,
         "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
         "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],

@@ -37,6 +37,7 @@ class PagesSourceSpec(BaseModel):
 
     settle: ClassVar[timedelta] = timedelta(0)
     folder_wait: ClassVar[timedelta | None] = None
+    missing_rules: ClassVar[dict[str, Any]] = {}
     topics: ClassVar[tuple[Any, ...]] = ()
     clusters: ClassVar[tuple[str, ...]] = ()
     file_systems: ClassVar[tuple[str, ...]] = ()

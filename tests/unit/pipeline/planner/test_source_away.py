@@ -31,7 +31,7 @@ def unreachable(monkeypatch):
     def refuse(*_):
         raise SourceUnreachableError("topic 'clicks' at brokers b:9092: no answer in time")
 
-    return lambda: monkeypatch.setattr("trainfeed.pipeline.inputs._topic_inputs.open_topic", refuse)
+    return lambda: monkeypatch.setattr("trainfeed.pipeline.inputs._open_source.open_topic", refuse)
 
 
 @pytest.fixture

@@ -2,14 +2,22 @@
 
 import pytest
 
-from trainfeed.pipeline.version._gates import Counts, FieldFacts, evaluate, failures
+from trainfeed.pipeline.gates import Counts, Facts, FieldFacts, evaluate, failures
 
 FIELDS = {
     "x": FieldFacts(count=10, nulls=2, min=-1.0, max=5.0),
     "bad": FieldFacts(count=10, nulls=0, min=0.0, max=1.0, not_finite=3),
     "none": FieldFacts(count=0, nulls=0),
 }
-COUNTS = Counts(read=100, quarantined=2, samples=90, late=1, fields=FIELDS, filtered=8)
+COUNTS = Counts(
+    read=100,
+    quarantined=2,
+    samples=90,
+    late=1,
+    fields=FIELDS,
+    filtered=8,
+    misplaced={"unstamped": 3},
+)
 BROKEN = [
     (
         {"check": "quarantine_ratio", "max": 0.01},
@@ -36,6 +44,10 @@ BROKEN = [
         "range of bad is 3 times NaN or infinity, allowed: max 1 (among 10 samples)",
     ),
     (
+        {"check": "late_ratio", "of": "unstamped", "max": 0.02},
+        "late_ratio of unstamped is 0.03, allowed: max 0.02 (3 of 100 records without a stamp)",
+    ),
+    (
         {"check": "late", "max": 0},
         "late is 1, allowed: max 0 (of 100 records, stamped outside of the interval)",
     ),
@@ -43,6 +55,8 @@ BROKEN = [
 KEPT = [
     {"check": "quarantine_ratio", "max": 0.02},
     {"check": "count", "min": 90, "max": 90},
+    {"check": "late_ratio", "of": "unstamped", "max": 0.03},
+    {"check": "late_ratio", "of": "future", "max": 0},
     {"check": "null_ratio", "field": "x", "max": 0.2},
     {"check": "null_ratio", "field": "none", "max": 0},
     {"check": "range", "field": "x", "min": -1, "max": 5},
@@ -52,20 +66,20 @@ KEPT = [
 
 @pytest.mark.parametrize(("gate", "message"), BROKEN)
 def test_a_broken_gate_says_what_is_why_and_what_is_allowed(gate, message):
-    results = evaluate([{**gate, "severity": "block"}], COUNTS)
+    results = evaluate([{**gate, "severity": "block"}], Facts(COUNTS))
     assert failures(results, "block", COUNTS) == [message]
     assert failures(results, "warn", COUNTS) == []
 
 
 @pytest.mark.parametrize("gate", KEPT)
 def test_a_gate_at_its_limit_passes(gate):
-    assert failures(evaluate([{**gate, "severity": "block"}], COUNTS), "block", COUNTS) == []
+    assert failures(evaluate([{**gate, "severity": "block"}], Facts(COUNTS)), "block", COUNTS) == []
 
 
 def test_an_interval_without_records_breaks_no_ratio():
     nothing = Counts(read=0, quarantined=0, samples=0, late=0, fields=FIELDS)
     gate = {"check": "quarantine_ratio", "max": 0, "severity": "block"}
-    assert failures(evaluate([gate], nothing), "block", nothing) == []
+    assert failures(evaluate([gate], Facts(nothing)), "block", nothing) == []
 
 
 def test_a_warning_is_published_and_told(project):

@@ -1,0 +1,90 @@
+"""All kinds of gates: the name of a check → how it is measured.
+
+A new kind is a function from gate and facts to a result, and a line in ``_KINDS``; or, if it looks
+at every sample, a class of which all gates together take one pass over the samples, and a line in
+``_SCANS``. Its options are a class of ``trainfeed.specification``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from trainfeed.errors import ConfigError
+from trainfeed.pipeline.gates import _count_gates as counts
+from trainfeed.pipeline.gates._drift_gate import drift
+from trainfeed.pipeline.gates._gate_facts import Facts
+from trainfeed.pipeline.gates._gate_result import GateResult
+from trainfeed.pipeline.gates._late_ratio import late_ratio
+from trainfeed.pipeline.gates._relative_count import relative_count
+from trainfeed.pipeline.gates._scanned_samples import SampleColumns, StagedSamples
+from trainfeed.pipeline.gates._schema_evolution import schema_evolution, with_evolution
+from trainfeed.pipeline.gates._shard_skew import shard_skew
+from trainfeed.pipeline.gates._unique_gate import unique
+from trainfeed.pipeline.gates._value_gates import AcceptedValues, Share
+from trainfeed.specification import Gate
+
+__all__ = ["evaluate"]
+
+
+class _Scan(Protocol):
+    """A gate that looks at every sample."""
+
+    def add(self, block: SampleColumns) -> None:
+        """Look at further samples."""
+
+    def result(self) -> GateResult:
+        """Return the result after all samples."""
+
+
+_Measure: TypeAlias = Callable[[Gate, Facts], GateResult]
+
+_KINDS: Final[Mapping[str, _Measure]] = {
+    "count": counts.count,
+    "drift": drift,
+    "late": counts.late,
+    "late_ratio": late_ratio,
+    "null_ratio": counts.null_ratio,
+    "quarantine_ratio": counts.quarantine_ratio,
+    "range": counts.value_range,
+    "relative_count": relative_count,
+    "schema_evolution": schema_evolution,
+    "shard_skew": shard_skew,
+    "unique": unique,
+}
+_SCANS: Final[Mapping[str, Callable[[Gate, Facts], _Scan]]] = {
+    "accepted_values": AcceptedValues,
+    "share": Share,
+}
+
+
+def evaluate(gates: Sequence[Gate], facts: Facts) -> list[GateResult]:
+    """Measure the gates of a plan, in their order; and the rule for schemas if theirs changed.
+
+    Raises:
+        ConfigError: The plan has a gate of an unknown kind: a newer trainfeed wrote it.
+        CodeChangedError: A lookup is not the one of the plan.
+        FormatError: A work file is damaged.
+        StorageError: A work file cannot be read.
+    """
+    gates = with_evolution(gates, facts)
+    scans = {
+        number: _SCANS[str(gate["check"])](gate, facts)
+        for number, gate in enumerate(gates)
+        if gate["check"] in _SCANS
+    }
+    if scans and facts.stage is not None:
+        for block in StagedSamples(facts.stage):
+            for scan in scans.values():
+                scan.add(block)
+    return [
+        scans[number].result() if number in scans else _measured(gate, facts)
+        for number, gate in enumerate(gates)
+    ]
+
+
+def _measured(gate: Gate, facts: Facts) -> GateResult:
+    measure = _KINDS.get(str(gate["check"]))
+    if measure is None:
+        raise ConfigError(f"unknown check {gate['check']!r} in the plan")
+    return measure(gate, facts)

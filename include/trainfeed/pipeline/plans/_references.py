@@ -1,0 +1,64 @@
+"""References of a plan: the published versions of earlier intervals that gates compare with.
+
+They stand in the plan, so that every try at a plan compares with the same versions, and measures
+the same values. They do not enter the fingerprint: they decide whether a result is published.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.layout import generation_name
+from trainfeed.errors import FormatError, NotFoundError, StorageError
+from trainfeed.pipeline.plans._planned import PlanPart
+
+__all__ = ["PlannedReference"]
+
+
+class PlannedReference(PlanPart):
+    """One published version of an earlier interval.
+
+    Attributes:
+        interval: Name of the interval.
+        generation: Number of the generation.
+        manifest_sha256: SHA-256 of its manifest, in hex.
+    """
+
+    interval: str
+    generation: Annotated[int, Field(ge=1)]
+    manifest_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+    def open(self, folder: DatasetFolder) -> Version:
+        """Open the version.
+
+        Raises:
+            NotFoundError: The version was removed or replaced since the plan was made.
+            FormatError: The version is damaged.
+            StorageError: The publication root refused or failed.
+        """
+        try:
+            version = Version.open(folder.version(self.interval, self.generation))
+        except NotFoundError as error:
+            raise self._gone(folder, "is gone") from error
+        if version.manifest_sha256 != self.manifest_sha256:
+            raise self._gone(folder, "has another manifest")
+        return version
+
+    def is_there(self, folder: DatasetFolder) -> bool:
+        """Whether the version can be opened."""
+        try:
+            self.open(folder)
+        except (FormatError, NotFoundError, StorageError):
+            return False
+        return True
+
+    def _gone(self, folder: DatasetFolder, what: str) -> NotFoundError:
+        name = f"{folder.name}/{self.interval}/{generation_name(self.generation)}"
+        return NotFoundError(
+            f"{name}, with which gates of the plan compare, {what} since the plan was made; nothing"
+            " was published; build the interval again (in Airflow: clear the run from plan on): it"
+            " then compares with what is there"
+        )
