@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainfeed import faults
 from trainfeed.errors import (
+    AccessDeniedError,
     CommitUnknownError,
     ConflictError,
     FormatError,
@@ -32,6 +33,11 @@ def copy_into_folder(source: Place, target: Place, options: CopyOptions) -> Iter
     """
     listing = _Listing()
     listing.add(source, target, is_there=True)
+    if target.parts:
+        # The copy that named the folder may have been killed before the name was durable. A folder
+        # above that may not be read cannot be one in which that copy has named it.
+        with suppress(AccessDeniedError):
+            target.tree.sync_names_of([target.parts])
     yield from listing.problems
     yield from copy_files(listing.copies, options, is_hidden=False)
 

@@ -28,6 +28,7 @@ class LocalTree(PosixTree):
 
     _follows = True
     _hands_over = False
+    _is_far = False
 
     def __init__(self, base: Path | None = None) -> None:
         self._base = Path() if base is None else base

@@ -35,6 +35,7 @@ class MountedTree(PosixTree):
 
     _follows = False
     _hands_over = True
+    _is_far = True
 
     def __init__(
         self, root: Path, area: PfsPath, *, read_only: bool = False, is_current: bool = True

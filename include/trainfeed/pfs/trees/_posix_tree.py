@@ -6,16 +6,17 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from trainfeed import faults
 from trainfeed.errors import ConflictError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.trees._chunk_hashing import chunk_digests
 from trainfeed.pfs.trees._handed_over import hand_over_folder
 from trainfeed.pfs.trees._naming import link_file, mode_at, sync_folder_at
-from trainfeed.pfs.trees._parallel_calls import in_threads
+from trainfeed.pfs.trees._parallel_calls import ParallelCalls
 from trainfeed.pfs.trees._plain_opening import entry_of, open_plain, require_free
 from trainfeed.pfs.trees._posix_source import PosixSource
 from trainfeed.pfs.trees._posix_target import PosixTarget
@@ -104,16 +105,17 @@ class PosixTree(SmallCalls):
                 os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
             else:
                 link_file((old, name), (new, new_name), shown=self.show(target))
+            faults.point("pfs.renamed")
             sync_folder_at(new)
             sync_folder_at(old)
 
     def sync_names(self, parts: Parts) -> None:
         """Make the names in a folder and in all folders below it durable; see ``Tree``."""
-        in_threads(self._synced_folder, self._folders(parts))
+        self._sync_folders(list(self._folders(parts)))
 
     def sync_names_of(self, files: Sequence[Parts]) -> None:
         """Make the names of files durable; see ``Tree``."""
-        in_threads(self._synced_folder, {parts[:-1] for parts in files})
+        self._sync_folders({parts[:-1] for parts in files})
 
     def open_source(self, parts: Parts) -> Source:
         """Open a plain file for reading; see ``Tree``."""
@@ -170,6 +172,10 @@ class PosixTree(SmallCalls):
             names = [each.name for each in found if each.is_dir(follow_symlinks=False)]
         for name in names:
             yield from self._folders((*parts, name))
+
+    def _sync_folders(self, folders: Collection[Parts]) -> None:
+        with ParallelCalls(len(folders), is_far=self._is_far) as calls:
+            calls.each(self._synced_folder, folders)
 
     def _synced_folder(self, parts: Parts) -> None:
         with self._folder(parts) as folder, os_errors(self.show(parts)):

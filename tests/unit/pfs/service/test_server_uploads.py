@@ -18,11 +18,16 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.pfs.service import FileLimits
-from trainfeed.pfs.trees import CHUNK_BYTES, SourceState
+from trainfeed.pfs.trees import CHUNK_BYTES, DigestKind, SourceState
 from trainfeed.pfs.wire import (
+    CHUNKS,
     DATA,
     FILES,
+    FINISH,
+    PRESENT,
+    SMALL,
     UPLOADS,
+    Bundle,
 )
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
@@ -94,6 +99,37 @@ def test_a_chunk_with_a_wrong_digest_place_or_size_writes_nothing(
     status, answer = asked(server, token, "GET", f"{UPLOADS}/chunks?upload={number}")
     assert json.loads(answer)["chunks"] == []
     assert asked(server, token, "DELETE", f"{UPLOADS}?upload={number}")[0] == 200
+
+
+@pytest.mark.parametrize("kind", DigestKind)
+def test_both_kinds_of_digests_finish_an_upload_and_wrong_ones_do_not(server, storage, kind):
+    token, path, data = token_of(storage), f"{OWN}/{kind.value}", b"x"
+    made = asked(server, token, "POST", UPLOADS, json_body(begin(path)))
+    query = f"upload={json.loads(made[1])['upload']}"
+    headers = {"x-chunk-sha256": sha256(data).hexdigest()}
+    assert asked(server, token, "POST", f"{DATA}?{query}&offset=0", data, headers)[0] == 200
+    query += f"&kind={kind.value}"
+    found = json.loads(asked(server, token, "GET", f"{PRESENT}?{query}")[1])
+    assert found["chunks"] == [kind.of(data).hex()]
+    for digest in (kind.of(b"y"), kind.of(data)[:-1], b""):
+        assert asked(server, token, "POST", f"{FINISH}?{query}", digest)[0] == 422
+        assert not (storage.home() / kind.value).exists()
+    assert asked(server, token, "POST", f"{FINISH}?{query}", kind.of(data))[0] == 200
+    answer = asked(server, token, "GET", f"{CHUNKS}?path={quote(path)}&kind={kind.value}")[1]
+    assert json.loads(answer)["chunks"] == [kind.of(data).hex()]
+    assert asked(server, token, "GET", f"{CHUNKS}?path={quote(path)}&kind=md5")[0] == 422
+
+
+@pytest.mark.parametrize("kind", DigestKind)
+def test_a_small_file_with_a_wrong_digest_is_not_written(server, storage, kind):
+    about = {"path": f"{OWN}/small-{kind.value}", kind.value: kind.of(b"other").hex()}
+    body = Bundle([about], [b"x"], {"replace": True}).pack()
+    assert asked(server, token_of(storage), "POST", SMALL, body)[0] == 422
+    assert not (storage.home() / f"small-{kind.value}").exists()
+    about[kind.value] = kind.of(b"x").hex()
+    body = Bundle([about], [b"x"], {"replace": True}).pack()
+    assert asked(server, token_of(storage), "POST", SMALL, body)[0] == 200
+    assert (storage.home() / f"small-{kind.value}").read_bytes() == b"x"
 
 
 def test_an_upload_with_missing_chunks_gets_no_name(server, storage):

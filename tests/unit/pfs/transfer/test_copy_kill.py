@@ -150,6 +150,16 @@ def test_small_files_that_a_killed_copy_has_named_get_durable_names_by_one_sync_
     assert sorted(synced) == sorted([home.stat().st_ino, (home / "inner").stat().st_ino])
 
 
+def test_the_name_of_a_folder_that_a_killed_copy_has_renamed_is_made_durable(source, home, synced):
+    killed_at("pfs.renamed", lambda: copied(source, home))
+    assert is_whole(home)
+    place = Place(LocalTree(source), (), is_content=True)
+    target = Place(MountedTree(home, HOME), ("copy",))
+    outcomes = list(copy_places([place], target, CopyOptions(is_recursive=True)))
+    assert {outcome.verdict for outcome in outcomes} == {"equal"}
+    assert home.stat().st_ino in synced
+
+
 def test_the_folder_of_the_file_that_a_link_of_this_machine_points_to_is_synced(tmp_path, synced):
     (tmp_path / "far").mkdir()
     (tmp_path / "far/file").write_bytes(b"x")

@@ -10,6 +10,7 @@ from functools import partial
 
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.paths import os_errors
+from trainfeed.pfs.trees._parallel_calls import ParallelCalls
 from trainfeed.pfs.trees._plain_opening import open_plain, require_free
 from trainfeed.pfs.trees._tree_values import Parts, SmallFile
 from trainfeed.pfs.trees.small._open_folders import OpenFolders
@@ -26,6 +27,8 @@ class SmallCalls(ABC):
     _follows: bool
     # Whether new files and folders get the owner of the folder that they are in.
     _hands_over: bool
+    # Whether other machines hold the files, so that several calls at once take less time.
+    _is_far: bool
 
     @abstractmethod
     def show(self, parts: Parts) -> str:
@@ -64,10 +67,12 @@ class SmallCalls(ABC):
             SmallWrites(
                 replace=replace, is_hidden=is_hidden, hands_over=self._hands_over
             ) as writes,
+            # Its threads have ended before the files of a batch that failed are removed.
+            ParallelCalls(len(files), is_far=self._is_far) as calls,
         ):
             above = partial(self._writable, folders, None if is_hidden else replace)
-            writes.begin([(file, self.show(file.parts)) for file in files], above)
-            return writes.finish()
+            writes.begin([(file, self.show(file.parts)) for file in files], above, calls)
+            return writes.finish(calls)
 
     def small_digests(self, files: Sequence[Parts]) -> list[bytes | None]:
         """Return SHA-256 of each small file, None for anything else; see ``Tree``."""

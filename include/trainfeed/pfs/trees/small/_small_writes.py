@@ -20,7 +20,7 @@ from trainfeed.errors import ChecksumError, TrainFeedError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.trees._handed_over import hand_over
 from trainfeed.pfs.trees._naming import name_file, sync_folder_at
-from trainfeed.pfs.trees._parallel_calls import in_threads
+from trainfeed.pfs.trees._parallel_calls import ParallelCalls
 from trainfeed.pfs.trees._tree_values import Parts, SmallFile
 
 __all__ = ["SmallWrites"]
@@ -58,13 +58,19 @@ class SmallWrites:
         self._errors: dict[int, TrainFeedError] = {}
         self._count = 0
 
-    def begin(self, files: Sequence[tuple[SmallFile, str]], above: Callable[[Parts], int]) -> None:
+    def begin(
+        self,
+        files: Sequence[tuple[SmallFile, str]],
+        above: Callable[[Parts], int],
+        calls: ParallelCalls,
+    ) -> None:
         """Write the bytes of files; a file that fails is removed, and its error kept.
 
         Args:
             files: Files with different places, and how messages show each.
             above: Returns the descriptor of the folder that holds a file, valid until the end of
                 the batch; raises ``TrainFeedError`` for a file that may not be written.
+            calls: Makes the calls of each step.
         """
         self._count = len(files)
 
@@ -75,18 +81,18 @@ class SmallWrites:
             except TrainFeedError as error:
                 self._errors[index] = error
 
-        in_threads(begin, range(self._count))
+        calls.each(begin, range(self._count))
 
-    def finish(self) -> list[TrainFeedError | None]:
+    def finish(self, calls: ParallelCalls) -> list[TrainFeedError | None]:
         """Sync, compare and name all files; return the error of each, or None."""
         faults.point("pfs.small_written")
-        self._step(_sync)
-        self._step(_compare)
+        self._step(calls, _sync)
+        self._step(calls, _compare)
         faults.point("pfs.small_compared")
         if not self._is_hidden:
-            self._step(self._name)
+            self._step(calls, self._name)
             faults.point("pfs.small_named")
-            in_threads(self._sync_folder, {write.above for write in self._writes.values()})
+            calls.each(self._sync_folder, {write.above for write in self._writes.values()})
         return [self._errors.get(index) for index in range(self._count)]
 
     def __enter__(self) -> Self:
@@ -121,8 +127,8 @@ class SmallWrites:
                 raise
         self._writes[index] = write
 
-    def _step(self, step: Callable[[_Write], None]) -> None:
-        in_threads(partial(self._stepped, step), list(self._writes))
+    def _step(self, calls: ParallelCalls, step: Callable[[_Write], None]) -> None:
+        calls.each(partial(self._stepped, step), list(self._writes))
 
     def _stepped(self, step: Callable[[_Write], None], index: int) -> None:
         write = self._writes[index]
