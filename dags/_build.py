@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow.sdk import DAG, chain
+from airflow.sdk import DAG, BaseOperator, chain
 
-from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
+from dags._defaults import ANSWER_LIMIT, DEFAULT_ARGS, MAPPED_LIMIT, TAGS, dataset_asset
 from dags._docs import spec_doc
-from dags._limits import MAX_TASKS_OF_RUN, active_runs, task_limits
+from dags._limits import MAX_TASKS_OF_RUN, active_runs, asks, task_limits
 from dags._params import build_params
 from operators.check import CheckOperator
 from operators.kafka_to_hdfs import KafkaToHdfsOperator
@@ -53,6 +53,22 @@ def build_dag(spec: DatasetSpec) -> DAG:
     return dag
 
 
+def _ask(spec: DatasetSpec, plan: PlanIntervalOperator, check: CheckOperator) -> BaseOperator:
+    # Imported here: few DAGs need it, and Airflow parses DAG files every few seconds.
+    from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator  # noqa: PLC0415
+
+    return AskWaiverOperator(
+        task_id="ask",
+        dataset=spec.name,
+        plan=plan.plan,
+        checked=check.output,
+        params=dict(ANSWER_FORM),
+        # The task holds no slot while it waits.
+        response_timeout=ANSWER_LIMIT,
+        execution_timeout=None,
+    )
+
+
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
     limits = task_limits(spec)
@@ -77,13 +93,16 @@ def _stages(spec: DatasetSpec) -> None:
     preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
     convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
     mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
-    check = CheckOperator(task_id="check", **of_plan)
+    is_asked = asks(spec)
+    check = CheckOperator(task_id="check", asks=is_asked, **of_plan)
     publish = RecordIOToCephFSOperator(
         task_id="publish",
         training_dag_id=f"train.{spec.name}" if spec.train else None,
         outlets=[dataset_asset(spec.name)],
+        # The task ``ask`` is skipped when no gate asks.
+        trigger_rule="none_failed" if is_asked else "all_success",
         **of_plan,
     )
-    chain(plan, *mapped, check, publish)
+    chain(plan, *mapped, check, *([_ask(spec, plan, check)] if is_asked else []), publish)
     if spec.source.kind.folder_wait is not None:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from airflow.sdk import Asset
 
 __all__ = [
+    "ANSWER_LIMIT",
     "DEFAULT_ARGS",
     "MAPPED_LIMIT",
     "SINGLE_LIMIT",
@@ -27,6 +28,8 @@ RETRY_BACKOFF: Final = 6.0  # second try within 10 s, for a flake; third one aft
 SINGLE_LIMIT: Final = timedelta(hours=1)
 MAPPED_LIMIT: Final = timedelta(hours=3)
 TRAINING_LIMIT: Final = timedelta(hours=12)
+# How long a run waits for a person's answer about gates that ask.
+ANSWER_LIMIT: Final = timedelta(days=7)
 
 DEFAULT_ARGS: Final[dict[str, Any]] = {
     "owner": "trainfeed",

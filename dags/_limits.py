@@ -1,8 +1,9 @@
 """The limits of a data set's active runs, and of its tasks at work.
 
 Airflow counts a waiting run as active. A run of the schedule waits for its source or for uploads
-until ``wait`` after its interval has ended and settled, so only intervals of that span can
-wait at the same time. The limit of active runs has one more for each of them, so that waiting runs
+until ``wait`` after its interval has ended and settled, and a run with a gate that asks waits for a
+person for ``ANSWER_LIMIT``, so only intervals of that span can wait at the same time. The limit of
+active runs has one more for each of them, so that waiting runs
 never keep others from starting. The work itself is limited by the number of tasks of each kind that
 run at once.
 """
@@ -13,9 +14,10 @@ from datetime import timedelta
 from itertools import islice, pairwise
 from typing import Any, Final
 
+from dags._defaults import ANSWER_LIMIT
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["MAX_TASKS_OF_RUN", "active_runs", "task_limits"]
+__all__ = ["MAX_TASKS_OF_RUN", "active_runs", "asks", "task_limits"]
 
 # The default of Airflow, written here because the limit of mapped tasks is computed from it.
 MAX_TASKS_OF_RUN: Final = 16
@@ -32,7 +34,7 @@ def active_runs(spec: DatasetSpec) -> int:
 
 def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]:
     """Return arguments of a task that limit how many of its kind run at once, over all runs."""
-    if not spec.missing_rules:
+    if not _stretches(spec):
         return {}  # no run waits for long, so the limit of runs is enough
     at_once = spec.resources.max_active_runs
     # Later tasks have priority: an interval is finished before another one begins.
@@ -42,11 +44,22 @@ def task_limits(spec: DatasetSpec, *, is_mapped: bool = False) -> dict[str, Any]
     }
 
 
+def asks(spec: DatasetSpec) -> bool:
+    """Return whether a gate of the data set asks a person."""
+    return any(gate.severity == "ask" for gate in spec.quality)
+
+
+def _stretches(spec: DatasetSpec) -> list[timedelta]:
+    """Return how long a run may wait for source or uploads, and for the answer of a person."""
+    source = [spec.source.kind.settle + spec.wait] if spec.missing_rules else []
+    return [*source, *([ANSWER_LIMIT] if asks(spec) else [])]
+
+
 def _waiting_runs(spec: DatasetSpec) -> int:
-    """Return the most intervals that can wait for their source or uploads at the same time."""
-    if not spec.missing_rules:
+    """Return the most intervals that can wait for anything at the same time."""
+    if not _stretches(spec):
         return 0
-    stretch = spec.source.kind.settle + spec.wait
+    stretch = sum(_stretches(spec), timedelta(0))
     intervals = islice(spec.schedule_model().intervals(), _SAMPLED)
     starts = [interval.start for interval in intervals]
     shortest = min((after - before for before, after in pairwise(starts)), default=stretch)

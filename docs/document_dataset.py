@@ -162,6 +162,14 @@ quality:
   - {check: share, field: label, equals: 1, min: 0.01, max: 0.2, severity: ask}
   - {check: relative_count, of: samples, versions: 7, min: 0.5, max: 2, severity: ask}
   - {check: shard_skew, of: bytes, max: 2, severity: warn}
+  - check: drift
+    fields: [page, device, label]
+    ignore: [device]
+    reference: 7
+    history: 30
+    factor: 1.5
+    floor: {absent: 0.01, psi: 0.05, ks: 0.05, mean: 0.15}
+    severity: warn
   - check: schema_evolution
     added_optional: allow
     added_required: warn

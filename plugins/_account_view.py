@@ -14,10 +14,11 @@ _COUNTS: Final = ("read", "samples", "quarantined", "filtered")
 
 
 def account(report: Any) -> Iterable[str]:
-    """Yield the sections about records: gates, reasons, examples, and a command for more."""
+    """Yield the sections about records: gates, waivers, reasons, examples, a command for more."""
     if not isinstance(report, Mapping):
         return
     yield section("Gates", _gates(report.get("gates", [])))
+    yield section("Waived by people", _waivers(report.get("waivers", [])))
     yield section("Samples that fail a gate", _offending(report.get("offending", [])))
     yield section("Records", counts(report.get("counts", {})))
     yield section("Quarantined", _reasons(report.get("reasons", [])), _look(report))
@@ -42,6 +43,20 @@ def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
         for gate in sorted(gates, key=lambda gate: bool(gate.get("passed")))
     ]
     return table(("gate", "value", "allowed", "counts", ""), rows)
+
+
+def _waivers(waivers: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        (
+            ", ".join(map(_gate_name, waiver.get("gates", []))),
+            waiver.get("who"),
+            waiver.get("why"),
+            waiver.get("at"),
+            waiver.get("until"),
+        )
+        for waiver in waivers
+    ]
+    return table(("gates", "who", "why", "at", "until"), rows)
 
 
 def _gate_name(gate: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ _STATES: Final = {
     "up_for_retry": "failed, will be tried again",
     "up_for_reschedule": "waiting",
     "deferred": "waiting",
+    "awaiting_input": "waits for an answer",
 }
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})

@@ -261,15 +261,19 @@ class AirflowClient:
         """Return the question of a task to a person, with ``subject``, ``body`` and ``options``."""
         return dict(self._call("GET", _question_path(run, task_id)))
 
-    def answer(self, run: DagRun, task_id: str, option: str) -> None:
+    def answer(
+        self, run: DagRun, task_id: str, option: str, form: Mapping[str, Any] | None = None
+    ) -> None:
         """Answer the question of a task, as a person does on its page.
 
         Args:
             run: The run.
             task_id: The task, which waits for the answer.
             option: One of the options of the question, such as ``Approve``.
+            form: Values of the form below the question.
         """
-        self._call("PATCH", _question_path(run, task_id), {"chosen_options": [option]})
+        answer = {"chosen_options": [option], "params_input": dict(form or {})}
+        self._call("PATCH", _question_path(run, task_id), answer)
 
     def asset_events(self, dag_id: str | None = None) -> list[dict[str, Any]]:
         """Return events of assets as JSON, oldest first.

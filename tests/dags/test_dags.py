@@ -34,7 +34,7 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "waive"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -94,6 +94,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
         "models.py": ["models"],
+        "waive.py": ["waive"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
     }
@@ -112,6 +113,26 @@ def test_a_build_is_one_chain_of_stages(add, load):
     for stage, following in pairwise(STAGES):
         assert following in dag.get_task(stage).downstream_task_ids
     assert [task.is_mapped for task in dag.tasks] == [False, True, True, True, False, False]
+
+
+def test_a_gate_that_asks_adds_one_task_which_holds_up_no_other_interval(add, load):
+    ask = "quality: [{check: count, min: 1, severity: ask}]\n"
+    add("clicks", extra=ask, **{"end: 2026-01-03\n": ""})
+    dag = load("dags").dags["build.clicks"]
+    assert dag.task_ids == [*STAGES[:-1], "ask", "publish"]
+    task, publish = dag.get_task("ask"), dag.get_task("publish")
+    assert (task.upstream_task_ids, task.downstream_task_ids) == ({"check"}, {"publish"})
+    assert (task.response_timeout, task.execution_timeout) == (timedelta(days=7), None)
+    assert publish.trigger_rule == "none_failed"
+    assert dag.max_active_runs == 3 + 7 + 1
+    assert dag.get_task("plan").max_active_tis_per_dag == 3
+    assert task.max_active_tis_per_dag is None
+
+
+def test_the_form_of_a_waiver_builds_the_interval_afterwards(load):
+    dag = load("dags").dags["waive"]
+    assert dag.task_ids == ["waive", "build"]
+    assert dag.get_task("build").trigger_dag_id == "build.{{ params.dataset }}"
 
 
 def test_the_ticks_are_those_of_the_specification(add, load):

@@ -301,6 +301,15 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     assert page.index(">broken<") < page.index(">holds<")
 
 
+def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
+    waiver = {"gates": ACCOUNT["gates"], "who": HOSTILE, "why": "a storm", "until": "2026-12-31"}
+    reports[VERSION_KEY] = {**VERSION, "waivers": [waiver]}
+    page = look()
+    assert "<h2>Waived by people</h2>" in page
+    assert "a storm" in page
+    assert "<script" not in page
+
+
 def test_a_quarantined_record_without_bytes_is_said_to_have_none(look, reports):
     reasons = [{"reason": "no_tab", "records": 1, "examples": [{**EXAMPLE, "value": ""}]}]
     reports[VERSION_KEY] = {**VERSION, "reasons": reasons}

@@ -53,11 +53,17 @@ for _name, _command, _example in (
     ("predict", serving.predict, "trainfeed predict flights@prod flights.jsonl"),
     ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("status", versions.status, "trainfeed status flights"),
+    ("drift", versions.drift, "trainfeed drift flights 2013-01"),
     ("ls", versions.ls, "trainfeed ls flights"),
     ("show", versions.show, "trainfeed show flights/2013-01-01"),
     ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
     ("stats", versions.stats, "trainfeed stats flights/2013-01-01"),
     ("verify", versions.verify, "trainfeed verify flights/2013-01"),
+    (
+        "waive",
+        upkeep.waive,
+        "trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
+    ),
     ("gc", upkeep.gc, "trainfeed gc --older-than 24 --dry-run"),
     ("prune", upkeep.prune_dataset, "trainfeed prune flights --dry-run"),
     (
@@ -72,6 +78,7 @@ app.add_typer(pfs.app, name="pfs")
 app.add_typer(pfs.paddle, name="paddle")
 app.add_typer(_bench.app, name="bench")
 app.add_typer(upkeep.quarantine, name="quarantine")
+app.add_typer(upkeep.waivers, name="waivers")
 app.add_typer(upkeep.boundaries, name="boundaries")
 app.add_typer(_public.app, name="public")
 app.add_typer(_uploads_command.app, name="uploads")

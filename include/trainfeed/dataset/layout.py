@@ -13,6 +13,7 @@
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
+      plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
       unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
@@ -189,6 +190,10 @@ class DatasetFolder:
         """Names of the plans of an interval, published or not, sorted."""
         names = _names(self.path / "plans" / check_name(interval))
         return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
+
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
 
     def boundaries(self, topic: str, topic_uuid: str) -> Path:
         """The folder of boundary files of one topic."""

@@ -64,17 +64,23 @@ class GateError(TrainFeedError):
     """Ledgers differ, or a quality gate of the spec is broken.
 
     ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
-    the spec is concerned.
+    the spec is concerned. ``asks`` is True if every gate that stops the build has the severity
+    ``ask``: a person may let it pass.
 
     Cause: A count, a ratio or a range of `quality` does not hold, a metric is below `train.min` or
         does not pass the gate of `train.model`, or records were lost or doubled on the way.
     Remedy: Look at the reasons in the message and at `trainfeed quarantine show NAME/INTERVAL`; fix
-        the source, the function or the gate, then build again.
+        the source, the function or the gate, then build again; or let it pass with
+        `trainfeed waive`.
     See docs/reference/errors.md#gateerror
     """
 
     report: Mapping[str, Any] | None = None
+    asks: bool = False
 
-    def __init__(self, message: str, *, report: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, *, report: Mapping[str, Any] | None = None, asks: bool = False
+    ) -> None:
         super().__init__(message)
         self.report = report
+        self.asks = asks

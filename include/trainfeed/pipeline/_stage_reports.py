@@ -104,13 +104,14 @@ class ConvertReport(StageReport):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport(StageReport):
-    """The accounts agree, and no gate that blocks is broken.
+    """The accounts agree, and no gate stops the build.
 
     Attributes:
         samples: Number of samples of all splits.
         quarantined: Number of records in quarantine.
         filtered: Number of records that the function filtered.
         warnings: One line per failed gate that only warns.
+        waived: One line per waiver by which failed gates pass.
         proof: ``positions``, or ``spill`` if the version has no positions to repeat the proof from.
         report: The report that pages show.
     """
@@ -120,6 +121,7 @@ class CheckReport(StageReport):
     quarantined: int
     filtered: int
     warnings: list[str]
+    waived: list[str]
     proof: Literal["positions", "spill"]
     report: JsonObject
 

@@ -1,7 +1,7 @@
 """Stage ``check``: prove that nothing was lost or doubled, then hold the result against the gates.
 
 The stage recomputes the ledger from the positions beside the shards, and compares it with the
-ledger of preprocessing. Apart from its verdict it writes nothing.
+ledger of preprocessing. It writes its verdict; or the failed gates, which a person may waive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore
 from trainfeed.pipeline.functions import RecordAccount
-from trainfeed.pipeline.gates import failures
+from trainfeed.pipeline.gates import Counts, failures
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
@@ -36,8 +36,8 @@ from trainfeed.pipeline.version import (
     check_report,
     filtered_reasons,
     measured_gates,
-    refusal,
 )
+from trainfeed.pipeline.waivers import judged, measured_again
 from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
@@ -57,13 +57,46 @@ def check(build: Build) -> CheckReport | PublishedBefore:
         The counts, and the report for pages; the verdict is built or published.
 
     Raises:
-        GateError: Ledgers differ, or a blocking gate failed. The message has both sides; for a
+        GateError: Ledgers differ, or a gate failed that blocks or asks, and no waiver lets it
+            pass. The message has both sides; for a
             gate, message and ``report`` have reasons, examples and where the records are.
     """
     return run_stage("check", build, _check)
 
 
 def _check(stage: Stage) -> CheckReport:
+    with measured_again(stage):
+        verdict, counts = _proved(stage)
+    verdict = judged(stage, verdict, counts)
+    for waiver in verdict.waivers:
+        logger.warning(
+            "plan %s passes, with gates that failed: %s", stage.plan.plan_id, waiver.told
+        )
+    warnings = failures(verdict.gates, "warn", counts)
+    for warning in warnings:
+        name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
+        logger.warning("check %s: published with a warning: %s", name, warning)
+    data = verdict.to_bytes()
+    stage.verdict_file.write_atomic(lambda file: _write(file, data))
+    return CheckReport(
+        samples=counts.samples,
+        quarantined=verdict.quarantine.records,
+        filtered=counts.filtered,
+        warnings=warnings,
+        waived=[waiver.told for waiver in verdict.waivers],
+        # Without published positions the proof cannot be repeated from the version alone.
+        proof="positions" if stage.spec.output.positions else "spill",
+        report=check_report(stage, verdict, counts),
+    )
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    faults.point("check.before_rename")
+
+
+def _proved(stage: Stage) -> tuple[Verdict, Counts]:
+    """Prove completeness; return the verdict, with the value of every gate, and the counts."""
     accounts = list(_accounts(stage))
     ledger = _ledger(stage, accounts)
     quarantine = _recount_quarantine(stage, ledger)
@@ -71,7 +104,6 @@ def _check(stage: Stage) -> CheckReport:
     joined = _joined(stage, accounts, ledger)
     late = _late(stage, accounts)
     measured = measured_gates(stage, ledger, late, shards, statistics)
-    counts = measured.counts
     verdict = Verdict(
         plan_sha256=stage.plan.sha256(),
         ledger=ledger,
@@ -85,28 +117,7 @@ def _check(stage: Stage) -> CheckReport:
         schema_changes=[change.to_json() for change in measured.changes],
         shard_skew=measured.skew,
     )
-    if error := refusal(stage, verdict, counts):
-        raise error
-    warnings = failures(verdict.gates, "warn", counts)
-    for warning in warnings:
-        name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
-        logger.warning("check %s: published with a warning: %s", name, warning)
-    data = verdict.to_bytes()
-    stage.verdict_file.write_atomic(lambda file: _write(file, data))
-    return CheckReport(
-        samples=sum(leaf.valid.samples for leaf in ledger.values()),
-        quarantined=quarantine.records,
-        filtered=sum(verdict.filtered.values()),
-        warnings=warnings,
-        # Without published positions the proof cannot be repeated from the version alone.
-        proof="positions" if stage.spec.output.positions else "spill",
-        report=check_report(stage, verdict, counts),
-    )
-
-
-def _write(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
-    faults.point("check.before_rename")
+    return verdict, measured.counts
 
 
 def _accounts(stage: Stage) -> Iterator[RecordAccount]:

@@ -35,6 +35,7 @@ from trainfeed.pipeline.sorting import (
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.version import ShardPart, ShardWriter
+from trainfeed.pipeline.waivers import kept_shards
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["convert"]
@@ -50,7 +51,8 @@ def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
         unit: Index into the plan's ``convert``.
 
     Returns:
-        The counts of samples and bytes written; the verdict is built or published.
+        The counts of samples and bytes written; the verdict is built, published, or
+        adopted: the shards of an earlier attempt, which gates refused, are used.
 
     Raises:
         QuotaExceededError: The publication root is full.
@@ -61,6 +63,8 @@ def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
 def _convert(stage: Stage, unit: int) -> ConvertReport:
     make_folders(stage.folder.staged(stage.plan.plan_id))
     shards = unit_of(stage.plan.convert, unit)
+    if (known := kept_shards(stage, shards)) is not None:
+        return _report(unit, known, verdict="adopted")
     scratch = stage.spill / f".convert-{unit:05d}"
     merge = Merge(stage.plan, _room_for_samples(stage.spec), scratch)
     entries = []
@@ -75,8 +79,13 @@ def _convert(stage: Stage, unit: int) -> ConvertReport:
                 shard = first.model_copy(update={"index": index})
                 entries.append(_write_shard(stage, shard, samples.take(count)))
                 faults.point("convert.after_shard")
+    return _report(unit, entries)
+
+
+def _report(unit: int, entries: Sequence[ShardEntry], *, verdict: str = "built") -> ConvertReport:
     return ConvertReport(
         unit=unit,
+        verdict=verdict,
         shards=len(entries),
         samples=sum(entry.samples for entry in entries),
         bytes=sum(entry.bytes for entry in entries),

@@ -37,6 +37,7 @@ from trainfeed.pipeline.sorting import (
     edges_of,
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.waivers import kept_account
 from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
 from trainfeed.storage import Location
 
@@ -51,7 +52,8 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
         unit: Index into the plan's ``preprocess``.
 
     Returns:
-        The counts of records by outcome; the verdict is built or published.
+        The counts of records by outcome; the verdict is built, published, or adopted: the files
+        of an earlier attempt, which gates refused, are used.
 
     Raises:
         PreprocessError: The user function raised, returned what the schema forbids, ended its
@@ -65,6 +67,8 @@ def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:
 
 def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     ranges = unit_of(stage.plan.preprocess, unit)
+    if known := kept_account(stage, unit):
+        return _report(stage, unit, known, runs=0, verdict="adopted")
     stage.spill.make_dir()
     settle_labels(stage)
     # A unique name, because a slower attempt at the same task may still be at work.
@@ -80,17 +84,24 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
         faults.point("preprocess.after_spill")
     finally:
         _remove(stage, target)
+    return _report(stage, unit, account, runs=sum(len(part.runs) for part in parts))
+
+
+def _report(
+    stage: Stage, unit: int, account: RecordAccount, *, runs: int, verdict: str = "built"
+) -> PreprocessReport:
     ledger = account.ledger
     filtered = [leaf.records for part in ledger.values() for leaf in part.filtered.values()]
     records = sum(part.read.records for part in ledger.values())
     return PreprocessReport(
         unit=unit,
-        source_reads=0 if stage.spec.source.kind.lands else records,
+        verdict=verdict,
+        source_reads=0 if stage.spec.source.kind.lands or verdict == "adopted" else records,
         records=records,
         samples=sum(part.valid.samples for part in ledger.values()),
         quarantined=sum(part.quarantined.records for part in ledger.values()),
         filtered=sum(filtered),
-        runs=sum(len(part.runs) for part in parts),
+        runs=runs,
     )
 
 

@@ -27,6 +27,7 @@ from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
+from trainfeed.pipeline.waivers import measured_again
 from trainfeed.storage import posix
 
 __all__ = ["publish", "summary"]
@@ -94,10 +95,11 @@ def summary(version: Version) -> VersionSummary:
 
 
 def _publish(stage: Stage) -> StageReport:
-    assemble(stage)
-    faults.point("publish.after_manifest")
-    seal_folder(stage.staged)
-    Version.open(stage.staged).verify()
+    with measured_again(stage):
+        assemble(stage)
+        faults.point("publish.after_manifest")
+        seal_folder(stage.staged)
+        Version.open(stage.staged).verify()
     faults.point("publish.after_verify")
     return StageReport(stage="publish", verdict=_commit(stage))
 

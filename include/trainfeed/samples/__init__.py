@@ -11,7 +11,7 @@ from trainfeed.samples._record_layout import (
     record_places,
 )
 from trainfeed.samples._schema import Field, Schema
-from trainfeed.samples.statistics import FieldStatistics, Statistics
+from trainfeed.samples.statistics import FieldStatistics, Statistics, components_of_schema
 from trainfeed.samples.values import PickleCodec, ValueCodec
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "TypedCodec",
     "ValueCodec",
     "absent_rows",
+    "components_of_schema",
     "frame_records",
     "joined_columns",
     "masked_rows",

@@ -39,6 +39,7 @@ from trainfeed.specification._uploads_part import UploadsSpec
 from trainfeed.specification.quality import (
     AcceptedValuesCheck,
     CountCheck,
+    DriftCheck,
     Gate,
     NullRatioCheck,
     QualityCheck,
@@ -75,6 +76,7 @@ __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
     "DatasetSpec",
+    "DriftCheck",
     "FieldSpec",
     "Gate",
     "GpuSpec",

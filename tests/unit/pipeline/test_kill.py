@@ -47,6 +47,14 @@ EXTERNAL_POINTS = ["preprocess.after_merged_block"]
 PRUNE_POINTS = ["prune.after_mark", "discard.after_rename"]
 # Only there for data sets with uploads: killed at in tests/unit/uploads/test_kill_with_uploads.py.
 LABEL_POINTS = ["labels.before_rename", "labels.after_rename"]
+# Only there when a gate fails: killed at in waivers/test_kill_with_waivers.py.
+WAIVER_POINTS = [
+    "check.after_refused",
+    "waiver.before_write",
+    "waiver.after_write",
+    "waiver.before_apply",
+    "waiver.after_apply",
+]
 
 
 def command(project, fault=None):
@@ -124,4 +132,5 @@ def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
-    assert named | started == {*POINTS, *EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS}
+    elsewhere = {*EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS, *WAIVER_POINTS}
+    assert named | started == {*POINTS, *elsewhere}

@@ -72,6 +72,11 @@ def test_a_dry_run_is_no_plan():
         plan_report_from_json(dry)
 
 
+CHECKED = (
+    "stage source_reads seconds verdict samples quarantined filtered warnings waived proof report"
+)
+
+
 @pytest.mark.parametrize(
     ("report", "keys"),
     [
@@ -81,9 +86,15 @@ def test_a_dry_run_is_no_plan():
         ),
         (
             CheckReport(
-                samples=9, quarantined=1, filtered=2, warnings=[], proof="spill", report={}
+                samples=9,
+                quarantined=1,
+                filtered=2,
+                warnings=[],
+                waived=[],
+                proof="spill",
+                report={},
             ),
-            "stage source_reads seconds verdict samples quarantined filtered warnings proof report",
+            CHECKED,
         ),
         (
             PublishedBefore(stage="convert", version="clicks/2024-03-01/g0001"),

@@ -35,7 +35,14 @@ __all__ = ["ls", "show", "tell_gaps"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _DATASET_COLUMNS: Final[tuple[str, ...]] = ("dataset", "intervals", "newest", "state")
-_OPTIONAL: Final = ("empty_because", "uploads", "references", "schema_changes", "shard_skew")
+_OPTIONAL: Final = (
+    "waivers",
+    "empty_because",
+    "uploads",
+    "references",
+    "schema_changes",
+    "shard_skew",
+)
 _CLOSED: Final = "closed to this account"
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
@@ -100,7 +107,7 @@ def _show_one(version: Version, *, as_json: bool) -> None:
 
 
 def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in _OPTIONAL if name in manifest)
+    return tuple(name for name in _OPTIONAL if manifest.get(name))
 
 
 def _show_range(found: Coverage, *, as_json: bool) -> None:

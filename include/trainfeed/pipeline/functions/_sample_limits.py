@@ -13,7 +13,7 @@ from typing import Final
 
 from trainfeed.errors import MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.recordio import MAX_RAW_BYTES
-from trainfeed.samples import Schema
+from trainfeed.samples import Schema, components_of_schema
 from trainfeed.specification import DatasetSpec
 
 __all__ = [
@@ -33,8 +33,8 @@ _BATCH_ROWS: Final = 16_384
 # A batch has at most so many times the records of the batch before, while samples are small.
 _GROWTH: Final = 4
 _FIRST_SHARE: Final = 16
-# Memory of a field besides samples: its codec, its statistics, and their JSON. Measured with 10,000
-# fields of integers, whose statistics have frequent values and a histogram.
+# Memory of a field or component besides samples: codec, statistics, and their JSON. Measured with
+# 10,000 fields of integers, whose statistics have frequent values and a histogram.
 _FIELD_BYTES: Final = 40 << 10
 
 
@@ -107,7 +107,8 @@ class BatchSize:
 
 def field_bytes(spec: DatasetSpec) -> int:
     """Return the bytes that the fields of a data set take in a process, besides samples."""
-    return _FIELD_BYTES * len(spec.fields)
+    components = components_of_schema(Schema.from_json(spec.schema_fields()))
+    return _FIELD_BYTES * (len(spec.fields) + components)
 
 
 def require_room_for_fields(spec: DatasetSpec) -> None:

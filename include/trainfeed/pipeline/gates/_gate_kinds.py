@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline.gates import _count_gates as counts
+from trainfeed.pipeline.gates._drift_gate import drift
 from trainfeed.pipeline.gates._gate_facts import Facts
 from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._late_ratio import late_ratio
@@ -40,6 +41,7 @@ _Measure: TypeAlias = Callable[[Gate, Facts], GateResult]
 
 _KINDS: Final[Mapping[str, _Measure]] = {
     "count": counts.count,
+    "drift": drift,
     "late": counts.late,
     "late_ratio": late_ratio,
     "null_ratio": counts.null_ratio,

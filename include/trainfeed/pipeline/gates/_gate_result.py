@@ -94,8 +94,11 @@ def line(result: GateResult, counts: Counts) -> str:
 
 
 def told(result: GateResult, counts: Counts) -> JsonObject:
-    """Return the gate for the reports of pages: its entry, and words for it."""
-    entry = result.to_json()
+    """Return the gate for the reports of pages: its entry, and words for it.
+
+    The distances of a gate ``drift`` are left out: reports are small, and the manifest has them.
+    """
+    entry = {name: each for name, each in result.to_json().items() if name != "distances"}
     words = {"name": gate_name(entry), "allowed": gate_limits(entry)}
     return {**entry, **words, "because": because(result, counts)}
 

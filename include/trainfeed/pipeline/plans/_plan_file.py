@@ -17,7 +17,7 @@ from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, make_folders, read_plain
+from trainfeed.paths import make_folders, read_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -49,8 +49,6 @@ logger = logging.getLogger(__name__)
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
 _OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads", "references"})
-# Matches names like 0123456789abcdef-g0001.json.
-_PLANS: Final = "*-g*.json"
 
 
 class Plan(PlanPart):
@@ -170,7 +168,8 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
         StorageError: The publication root refused or failed.
     """
     plans = []
-    for path in listed(folder.plans(interval), _PLANS):
+    for plan_id in folder.plan_ids(interval):
+        path = folder.plan(interval, plan_id)
         try:
             plans.append(_parse(_read(path), path))
         except FormatError as error:

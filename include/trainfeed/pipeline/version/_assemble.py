@@ -179,7 +179,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "quarantine": verdict.quarantine.to_json(),
             "filtered": dict(verdict.filtered),
             "gates": [gate.to_json() for gate in verdict.gates],
-            "waivers": [],
+            "waivers": [waiver.to_json() for waiver in verdict.waivers],
             "code": plan.code,
             "lookups": plan.lookups,
             "libraries": plan.libraries,

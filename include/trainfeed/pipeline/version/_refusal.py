@@ -14,7 +14,7 @@ import numpy as np
 
 from trainfeed.errors import GateError, TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
-from trainfeed.pipeline.gates import Counts, GateResult, broken, line, told
+from trainfeed.pipeline.gates import Counts, GateResult, line, told
 from trainfeed.pipeline.quarantine import (
     Example,
     Reason,
@@ -36,6 +36,7 @@ __all__ = [
     "check_report",
     "look_command",
     "refusal",
+    "waive_command",
 ]
 
 _MOST_GATES: Final = 10
@@ -51,28 +52,35 @@ _SEARCHED: Final = frozenset({"null_ratio", "range"})
 _MOST_SAMPLES: Final = 100_000
 
 
-def refusal(stage: Stage, verdict: Verdict, counts: Counts) -> GateError | None:
-    """Return the error of the failed gates that block, or None if there are none.
+def refusal(
+    stage: Stage,
+    verdict: Verdict,
+    counts: Counts,
+    gates: Sequence[GateResult],
+    notes: Sequence[str],
+) -> GateError:
+    """Return the error of failed gates that stop a build.
 
     Args:
         stage: The stage ``check``.
         verdict: The verdict of the stage.
         counts: The counts that the gates used.
+        gates: The failed gates that block or ask, and are not waived; at least one.
+        notes: Why waivers of the plan do not let them pass.
     """
-    gates = broken(verdict.gates, "block", "ask")
-    if not gates:
-        return None
     reasons = _reasons(stage, verdict.quarantine.reasons)
     examples = {number: _examples(stage, gate) for number, gate in enumerate(gates)}
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
     lines += _what_became(stage, verdict, reasons)
-    lines += [kept(stage.spec), _REMEDY, *_how_to_approve(stage, gates)]
+    lines += [*notes, kept(stage.spec), f"{_REMEDY}; or let it pass: {waive_command(stage)}"]
     report = check_report(stage, verdict, counts, reasons)
     message = "\n".join(lines)
     return GateError(
-        message[:_MOST_CHARS], report={**report, "offending": _offending(gates, examples)}
+        message[:_MOST_CHARS],
+        report={**report, "offending": _offending(gates, examples)},
+        asks=all(gate.severity == "ask" for gate in gates),
     )
 
 
@@ -83,7 +91,8 @@ def check_report(
 
     Returns:
         ``counts``, ``reasons`` (the most frequent, with examples), ``filtered``, ``gates`` with
-        value and the counts behind it, ``quarantine`` (place of the records) and ``command``.
+        value and the counts behind it, ``waivers``, ``quarantine`` (place of the records) and
+        ``command``.
     """
     quarantined = verdict.quarantine.reasons
     shown = reasons or [Reason(name, records) for name, records in quarantined.items()]
@@ -92,6 +101,7 @@ def check_report(
         "reasons": [reason.to_json() for reason in shown[:_MOST_GATES]],
         "filtered": dict(list(verdict.filtered.items())[:_MOST_GATES]),
         "gates": [told(gate, counts) for gate in verdict.gates],
+        "waivers": [waiver.to_json() for waiver in verdict.waivers],
         "quarantine": stage.spill.uri if quarantined else None,
         "command": look_command(stage) if quarantined else None,
     }
@@ -101,6 +111,13 @@ def look_command(stage: Stage) -> str:
     """Return the command that shows the quarantined records of the plan."""
     plan = stage.plan
     return f"trainfeed quarantine show {plan.dataset}/{plan.interval['name']} --plan {plan.plan_id}"
+
+
+def waive_command(stage: Stage) -> str:
+    """Return the command by which a person lets the failed gates of the plan pass."""
+    plan = stage.plan
+    name = f"{plan.dataset}/{plan.interval['name']}"
+    return f"trainfeed waive {name} --plan {plan.plan_id} --why WHY --until TIME"
 
 
 def _gate_lines(
@@ -132,16 +149,6 @@ def _what_became(stage: Stage, verdict: Verdict, reasons: Iterable[Reason]) -> l
         lines.append(f"the quarantined records are in {stage.spill.uri}")
         lines.append(f"to see them: {look_command(stage)}")
     return lines
-
-
-def _how_to_approve(stage: Stage, gates: Sequence[GateResult]) -> list[str]:
-    """Return what to do about gates that ask; nothing if one of the gates blocks anyway."""
-    if not all(gate.severity == "ask" for gate in gates):
-        return []
-    plan = stage.plan
-    name = f"{plan.dataset}/{plan.interval['name']}"
-    command = f"trainfeed waive {name} --plan {plan.plan_id} --why WHY --until TIME"
-    return [f"or, if it is right as it is, approve it, then build again: {command}"]
 
 
 def _offending(

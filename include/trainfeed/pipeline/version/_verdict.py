@@ -13,6 +13,7 @@ from typing import cast
 from trainfeed import canonical_json
 from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.dataset.waivers import Applied
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates import GateResult
@@ -105,6 +106,7 @@ class Verdict:
         shards: All shards, in split and shard order.
         statistics: Statistics of the samples as JSON, by split.
         gates: Every gate with its measured value.
+        waivers: The waivers by which failed gates pass, as the manifest has them.
         joined: The join with the labels of uploads; None for a data set without uploads.
         schema_changes: Changes of the schema since the version of the interval before, as JSON.
         shard_skew: Skew of the shards, by samples and by bytes.
@@ -118,6 +120,7 @@ class Verdict:
     shards: Sequence[CheckedShard]
     statistics: Mapping[str, Mapping[str, object]]
     gates: Sequence[GateResult]
+    waivers: Sequence[Applied] = ()
     joined: JoinAccount | None = None
     schema_changes: Sequence[JsonObject] = ()
     shard_skew: Mapping[str, float] = field(default_factory=dict)
@@ -134,6 +137,7 @@ class Verdict:
                 "shards": [shard.to_json() for shard in self.shards],
                 "statistics": dict(self.statistics),
                 "gates": [gate.to_json() for gate in self.gates],
+                "waivers": [waiver.to_json() for waiver in self.waivers],
                 **({} if self.joined is None else {"joined": self.joined.to_json()}),
                 "schema_changes": list(self.schema_changes),
                 "shard_skew": dict(self.shard_skew),
@@ -162,6 +166,7 @@ class Verdict:
                 shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
                 statistics=dict(value["statistics"]),
                 gates=[GateResult.from_json(gate) for gate in value["gates"]],
+                waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
                 joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
                 schema_changes=list(value.get("schema_changes", ())),
                 shard_skew=dict(value.get("shard_skew", {})),

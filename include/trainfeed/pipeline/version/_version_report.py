@@ -41,9 +41,10 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
 
     Returns:
         ``version`` (name, path, digests), ``counts``, ``splits``, ``reasons`` with examples,
-        ``filtered``, ``gates`` with the counts behind them, ``late``, ``sources`` with their
-        ranges, ``gaps``, ``generations`` of the interval with their reasons, ``statistics`` per
-        field, ``totals`` (numbers of sources, fields and reasons) and ``command``.
+        ``filtered``, ``gates`` with the counts behind them, ``waivers``, ``late``, ``sources``
+        with their ranges, ``gaps``, ``generations`` of the interval with their reasons,
+        ``statistics`` per field, ``totals`` (numbers of sources, fields and reasons) and
+        ``command``.
 
     Raises:
         StorageError: The version cannot be read.
@@ -60,6 +61,7 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
         "reasons": [reason.to_json() for reason in _reasons(version)],
         "filtered": _first(manifest.filtered, _MOST_REASONS),
         "gates": [told(gate, counts) for gate in gates],
+        "waivers": manifest.waivers[:_MOST_GATES],
         "late": manifest.late,
         "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
         "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],

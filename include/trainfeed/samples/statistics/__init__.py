@@ -1,8 +1,10 @@
 """Statistics of samples, computed in parts and merged."""
 
+from trainfeed.samples.statistics._component_limits import components_of_schema
 from trainfeed.samples.statistics._statistics import FieldStatistics, Statistics
 
 __all__ = [
     "FieldStatistics",
     "Statistics",
+    "components_of_schema",
 ]

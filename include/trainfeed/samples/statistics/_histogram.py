@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trainfeed.samples.statistics._top_values import MAX_TOP
 
-__all__ = ["Histogram", "byte_counts", "byte_values"]
+__all__ = ["Histogram", "bin_names", "bin_ranks", "byte_counts", "byte_values"]
 
 # The key of a bin is the sign, the exponent and three bits of the fraction of a float64, so a bin
 # covers an eighth of the range between two powers of two.
@@ -48,6 +48,21 @@ def byte_counts(numbers: NDArray[Any]) -> NDArray[np.int64]:
         counts += table.sum(axis=0) + table.sum(axis=1)
     # As unsigned bytes, negative numbers come after the others: rotate them to the front.
     return counts if numbers.dtype.kind == "u" else np.roll(counts, _NUM_BYTES // 2)
+
+
+def bin_ranks(numbers: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the rank of the bin of each finite number, from 0 to 32,767, ascending by number."""
+    keys = (numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)).astype(np.int32)
+    # Keys of negative numbers (sign bit set) descend; -0.0 is in the bin of 0.0.
+    half = _NUM_BINS // 2
+    return np.where(keys < half, keys + half, np.minimum(2 * half - keys, half))
+
+
+def bin_names(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the name of each bin, its number nearest to zero, from ``bin_ranks``."""
+    half = _NUM_BINS // 2
+    keys = np.where(ranks < half, 2 * half - ranks, ranks - half)
+    return (keys.astype(np.uint64) << np.uint64(_DROPPED_BITS)).view(np.float64)
 
 
 class Histogram:

@@ -41,6 +41,19 @@ class Moments:
         return cls(numbers.size, mean, squares, numbers.min().item() + 0, numbers.max().item() + 0)
 
     @classmethod
+    def of_rows(cls, rows: NDArray[Any], floats: NDArray[np.float64]) -> list[Moments]:
+        """Return ``of`` for each row of finite numbers, shape ``(k, n)`` with ``n`` from 1 on."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = floats.mean(axis=1)
+            distances = floats - means[:, np.newaxis]
+            squares = np.square(distances, out=distances).sum(axis=1)
+        columns = (means, squares, rows.min(axis=1), rows.max(axis=1))
+        return [
+            cls(rows.shape[1], mean, square, low + 0, high + 0)
+            for mean, square, low, high in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+
+    @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64]) -> Moments:
         """Return the moments of ascending values with their counts."""
         if not (num := int(counts.sum())):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trainfeed.samples.statistics._histogram import Histogram, byte_counts, byte_values
 from trainfeed.samples.statistics._moments import Moments, Taken
 from trainfeed.samples.statistics._top_values import TopValues, loaded_top
+from trainfeed.samples.statistics._waiting_rows import WaitingRows
 
 __all__ = ["BLOCK_VALUES", "ByteNumbers", "Numbers"]
 
@@ -41,10 +42,7 @@ class Numbers:
         block_values: int = BLOCK_VALUES,
     ) -> None:
         self._dtype = dtype
-        self._block_values = block_values
-        # Grows with the waiting numbers: there may be many fields with few samples each.
-        self._block = np.empty(0, self._dtype)
-        self._num_pending = 0
+        self._rows = WaitingRows(dtype, block_values)
         wants_top = sketches and top and dtype.kind in "iu"
         self._taken = Taken(
             Moments(),
@@ -53,28 +51,24 @@ class Numbers:
             TopValues() if wants_top else None,
         )
 
+    @classmethod
+    def of(cls, dtype: np.dtype[Any], taken: Taken) -> Numbers:
+        """Return the statistics of numbers that were taken already, without frequent values."""
+        numbers = cls(dtype, sketches=True, top=False)
+        numbers._taken = taken
+        return numbers
+
     def add(self, numbers: NDArray[Any]) -> None:
         """Add numbers of the dtype, shape ``(n,)``; the array is not kept."""
-        numbers = numbers.view(self._dtype)
-        # Blocks have fixed bounds, whatever the sizes of the calls: sums of floats depend on them.
-        while (end := self._num_pending + len(numbers)) >= self._block_values:
-            rest = self._block_values - self._num_pending
-            block = numbers[:rest]
-            if self._num_pending:
-                self._reserve(self._block_values)
-                self._block[self._num_pending :] = block
-                block = self._block
+        for block in self._rows.blocks(numbers.view(self._dtype)):
             self._taken.take(block)
-            self._num_pending, numbers = 0, numbers[rest:]
-        self._reserve(end)
-        self._block[self._num_pending : end] = numbers
-        self._num_pending = end
 
     def merge(self, other: Numbers) -> None:
         """Add the numbers of ``other``."""
         total = self._total()
         total.merge(other._total())
-        self._taken, self._num_pending = total, 0
+        self._taken = total
+        self._rows.clear()
 
     def to_json(self) -> dict[str, Any]:
         """Return number, range, mean and standard deviation, and the sketches."""
@@ -90,20 +84,13 @@ class Numbers:
             taken.histogram.load(value["histogram"])
         taken.top = loaded_top(taken.top, value)
 
-    def _reserve(self, num_values: int) -> None:
-        """Make the block large enough for ``num_values``."""
-        if num_values > len(self._block):
-            # Doubled up to a whole block, so that few copies are made.
-            larger = np.empty(min(self._block_values, 2 * num_values), self._dtype)
-            larger[: self._num_pending] = self._block[: self._num_pending]
-            self._block = larger
-
     def _total(self) -> Taken:
         """Return the sum of all blocks and waiting numbers; the stored sum itself if none wait."""
-        if not self._num_pending:
+        waiting = self._rows.waiting
+        if not len(waiting):
             return self._taken
         total = self._taken.copy()
-        total.take(self._block[: self._num_pending])
+        total.take(waiting)
         return total
 
 
@@ -123,6 +110,13 @@ class ByteNumbers:
         self._counts = np.zeros(len(byte_values(self._dtype)), np.int64)
         # Moments of numbers that were loaded from JSON without a histogram.
         self._moments = Moments()
+
+    @classmethod
+    def of_counts(cls, dtype: np.dtype[Any], counts: NDArray[np.int64]) -> ByteNumbers:
+        """Return the statistics for the counts of ``byte_values``, which are not kept."""
+        numbers = cls(dtype, sketches=True)
+        numbers._counts += counts
+        return numbers
 
     def add(self, numbers: NDArray[Any]) -> None:
         """Add numbers of the dtype, shape ``(n,)``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,12 @@ from trainfeed.samples._field_values import as_array, as_bytes, refuse
 from trainfeed.samples._presence import present_rows
 from trainfeed.samples._record_columns import common_length
 from trainfeed.samples._schema import Field, Schema
+from trainfeed.samples.statistics._byte_components import ByteComponents
+from trainfeed.samples.statistics._component_limits import (
+    fields_with_components,
+    num_components,
+)
+from trainfeed.samples.statistics._components import Components
 from trainfeed.samples.statistics._numbers import BLOCK_VALUES, ByteNumbers, Numbers
 from trainfeed.samples.statistics._statistics_entries import require_entries
 from trainfeed.samples.statistics._text_statistics import Texts
@@ -24,6 +30,8 @@ __all__ = ["FieldStatistics", "Statistics"]
 _WAITING_BYTES: Final = 32 << 20
 _LEAST_BLOCK_VALUES: Final = 64
 
+_Content: TypeAlias = Numbers | ByteNumbers | Texts | Components | ByteComponents
+
 
 class FieldStatistics:
     """Statistics of one field.
@@ -32,6 +40,8 @@ class FieldStatistics:
         field: The field.
         sketches: Whether to compute a histogram and frequent values as well.
         block_values: Numbers per block.
+        components: Whether to compute statistics of each component as well, if the field has a
+            fixed shape of at most 64 components.
 
     Attributes:
         field: The field.
@@ -40,24 +50,26 @@ class FieldStatistics:
     """
 
     def __init__(
-        self, field: Field, *, sketches: bool = True, block_values: int = BLOCK_VALUES
+        self,
+        field: Field,
+        *,
+        sketches: bool = True,
+        block_values: int = BLOCK_VALUES,
+        components: bool = True,
     ) -> None:
         self.field = field
         self.count = 0
         self.nulls = 0
-        self._content: Numbers | ByteNumbers | Texts
-        if field.is_text:
-            self._content = Texts(sketches=sketches)
-        # 256 possible values: exact counts are cheaper than sketches.
-        elif field.values_dtype.itemsize == 1:
-            self._content = ByteNumbers(field.values_dtype, sketches=sketches)
+        self._content: _Content
+        if sketches and components and num_components(field):
+            self._content = _component_content(field, block_values)
         else:
-            self._content = Numbers(
-                field.values_dtype,
-                sketches=sketches,
-                top=not field.shape,
-                block_values=block_values,
-            )
+            self._content = _plain_content(field, block_values, sketches=sketches)
+
+    @property
+    def has_components(self) -> bool:
+        """Whether there are statistics of each component."""
+        return isinstance(self._content, Components | ByteComponents)
 
     def update(self, value: object) -> None:
         """Add the value of one sample; None for an absent field.
@@ -111,7 +123,12 @@ class FieldStatistics:
             )
         self.count += other.count
         self.nulls += other.nulls
-        self._content.merge(other._content)  # type: ignore[arg-type]
+        mine, others = self._content, other._content
+        if type(mine) is not type(others):
+            # One of them is without components: the sum cannot have any.
+            mine, others = _without_components(mine), _without_components(others)
+        mine.merge(others)  # type: ignore[arg-type]
+        self._content = mine
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics.
@@ -128,6 +145,12 @@ class FieldStatistics:
             byte, scalar integers, bytes and str also have ``top``: frequent values and their
             counts, which are too low by at most ``top_error``. Bytes and str are written in hex
             there; values of more than 64 bytes are only counted, in ``top_skipped``.
+
+            A field of fixed shape with at most 64 components also has ``components``: ``values``,
+            ``not_finite``, ``min``, ``max``, ``mean``, ``std`` and ``histogram`` for each place of
+            the flattened shape; integers of more than one byte have ``top`` as well where there
+            are at most 64 different values, with exact counts. A sum with statistics that are
+            without components has none.
         """
         return {"count": self.count, "nulls": self.nulls} | self._content.to_json()
 
@@ -138,9 +161,9 @@ class FieldStatistics:
         Raises:
             FormatError: ``value`` is not the statistics of this field.
         """
-        statistics = cls(field)
         try:
             require_entries(field, value)
+            statistics = cls(field, components="components" in value)
             statistics.count, statistics.nulls = int(value["count"]), int(value["nulls"])
             statistics._content.load(value)
         except (KeyError, TypeError, ValueError) as error:
@@ -160,7 +183,8 @@ class Statistics:
     """Statistics of samples, field by field.
 
     Equal samples in equal order give equal JSON to the last digit, whether they are added one by
-    one or in columns.
+    one or in columns. At most 1,024 components of a schema have statistics: fields whose components
+    exceed the limit, in the order of the schema, have those of the whole field only.
 
     Args:
         schema: The schema of the samples.
@@ -172,8 +196,11 @@ class Statistics:
 
     def __init__(self, schema: Schema, *, sketches: bool = True) -> None:
         size = _block_values(schema)
+        names = fields_with_components(schema)
         self.fields = {
-            field.name: FieldStatistics(field, sketches=sketches, block_values=size)
+            field.name: FieldStatistics(
+                field, sketches=sketches, block_values=size, components=field.name in names
+            )
             for field in schema
         }
 
@@ -232,10 +259,35 @@ class Statistics:
         return statistics
 
 
+def _plain_content(field: Field, block_values: int, *, sketches: bool) -> _Content:
+    if field.is_text:
+        return Texts(sketches=sketches)
+    # 256 possible values: exact counts are cheaper than sketches.
+    if field.values_dtype.itemsize == 1:
+        return ByteNumbers(field.values_dtype, sketches=sketches)
+    top = not field.shape
+    return Numbers(field.values_dtype, sketches=sketches, top=top, block_values=block_values)
+
+
+def _component_content(field: Field, block_values: int) -> _Content:
+    num = num_components(field)
+    if field.values_dtype.itemsize == 1:
+        return ByteComponents(field.values_dtype, num)
+    return Components(field.values_dtype, num, block_rows=block_values)
+
+
+def _without_components(content: _Content) -> _Content:
+    return content.whole() if isinstance(content, Components | ByteComponents) else content
+
+
 def _block_values(schema: Schema) -> int:
     """Return the numbers per block: they depend on the schema alone."""
-    widths = (f.values_dtype.itemsize for f in schema if not f.is_text)
-    row_bytes = sum(width for width in widths if width > 1)
-    fitting = _WAITING_BYTES // max(1, row_bytes)
+    names = fields_with_components(schema)
+    widths = (
+        f.values_dtype.itemsize * (num_components(f) if f.name in names else 1)
+        for f in schema
+        if not f.is_text and f.values_dtype.itemsize > 1
+    )
+    fitting = _WAITING_BYTES // max(1, sum(widths))
     # The largest power of two that fits.
     return max(_LEAST_BLOCK_VALUES, min(BLOCK_VALUES, 1 << max(0, fitting.bit_length() - 1)))

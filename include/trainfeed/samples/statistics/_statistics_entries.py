@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trainfeed.samples._schema import Field
+from trainfeed.samples.statistics._component_limits import num_components
 from trainfeed.samples.statistics._histogram import byte_values
 
 __all__ = ["require_entries"]
@@ -32,10 +33,7 @@ def require_entries(field: Field, value: object) -> None:
     """
     if not isinstance(value, Mapping):
         raise TypeError(f"expected an object, got {type(value).__name__}")
-    for name in (*_COUNTS, *_MORE_COUNTS):
-        _require_count(name, value.get(name))
-    for name in _NUMBERS:
-        _require_number(name, value.get(name))
+    _require_types(value)
     if value["nulls"] > value["count"]:
         raise ValueError(f"expected at most {value['count']} nulls, got {value['nulls']}")
     if field.is_text:
@@ -44,6 +42,30 @@ def require_entries(field: Field, value: object) -> None:
         _require_moments(value)
     _require_bins(field, value)
     _require_top(field, value.get("top", []))
+    if "components" in value:
+        _require_components(field, value)
+
+
+def _require_components(field: Field, value: Mapping[str, Any]) -> None:
+    entries, expected = value["components"], num_components(field)
+    if type(entries) is not list or not expected or len(entries) != expected:
+        raise ValueError(f"expected {expected} components")
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise TypeError(f"expected an object, got {type(entry).__name__}")
+        _require_types(entry)
+        _require_moments(entry)
+        _require_bins(field, entry)
+        _require_top(field, entry.get("top", []))
+        if entry["values"] + entry["not_finite"] != value["count"] - value["nulls"]:
+            raise ValueError("expected one value of each component in every sample that has it")
+
+
+def _require_types(value: Mapping[str, Any]) -> None:
+    for name in (*_COUNTS, *_MORE_COUNTS):
+        _require_count(name, value.get(name))
+    for name in _NUMBERS:
+        _require_number(name, value.get(name))
 
 
 def _require_count(name: str, count: object) -> None:

@@ -16,6 +16,7 @@ from trainfeed.specification.quality._count_checks import (
     QuarantineRatioCheck,
     ShardSkewCheck,
 )
+from trainfeed.specification.quality._drift_check import DriftCheck, DriftFloors
 from trainfeed.specification.quality._earlier_checks import (
     RelativeCountCheck,
     SchemaEvolutionCheck,
@@ -39,6 +40,8 @@ from trainfeed.specification.quality._value_checks import (
 __all__ = [
     "AcceptedValuesCheck",
     "CountCheck",
+    "DriftCheck",
+    "DriftFloors",
     "Gate",
     "LateRatioCheck",
     "NullRatioCheck",
@@ -69,7 +72,8 @@ QualityCheck: TypeAlias = Annotated[
     | ShareCheck
     | RelativeCountCheck
     | SchemaEvolutionCheck
-    | ShardSkewCheck,
+    | ShardSkewCheck
+    | DriftCheck,
     Field(discriminator="check"),
 ]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from trainfeed.specification._problems import Place, did_you_mean
 from trainfeed.specification._source_part import FieldSpec
+from trainfeed.specification.quality._drift_check import DriftCheck
 from trainfeed.specification.quality._quality_check import Check
 from trainfeed.specification.quality._value_checks import (
     AcceptedValuesCheck,
@@ -17,6 +19,9 @@ from trainfeed.specification.quality._value_checks import (
 )
 
 __all__ = ["quality_contradictions"]
+
+# As many as have statistics of their own.
+_MOST_COMPONENTS: Final = 64
 
 _Problem: TypeAlias = tuple[Place, str]
 _Fields: TypeAlias = Mapping[str, FieldSpec]
@@ -42,6 +47,8 @@ def _problems(check: Check, fields: _Fields, lookups: Collection[str]) -> Iterat
         for number, name in enumerate(check.by):
             if name not in fields:
                 yield ("by", number), _unknown(name, fields)
+    if isinstance(check, DriftCheck):
+        yield from _part_problems(check, fields)
     if isinstance(check, NullRatioCheck | RangeCheck | AcceptedValuesCheck | ShareCheck):
         if check.field in fields:
             yield from _field_problems(check, fields[check.field])
@@ -50,6 +57,36 @@ def _problems(check: Check, fields: _Fields, lookups: Collection[str]) -> Iterat
     if isinstance(check, AcceptedValuesCheck) and check.lookup not in {None, *lookups}:
         hint = did_you_mean(str(check.lookup), lookups) if lookups else "add it"
         yield ("lookup",), f"expected one of lookups, got {check.lookup!r}; {hint}"
+
+
+def _part_problems(check: DriftCheck, fields: _Fields) -> Iterator[_Problem]:
+    for place, names in (("fields", check.fields), ("ignore", check.ignore)):
+        for number, name in enumerate(names or ()):
+            if text := _part_problem(name, fields):
+                yield (place, number), text
+
+
+def _part_problem(name: str, fields: _Fields) -> str | None:
+    """Return what is wrong with the name of a field, or of a component such as ``values[3]``."""
+    field, bracket, index = name.partition("[")
+    if field not in fields:
+        return _unknown(field, fields)
+    if not bracket:
+        return None
+    shape = fields[field].shape
+    lengths = [length for length in shape if length is not None]
+    places = ", ".join(str(length - 1) for length in lengths)
+    if not shape or len(lengths) < len(shape) or math.prod(lengths) > _MOST_COMPONENTS:
+        return (
+            f"expected a component of a field of fixed shape with at most {_MOST_COMPONENTS},"
+            f" got {name!r} of {_told(fields[field])}; name the field"
+        )
+    found = index.removesuffix("]").split(", ")
+    numbers = [int(each) for each in found if each.isascii() and each.isdecimal()]
+    fits = len(numbers) == len(found) == len(lengths) and index.endswith("]")
+    if not fits or any(n >= length for n, length in zip(numbers, lengths, strict=True)):
+        return f"expected a component up to {field}[{places}], got {name!r}; choose one"
+    return None
 
 
 def _field_problems(

@@ -223,7 +223,7 @@ def test_json_that_is_no_statistics_is_a_format_error(value):
 
 
 def _waiting_bytes(statistics):
-    return sum(field._content._block.nbytes for field in statistics.fields.values())
+    return sum(field._content._rows.num_bytes for field in statistics.fields.values())
 
 
 def test_numbers_of_very_many_fields_wait_within_a_bound():
@@ -241,7 +241,7 @@ def test_blocks_of_few_fields_stay_as_they_were():
     """How many numbers are taken at once shows in the last digit of a mean."""
     fields = [Field(f"f{number}", "float64") for number in range(256)]
     for count, size in ((1, 1 << 14), (256, 1 << 14)):
-        found = Statistics(Schema(tuple(fields[:count]))).fields["f0"]._content._block_values
+        found = Statistics(Schema(tuple(fields[:count]))).fields["f0"]._content._rows.block_rows
         assert found == size
 
 

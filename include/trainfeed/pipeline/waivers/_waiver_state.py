@@ -1,0 +1,80 @@
+"""The waivers of a data set with what became of each, for people who look through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.waivers import Waiver, read_waivers
+from trainfeed.storage import posix
+
+__all__ = ["WaiverState", "waiver_states"]
+
+State = Literal["used", "holds", "over", "unused"]
+
+
+@dataclass(frozen=True)
+class WaiverState:
+    """A waiver, and what became of it.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        number: Number among the waivers of its plan.
+        state: ``used`` by a published version, ``unused`` if the plan's generation was published
+            without it, ``holds``, or ``over``.
+        generation: The published generation of the plan, or None.
+        waiver: The waiver.
+    """
+
+    dataset: str
+    interval: str
+    number: int
+    state: State
+    generation: str | None
+    waiver: Waiver
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that commands print."""
+        return {**vars(self), "waiver": self.waiver.to_json()}
+
+
+def waiver_states(
+    folder: DatasetFolder, now: datetime, interval: str | None = None
+) -> Iterator[WaiverState]:
+    """Yield the waivers of a data set, or of one interval, by interval, plan and number.
+
+    Args:
+        folder: The data set.
+        now: The aware time.
+        interval: Name of the interval, or None for all.
+
+    Raises:
+        FormatError: A waiver, or the manifest of its version, is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    for name in folder.planned_intervals() if interval is None else [interval]:
+        for plan_id in folder.plan_ids(name):
+            for number, waiver in read_waivers(folder, name, plan_id).items():
+                state, generation = _state(folder, name, waiver, now)
+                yield WaiverState(folder.name, name, number, state, generation, waiver)
+
+
+def _state(
+    folder: DatasetFolder, interval: str, waiver: Waiver, now: datetime
+) -> tuple[State, str | None]:
+    path = folder.version(interval, int(waiver.plan.rpartition("-g")[2]))
+    with posix.map_errors(path):
+        is_published = (path / MANIFEST).is_file()
+    if not is_published:
+        return ("holds" if waiver.holds_at(now) else "over"), None
+    manifest, _ = Manifest.read(path)
+    mine = {"who": waiver.who, "why": waiver.why, "until": waiver.until, "at": waiver.at}
+    is_used = manifest.plan == waiver.plan and any(
+        mine == {name: each.get(name) for name in mine} for each in manifest.waivers
+    )
+    return ("used" if is_used else "unused"), path.name

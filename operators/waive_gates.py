@@ -1,0 +1,85 @@
+"""Form of the DAG ``waive`` → a waiver of failed gates."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator
+
+from operators._connections import environment_from_connections
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from trainfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.pipeline.plans import Plan
+
+__all__ = ["WaiveGatesOperator"]
+
+logger = logging.getLogger(__name__)
+
+_DAY: Final = len("2013-01-01")
+
+
+class WaiveGatesOperator(BaseOperator):
+    """Waive failed gates of an interval, in the name of the Airflow user who started the run.
+
+    Returns:
+        ``waiver``, and ``conf``: the parameters of the run of ``build.<data set>`` that publishes.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Write the waiver; a task that is cleared finds it written."""
+        from trainfeed.dataset import DatasetFolder
+        from trainfeed.intervals import parse_time
+        from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
+
+        params, run = context["params"], context["dag_run"]
+        with airflow_outcome(context):
+            require_known(params, "dataset", "interval", "why", "until", "plan", "check", "field")
+            env = environment_from_connections(())
+            folder = DatasetFolder(Path(env.root), params["dataset"])
+            wish = WaiverWish(
+                who=_user(context),
+                account=f"Airflow run {run.run_id}",
+                why=params["why"],
+                until=parse_time(params["until"]),
+                checks=[params["check"]] if params["check"] else (),
+                fields=[params["field"]] if params["field"] else (),
+            )
+            found = waivable(folder, params["interval"], params["plan"])
+            for line in found.refused.lines:
+                logger.info("failed: %s", line)
+            waiver = waive(env, found, wish, datetime.now(UTC))
+        logger.info("waived: %s", waiver.told)
+        return {"waiver": waiver.to_json(), "conf": _conf(found.plan)}
+
+
+def _user(context: Context) -> str:
+    """Return the Airflow user of the run.
+
+    Raises:
+        ConfigError: Nobody started it: a waiver needs a person.
+    """
+    who = getattr(context["dag_run"], "triggering_user_name", None)
+    if not who:
+        raise ConfigError(
+            "expected a run that a user of Airflow started, got one without a user; nothing was"
+            " written; trigger the DAG waive in the interface or by REST"
+        )
+    return str(who)
+
+
+def _conf(plan: Plan) -> dict[str, Any]:
+    """Return the parameters with which a run comes to the same plan."""
+    name = plan.interval["name"]
+    return {
+        "window_start": name if len(name) == _DAY else plan.interval["start"],
+        "rebuild": plan.rebuild,
+        "allow_gap": next((gap["why"] for gap in plan.gaps if gap.get("why")), None),
+    }
