@@ -107,6 +107,8 @@ def _how_to(spec: DatasetSpec) -> str:
         f"- One interval: Trigger, `window_start` = `{first}`. Set `dry_run` to see first what"
         " the run would do.\n"
         "- After a change of code or specification: the same with `rebuild` = why.\n"
+        "- After a fix of the function, for quarantined records: the same with `replay`; reads no"
+        " broker.\n"
         "- Many intervals: Trigger → Backfill, or `airflow backfill create --dag-id"
         f" {dag} --from-date {first} --to-date {last}`. Intervals that are published already are"
         " found identical and read nothing.\n"

@@ -56,7 +56,7 @@ def _stretches(spec: DatasetSpec) -> list[timedelta]:
 
 
 def _waiting_runs(spec: DatasetSpec) -> int:
-    """Return the most intervals that can wait for anything at the same time."""
+    """Return the most intervals that can wait for a source, uploads or an answer at once."""
     if not _stretches(spec):
         return 0
     stretch = sum(_stretches(spec), timedelta(0))

@@ -50,6 +50,17 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             " recorded, for example: label was off by one. Another run with the same reason"
             f" builds nothing, so clearing a task is safe.{_of_uploads(spec)}",
         ),
+        "replay": Param(
+            False,
+            type="boolean",
+            title="Replay quarantine",
+            description="Build the next generation from the plan and the landed records of the last"
+            " build, with the code of today, if that build quarantined records. No broker is read."
+            " An interval without quarantined records is skipped; one that today's code would build"
+            " as it is published builds nothing, so a second replay is safe. 'Rebuild: why' is then"
+            " the recorded reason; without it the reason counts the quarantined records. For"
+            " backfills, too.",
+        ),
         "allow_gap": Param(
             None,
             **_REASON,

@@ -59,6 +59,7 @@ source:
     missing: fail
 preprocess: {function: "preprocess:make_sample", input: record, engine: local}
 lookups: {visitors: visitors.parquet}
+keep_lookups: false
 documents: [LICENCE.txt]
 schema:
   visitor: {dtype: int64}

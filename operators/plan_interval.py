@@ -29,7 +29,7 @@ __all__ = ["PlanIntervalOperator"]
 logger = logging.getLogger(__name__)
 
 _PLAN_KEY: Final = "plan"
-_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "allow_gap")
+_PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "replay", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
@@ -50,6 +50,9 @@ class PlanIntervalOperator(BaseOperator):
 
     If the specification skips the interval, this task and all later ones are skipped with the
     reason: there is no version and no event.
+
+    With the parameter ``replay`` the interval is planned from its last build, without the source,
+    if that build quarantined records; if it did not, this task and all later ones are skipped.
 
     With the parameter ``dry_run`` the task reports what a build would do (log, and XCom ``plan``)
     and returns nothing to map over, so that Airflow skips the later stages.
@@ -136,9 +139,22 @@ class PlanIntervalOperator(BaseOperator):
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
         rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
+        if params.get("replay"):
+            _require_only_replay(params)
+            return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, replay=True)
         if not params.get("dry_run"):
             return plan(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
         return dry_run(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap)
+
+
+def _require_only_replay(params: Mapping[str, object]) -> None:
+    from trainfeed.errors import ConfigError
+
+    if params.get("dry_run"):
+        raise ConfigError(
+            "expected replay or dry_run, got both; nothing was read or written; trainfeed"
+            " quarantine preview says what a replay would change"
+        )
 
 
 def _told(found: DryRun) -> JsonObject:

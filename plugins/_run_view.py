@@ -128,7 +128,7 @@ def _only_planned(facts: RunFacts) -> str:
     if facts.plan.get("dry_run"):
         return "Nothing was written, and no training starts."
     if facts.plan.get("verdict") == "skipped":
-        return "The interval is left out, as the specification says; nothing was built."
+        return "The interval is left out; nothing was built."
     return ""
 
 

@@ -49,8 +49,8 @@ def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def running_nginx(
     program: str, folder: Path, root: Path, temporary: Path, certificate: Path, key: Path
-) -> Iterator[str]:
-    """Serve ``root`` for the time of the block; yield the address.
+) -> Iterator[tuple[str, int]]:
+    """Serve ``root`` for the time of the block; yield the address and the number of the process.
 
     Args:
         program: nginx.
@@ -77,7 +77,7 @@ def running_nginx(
     process = subprocess.Popen([program, "-p", folder, "-c", config])
     try:
         _await_port(port, process)
-        yield f"https://localhost:{port}"
+        yield f"https://localhost:{port}", process.pid
     finally:
         process.terminate()
         process.wait(60)

@@ -1,8 +1,9 @@
 """Copies through the file server beside curl and nginx, in turns, on the folder of a mount.
 
 ``python -m services run cephfs -- python -m benchmarks.pfs.served`` prints one line per copy, and
-the medians with their ratios. Both sides write their local files to ``--local``; a copy of ours is
-verified, that of curl is not.
+the medians with their ratios, and the processor time of each side in seconds per GiB or per 1,000
+files. Both sides write their local files to ``--local``; a copy of ours is verified, that of curl
+is not.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks.pfs.nginx import nginx_program, running_nginx
+from benchmarks.pfs.processor_time import ProcessorTime
 from trainfeed.datacenters import PfsPath
 from trainfeed.pfs.remote import ServerTree
 from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
@@ -36,7 +39,7 @@ from trainfeed.server import ServerSettings
 folder, mount = map(Path, sys.argv[1:])
 serve_files(FileServerSettings(ServerSettings(
     token_file=folder / "tokens.txt", certificate=folder / "cert.pem", key=folder / "key.pem",
-    port_file=folder / "port", audit_log=folder / "audit.jsonl"), "dc", mount))
+    port_file=folder / "port", audit_log=folder / "audit.jsonl"), "dc", mount, is_local=True))
 """
 
 
@@ -61,6 +64,14 @@ class Ground:
         shutil.rmtree(self.mount)
         shutil.rmtree(self.local)
 
+    def timed(self, call: Callable[[], None], server: int, per: float) -> tuple[float, str]:
+        """Return the seconds of a call, and its processor time divided by ``per``."""
+        before, since = ProcessorTime.now(server, self.mount.parent), time.perf_counter()
+        call()
+        seconds = time.perf_counter() - since
+        used = ProcessorTime.now(server, self.mount.parent).since(before, per)
+        return seconds, f"{used}; load {os.getloadavg()[0]:.1f}"
+
     def tree(self) -> ServerTree:
         """Return the home behind our server."""
         port = (self.local / "port").read_text().strip()
@@ -83,20 +94,20 @@ def _make_certificate(folder: Path) -> None:
 
 
 @contextmanager
-def _our_server(ground: Ground) -> Iterator[None]:
+def _our_server(ground: Ground) -> Iterator[int]:
     command = [sys.executable, "-c", _SERVE, ground.local, ground.mount]
     process = subprocess.Popen(command)
     try:
         while not (ground.local / "port").exists():
             if process.poll() is not None:
                 raise SystemExit("the server ended before it answered")
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _nginx(ground: Ground) -> AbstractContextManager[str]:
+def _nginx(ground: Ground) -> AbstractContextManager[tuple[str, int]]:
     program = nginx_program(Path(".services/nginx").absolute())
     certificate, key = ground.local / "cert.pem", ground.local / "key.pem"
     temporary = ground.mount / "nginx-temporary"
@@ -148,7 +159,7 @@ def _ways(ground: Ground, nginx: str, threads: int) -> dict[str, Callable[[], No
     }
 
 
-def _large(ground: Ground, nginx: str, rounds: int, threads: int) -> None:
+def _large(ground: Ground, nginx: tuple[str, int], ours: int, rounds: int, threads: int) -> None:
     block = os.urandom(4 * _MIB)
     with (ground.local / "big").open("wb") as file:
         for number in range(ground.num_bytes // len(block)):
@@ -156,24 +167,23 @@ def _large(ground: Ground, nginx: str, rounds: int, threads: int) -> None:
     shutil.copyfile(ground.local / "big", ground.home / "big")
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
-        for name, way in _ways(ground, nginx, threads).items():
-            since = time.perf_counter()
-            way()
-            rate = ground.num_bytes / _MIB / (time.perf_counter() - since)
-            rates[name].append(rate)
-            print(f"{name:12} {rate:7.0f} MiB/s", flush=True)
+        for name, way in _ways(ground, nginx[0], threads).items():
+            server = nginx[1] if name.endswith("nginx") else ours
+            seconds, used = ground.timed(way, server, ground.num_bytes / _MIB / 1024)
+            rates[name].append(ground.num_bytes / _MIB / seconds)
+            print(f"{name:12} {rates[name][-1]:7.0f} MiB/s; s/GiB: {used}", flush=True)
             for made in (ground.home / "up-nginx", ground.home / "up-ours"):
                 made.unlink(missing_ok=True)
             for made in ground.local.glob("down-*"):
                 made.unlink()
     for way in ("down", "up"):
-        ours, theirs = median(rates[f"{way} ours"]), median(rates[f"{way} nginx"])
+        own, theirs = median(rates[f"{way} ours"]), median(rates[f"{way} nginx"])
         pair = (rates[f"{way} ours"], rates[f"{way} nginx"])
         spread = ", ".join(f"{min(each):.0f}-{max(each):.0f}" for each in pair)
-        print(f"{way}: ours {ours:.0f}, nginx {theirs:.0f} MiB/s ({spread}): {ours / theirs:.2f}")
+        print(f"{way}: ours {own:.0f}, nginx {theirs:.0f} MiB/s ({spread}): {own / theirs:.2f}")
 
 
-def _small(ground: Ground, number: int, rounds: int, threads: int) -> None:
+def _small(ground: Ground, ours: int, number: int, rounds: int, threads: int) -> None:
     folder = ground.local / "small"
     for place in range(number):
         (folder / f"{place % 100:02}").mkdir(parents=True, exist_ok=True)
@@ -185,10 +195,10 @@ def _small(ground: Ground, number: int, rounds: int, threads: int) -> None:
             ("up", ground.local_place("small"), Place(ground.tree(), (f"small-{turn}",))),
             ("down", Place(ground.tree(), (f"small-{turn}",)), back),
         ):
-            since = time.perf_counter()
-            _copy(source, target, threads)
-            rates[name].append(number / (time.perf_counter() - since))
-            print(f"small {name:5} {rates[name][-1]:7.0f} files/s", flush=True)
+            copy = partial(_copy, source, target, threads)
+            seconds, used = ground.timed(copy, ours, number / 1000)
+            rates[name].append(number / seconds)
+            print(f"small {name:5} {rates[name][-1]:7.0f} files/s; s/1,000: {used}", flush=True)
         shutil.rmtree(ground.local / f"back-{turn}")
         shutil.rmtree(ground.home / f"small-{turn}")
     for name, found in rates.items():
@@ -207,12 +217,12 @@ def main() -> None:
     given = options.parse_args()
     ground = Ground(Path(given.mount), given.local, given.mebibytes * _MIB)
     try:
-        with _our_server(ground):
+        with _our_server(ground) as ours:
             if given.mebibytes:
                 with _nginx(ground) as nginx:
-                    _large(ground, nginx, given.rounds, given.threads)
+                    _large(ground, nginx, ours, given.rounds, given.threads)
             if given.files:
-                _small(ground, given.files, given.rounds, given.threads)
+                _small(ground, ours, given.files, given.rounds, given.threads)
     finally:
         ground.remove()
 

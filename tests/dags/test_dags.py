@@ -272,6 +272,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
         "window_start",
         "dry_run",
         "rebuild",
+        "replay",
         "allow_gap",
         "training",
         "catch_up",
@@ -280,6 +281,7 @@ def test_the_trigger_form_explains_every_parameter(add, load):
     assert tuple(params) == plan_interval._PARAMETERS + plan_interval._OF_TRAININGS
     assert params.dump() == dict.fromkeys(params) | {
         "dry_run": False,
+        "replay": False,
         "training": "each",
         "catch_up": "missed",
     }

@@ -23,6 +23,7 @@ from trainfeed.cli import (
     build,
     file,
     pfs,
+    quarantine,
     serving,
     training,
     upkeep,
@@ -54,6 +55,12 @@ for _name, _command, _example in (
     ("serve", serving.serve, "trainfeed serve flights@prod --tokens tokens.txt"),
     ("status", versions.status, "trainfeed status flights"),
     ("drift", versions.drift, "trainfeed drift flights 2013-01"),
+    (
+        "diff",
+        versions.diff,
+        "trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
+    ),
+    ("lineage", versions.lineage, "trainfeed lineage kafka:flights/0@12345"),
     ("ls", versions.ls, "trainfeed ls flights"),
     ("show", versions.show, "trainfeed show flights/2013-01-01"),
     ("head", versions.head, "trainfeed head flights/2013-01-01 -n 3 --split eval"),
@@ -77,8 +84,8 @@ app.add_typer(file.app, name="file")
 app.add_typer(pfs.app, name="pfs")
 app.add_typer(pfs.paddle, name="paddle")
 app.add_typer(_bench.app, name="bench")
-app.add_typer(upkeep.quarantine, name="quarantine")
 app.add_typer(upkeep.waivers, name="waivers")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(upkeep.boundaries, name="boundaries")
 app.add_typer(_public.app, name="public")
 app.add_typer(_uploads_command.app, name="uploads")

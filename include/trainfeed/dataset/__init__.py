@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.dataset._position_file import PositionFile, has_positions
     from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
     from trainfeed.dataset.layout import DatasetFolder
     from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
@@ -37,6 +38,7 @@ __all__ = [
     "Leaf",
     "Ledger",
     "Manifest",
+    "PositionFile",
     "RootMark",
     "Skip",
     "SourceLedger",
@@ -48,6 +50,7 @@ __all__ = [
     "content_digest",
     "cover",
     "cover_named",
+    "has_positions",
     "init_root",
     "lift_skip",
     "lift_unpublished",
@@ -73,6 +76,7 @@ _HOMES: Final = {
     "Leaf": ".ledger",
     "Ledger": ".ledger",
     "Manifest": ".manifest",
+    "PositionFile": "._position_file",
     "RootMark": ".root",
     "Skip": ".skips",
     "SourceLedger": ".ledger",
@@ -84,6 +88,7 @@ _HOMES: Final = {
     "content_digest": ".manifest",
     "cover": ".coverage",
     "cover_named": ".coverage",
+    "has_positions": "._position_file",
     "init_root": ".root",
     "lift_skip": ".skips",
     "lift_unpublished": ".unpublished",

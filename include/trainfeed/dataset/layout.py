@@ -7,6 +7,7 @@
       SCHEDULE.json                        the schedule, from which intervals follow
       STATUS.jsonl                         index of trainfeed status; never trusted, may be deleted
       code/<digest>.json                   the code of a plan, to show later changes
+      lookups/<digest>                     a lookup file of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
       versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
@@ -147,6 +148,10 @@ class DatasetFolder:
         """The file with the code of a digest."""
         return self.path / "code" / f"{check_name(digest)}.json"
 
+    def lookup(self, digest: str) -> Path:
+        """The file with the lookup of a digest."""
+        return self.path / "lookups" / check_name(digest)
+
     @property
     def staging(self) -> Path:
         """The folder of unfinished versions."""
@@ -213,6 +218,11 @@ class DatasetFolder:
         return self.path / "training" / "_marks"
 
     @property
+    def quarantine_audit(self) -> Path:
+        """The file with a line for every reading of quarantined bytes."""
+        return self.path / "quarantine-audit.jsonl"
+
+    @property
     def uploads(self) -> Path:
         """The folder of labelled files, with one folder for each interval."""
         return self.path / "uploads"
@@ -221,6 +231,10 @@ class DatasetFolder:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have a folder of plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

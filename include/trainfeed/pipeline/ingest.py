@@ -12,16 +12,14 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.dataset import Leaf
-from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.labels import settle_labels
-from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, leaf_of
+from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, write_landing
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
-from trainfeed.sources import LandingWriter
 from trainfeed.storage import Location
 
 __all__ = ["ingest"]
@@ -96,13 +94,6 @@ def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
 
 
 def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:
-    writer = LandingWriter(file)
-    leaf = Leaf()
-    source = source_hash(piece.source)
-    for batch in batches:
-        writer.write(batch)
-        leaf += leaf_of(batch, source)
-        faults.point("ingest.after_batch")
-    writer.close({"ledger": canonical_json.dumps(leaf.to_json()).decode()})
+    leaf = write_landing(file, batches, piece.source)
     faults.point("ingest.before_rename")
     return leaf

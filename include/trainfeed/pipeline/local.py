@@ -38,11 +38,14 @@ class BuildRequest:
         rebuild: The reason for building a published interval again, or None.
         allow_gap: The reason for accepting that retention deleted records, or None.
         untrained: The reason why no training of the interval is wanted, or None.
+        replay: Whether to build the interval from its last plan and landing files, without its
+            source, if that build quarantined records.
     """
 
     rebuild: str | None = None
     allow_gap: str | None = None
     untrained: str | None = None
+    replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,14 @@ def build(
     on_stage("plan")
     # The workers start while this process plans.
     start_workers(spec.resources.processes)
-    planned = plan(spec, interval, env, rebuild=request.rebuild, allow_gap=request.allow_gap)
+    planned = plan(
+        spec,
+        interval,
+        env,
+        rebuild=request.rebuild,
+        allow_gap=request.allow_gap,
+        replay=request.replay,
+    )
     if isinstance(planned, SkipReport):
         return SkippedBuild(planned)
     is_identical = planned.verdict == "identical"

@@ -29,8 +29,13 @@ from trainfeed.paths import make_folders
 from trainfeed.pipeline._plan_report import PlanReport, SkipReport
 from trainfeed.pipeline.functions import require_room_for_fields
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
-from trainfeed.pipeline.planner import Planner, check_interval_uploads, require_closed
-from trainfeed.pipeline.plans import Plan, first_few, keep_code
+from trainfeed.pipeline.planner import (
+    Planner,
+    check_interval_uploads,
+    plan_replay,
+    require_closed,
+)
+from trainfeed.pipeline.plans import Plan, first_few, keep_code, keep_lookups
 from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
@@ -41,13 +46,14 @@ __all__ = ["plan"]
 logger = logging.getLogger(__name__)
 
 
-def plan(
+def plan(  # noqa: PLR0913 - the options of a run
     spec: DatasetSpec,
     interval: Interval,
     env: Environment,
     *,
     rebuild: str | None = None,
     allow_gap: str | None = None,
+    replay: bool = False,
     checks_space: bool = True,
 ) -> PlanReport | SkipReport:
     """Plan one interval, or find that it is already published.
@@ -59,13 +65,16 @@ def plan(
         rebuild: The reason for building a published interval again, as the next generation. The
             same reason again does nothing, so a run can be repeated.
         allow_gap: The reason for accepting that retention deleted records.
+        replay: Whether to build the interval from its last plan and its landing files, with the
+            code of today and without the source, if that build quarantined records. ``rebuild`` is
+            then the reason to record, by default one that counts these records.
         checks_space: Whether a build that will not fit into the free space is refused.
 
     Returns:
         The plan with its verdict. Its ``note`` says if a rebuild was asked for with a reason that
         has already led to the published version, and if a version was found identical without its
-        source, or if uploads were refused. For an interval that the specification skips, the
-        reason.
+        source, or if uploads were refused. For an interval that the specification skips, or that
+        has nothing to replay, the reason.
 
     Raises:
         WindowOpenError: The interval has not ended and settled yet, its folder of log files is
@@ -83,6 +92,8 @@ def plan(
         QuotaExceededError: The landing area or the publication root has too little space.
         ChecksumError: An upload changed after its receipt.
         MemoryLimitError: The data set has more fields than ``memory_bytes`` has room for.
+        NotFoundError: A replay of an interval that was never built, or whose landing files are
+            gone.
     """
     started = time.perf_counter()
     # Checks that need no source come first, so that a wrong setting fails at once.
@@ -95,7 +106,10 @@ def plan(
         _probe(folder)
         record_schedule(folder, spec.schedule_model())
         unused = check_interval_uploads(spec, folder, interval)
-        found = _find(spec, interval, env, folder, _Asked(rebuild, allow_gap))
+        decide = _replay if replay else _find
+        found = decide(spec, interval, env, folder, _Asked(rebuild, allow_gap))
+        if isinstance(found, SkipReport):
+            return found
         if isinstance(found, Skip):
             skip = write_skip(folder, found)
             lift_end(folder, interval.name)
@@ -123,6 +137,18 @@ class _FoundPlan(NamedTuple):
     note: str | None = None
 
 
+def _replay(
+    spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
+) -> _FoundPlan | SkipReport:
+    """Plan from the last build of the interval; no connection is used."""
+    if asked.allow_gap is not None:
+        raise ConfigError("expected no allow_gap beside a replay, which does not read the source")
+    found = plan_replay(Planner(spec, interval, env, folder), spec, env, asked.rebuild)
+    if found.plan is None:
+        return SkipReport(folder.name, interval.name, found.note)
+    return _FoundPlan(found.plan, "identical" if found.is_published else "build", found.note)
+
+
 def _find(
     spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: _Asked
 ) -> _FoundPlan | Skip:
@@ -147,10 +173,11 @@ def _prepare(
     *,
     checks_space: bool,
 ) -> None:
-    """Refuse a build that lacks memory or space; keep its code, and forget the last attempt."""
+    """Refuse a build that lacks memory or space; keep its code; forget the last attempt."""
     if found.verdict == "build":
         require_room_for_fields(spec)
     keep_code(folder, spec)
+    keep_lookups(folder, spec)
     faults.point("plan.after_save")
     if found.verdict == "build" and checks_space:
         require_space(Stage(spec, env, found.plan))

@@ -48,6 +48,8 @@ class DatasetSpec(Part):
         preprocess: The function that makes samples from records.
         uploads: Labelled files that are joined with the samples, if any.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        keep_lookups: Whether lookups of at most 1 MiB are kept beside the versions, readable only
+            for the account that builds, so that ``trainfeed diff`` can show what changed in them.
         documents: Paths of files in the data set's folder that are published in every version, as
             ``documents/<name>``: a licence, the origin of the data, a list of words.
         fields: Every field of a sample by its name, in their order (``schema`` in the file).
@@ -70,6 +72,7 @@ class DatasetSpec(Part):
     preprocess: PreprocessSpec
     uploads: UploadsSpec | None = None
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    keep_lookups: bool = True
     documents: Documents = ()
     fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
     split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))

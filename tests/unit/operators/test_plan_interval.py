@@ -70,8 +70,8 @@ def stage(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, interval, env, *, rebuild, allow_gap):
-            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap))
+        def __call__(self, spec, interval, env, *, rebuild, allow_gap, **more):
+            self.calls.append((spec.name, interval.name, env.root, rebuild, allow_gap, *more))
             if self.error:
                 raise self.error
             return plan_report_from_json(PLANNED)
@@ -107,6 +107,14 @@ def test_an_interval_that_is_left_out_skips_the_plan_and_the_later_tasks(
 def test_the_stage_is_called_once_with_what_the_run_says(stage, make_context):
     execute(make_context(params={"rebuild": "new label", "allow_gap": "outage"}, **DAY))
     assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", "new label", "outage")]
+
+
+def test_a_replay_is_asked_of_the_stage_and_never_beside_a_dry_run(stage, dry, make_context):
+    execute(make_context(params={"replay": True}, **DAY))
+    assert stage.calls == [("clicks", "2026-01-05", "/pfs/dataset", None, None, "replay")]
+    with pytest.raises(AirflowFailException, match="expected replay or dry_run, got both"):
+        execute(make_context(params={"replay": True, "dry_run": True}, **DAY))
+    assert (len(stage.calls), dry) == (1, [])
 
 
 def test_there_are_as_many_units_as_the_largest_stage_has(stage, make_context):
@@ -168,7 +176,7 @@ def test_a_window_that_is_no_interval_fails_at_once(stage, make_context, asked, 
     ("name", "hint"),
     [
         ("dryrun", "did you mean 'dry_run'?"),
-        ("ticket", "known here: window_start, dry_run, rebuild, allow_gap"),
+        ("ticket", "known here: window_start, dry_run, rebuild, replay, allow_gap"),
     ],
 )
 def test_a_parameter_that_nobody_knows_builds_nothing(stage, make_context, name, hint):

@@ -55,6 +55,8 @@ WAIVER_POINTS = [
     "waiver.before_apply",
     "waiver.after_apply",
 ]
+# Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
+QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
 
 
 def command(project, fault=None):
@@ -132,5 +134,5 @@ def test_every_point_of_the_stages_is_killed_at():
     source = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
-    elsewhere = {*EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS, *WAIVER_POINTS}
+    elsewhere = {*EXTERNAL_POINTS, *PRUNE_POINTS, *LABEL_POINTS, *WAIVER_POINTS, *QUARANTINE_POINTS}
     assert named | started == {*POINTS, *elsewhere}

@@ -67,6 +67,7 @@ def build_each(
     *,
     jobs: int,
     on_end: Callable[[IntervalBuild], object],
+    command: Sequence[str] = ("build",),
 ) -> tuple[list[IntervalBuild], bool]:
     """Build intervals in order, ``jobs`` at once.
 
@@ -76,6 +77,7 @@ def build_each(
         options: Function from an interval to further options of its command.
         jobs: Number of builds at once, at least 1.
         on_end: Called with each result, in the order in which builds end.
+        command: The command that builds one interval, with the options and output of ``build``.
 
     Returns:
         The results in the order of ``intervals``, and whether Ctrl-C ended the call early.
@@ -84,7 +86,10 @@ def build_each(
     running = _Running()
     is_ended = False
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_build, running, name, each, options(each)) for each in intervals]
+        futures = [
+            pool.submit(_build, running, [*command, name], each, options(each))
+            for each in intervals
+        ]
         try:
             for result in _in_order_of_their_end(futures):
                 found[result.interval] = result
@@ -163,8 +168,11 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str]:
     )
 
 
-def _build(running: _Running, name: str, interval: str, options: Sequence[str]) -> IntervalBuild:
-    place = ["build", name, "--interval", interval, "--json"]
+def _build(
+    running: _Running, command: Sequence[str], interval: str, options: Sequence[str]
+) -> IntervalBuild:
+    name = command[-1]
+    place = [*command, "--interval", interval, "--json"]
     with running.start([sys.executable, "-P", "-m", "trainfeed", *place, *options]) as process:
         if process is None:
             return IntervalBuild(interval, None, error=("", "not started"))

@@ -53,6 +53,16 @@ def serve(  # noqa: PLR0913 - options of a command
     memory: Annotated[
         int, typer.Option(min=1, help="Mebibytes of bodies in memory at once, of all users.")
     ] = 64,
+    small_files: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Most descriptors of small files and their folders, of all requests."
+        ),
+    ] = 600,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Plain folders of this machine are the storage, no mount."),
+    ] = False,
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once.")] = 64,
     time_limit: Annotated[
         float, typer.Option(min=15, help="Seconds for one request: a chunk of 4 MiB at most.")
@@ -82,7 +92,8 @@ def serve(  # noqa: PLR0913 - options of a command
         user_requests=user_requests,
         uploads=uploads,
         buffered_bytes=memory * _MIB,
+        small_descriptors=small_files,
     )
     name = folder.absolute().name if datacenter is None else datacenter
-    settings = FileServerSettings(server, name, folder, limits)
+    settings = FileServerSettings(server, name, folder, limits, is_local=local)
     serve_files(settings, on_ready=lambda url: print_message(f"{url} serves /pfs/{name}"))

@@ -1,9 +1,11 @@
 """Published versions on the command line: state, lists, one version, its samples, its proof."""
 
+from trainfeed.cli.versions._diff_command import diff
 from trainfeed.cli.versions._drift_command import drift
+from trainfeed.cli.versions._lineage_command import lineage
 from trainfeed.cli.versions._look import ls, show
 from trainfeed.cli.versions._status_command import status
 from trainfeed.cli.versions._verify_versions import verify
 from trainfeed.cli.versions._version_look import head, stats
 
-__all__ = ["drift", "head", "ls", "show", "stats", "status", "verify"]
+__all__ = ["diff", "drift", "head", "lineage", "ls", "show", "stats", "status", "verify"]

@@ -10,7 +10,7 @@ import crc32c
 
 from trainfeed.errors import CommitUnknownError, NotFoundError, ServiceError
 from trainfeed.pfs.remote._asking import Asking
-from trainfeed.pfs.trees import FileDigests, SourceState
+from trainfeed.pfs.trees import DigestKind, FileDigests, SourceState
 from trainfeed.pfs.wire import DATA, FINISH, PRESENT, UPLOADS, Header
 from trainfeed.server import Reply
 
@@ -44,7 +44,7 @@ class ServerTarget:
         state: SourceState,
         *,
         replace: bool,
-        digests_of: Callable[[], FileDigests],
+        digests_of: Callable[[DigestKind], FileDigests],
     ) -> None:
         self._asking = asking
         self._path = path
@@ -54,61 +54,63 @@ class ServerTarget:
         self._lock = threading.Lock()
         self._upload = self._begun()
 
-    def digests(self) -> tuple[bytes, ...]:
-        """Return SHA-256 of the chunks that an earlier try has left; see ``Target``."""
-        reply = self._long("GET", PRESENT)
+    def digests(self, kind: DigestKind = DigestKind.SHA256) -> tuple[bytes, ...]:
+        """Return the digests of the chunks that an earlier try has left; see ``Target``."""
+        reply = self._long("GET", PRESENT, kind)
         found = self._asking.value(reply, "chunks", list)
         return tuple(bytes.fromhex(digest) for digest in found)
 
     def write(self, offset: int, data: memoryview) -> None:
         """Send one chunk; see ``Target``."""
-        # TLS detects changes on the way; this detects those in memory at both ends. The SHA-256 of
+        # TLS detects changes on the way; this detects those in memory at both ends. The digest of
         # each chunk is compared once, with the file as it was read back, at the end.
         headers = {Header.CRC32C.value: f"{crc32c.crc32c(data):08x}"}
         self._ask("POST", DATA, {"offset": offset}, body=data, headers=headers)
 
-    def commit(self, chunks: Sequence[bytes]) -> None:
+    def commit(self, chunks: Sequence[bytes], kind: DigestKind = DigestKind.SHA256) -> None:
         """Have the server verify the file and name it; see ``Target``.
 
         Raises:
             CommitUnknownError: The server ended within the last step, and the name has other bytes.
         """
         body = b"".join(chunks)
-        reply = self._try("POST", FINISH, {}, body=body)
+        asked = {"kind": kind.value}
+        reply = self._try("POST", FINISH, asked, body=body)
         # The server answers after some seconds whether the step has ended.
         while reply.status == 202:
-            reply = self._try("POST", FINISH, {}, body=body)
+            reply = self._try("POST", FINISH, asked, body=body)
         if reply.refusal[0] != _UNKNOWN:
             self._asking.require_success(reply)
-        elif not self._has_name(tuple(chunks)):
-            self._finish_again(body)
+        elif not self._has_name(tuple(chunks), kind):
+            self._finish_again(body, kind)
 
     def close(self) -> None:
         """Leave the upload to the next try; the server closes it when it was idle for a time."""
 
-    def _finish_again(self, body: bytes) -> None:
+    def _finish_again(self, body: bytes, kind: DigestKind) -> None:
         """Finish an upload that the server has forgotten, with the chunks that are there."""
         self._begin_again(self._upload)
-        reply = self._long("POST", FINISH, body=body)
+        reply = self._long("POST", FINISH, kind, body=body)
         if reply.status != 200:
             raise CommitUnknownError(
                 f"{self._path}: expected the server to finish the upload, got status"
                 f" {reply.status}; repeat the command, which sends what is missing"
             )
 
-    def _has_name(self, chunks: tuple[bytes, ...]) -> bool:
+    def _has_name(self, chunks: tuple[bytes, ...], kind: DigestKind) -> bool:
         """Return whether the file has its name already: the answer to an earlier try was lost."""
         try:
-            found = self._digests_of()
+            found = self._digests_of(kind)
         except NotFoundError:
             return False
         return found.num_bytes == self._state.num_bytes and found.chunks == chunks
 
-    def _long(self, method: str, route: str, body: bytes = b"") -> Reply:
+    def _long(self, method: str, route: str, kind: DigestKind, body: bytes = b"") -> Reply:
         """Ask for a step that may take long, until it is done."""
-        reply = self._ask(method, route, {}, body=body)
+        asked = {"kind": kind.value}
+        reply = self._ask(method, route, asked, body=body)
         while reply.status == 202:
-            reply = self._ask(method, route, {}, body=body)
+            reply = self._ask(method, route, asked, body=body)
         return reply
 
     def _ask(self, method: str, route: str, parameters: dict[str, Any], **more: Any) -> Reply:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
 from trainfeed.datacenters import Area, Datacenter, PfsPath
 from trainfeed.errors import (
@@ -14,18 +13,17 @@ from trainfeed.errors import (
     ConflictError,
     FormatError,
     NotFoundError,
-    ServiceError,
-    TrainFeedError,
 )
 from trainfeed.pfs.remote._asking import Asking
 from trainfeed.pfs.remote._server_source import ServerSource, entry_of, listed_entry
 from trainfeed.pfs.remote._server_target import ServerTarget
+from trainfeed.pfs.remote._small_requests import SmallRequests
 from trainfeed.pfs.trees import (
+    DigestKind,
     Entry,
     FileDigests,
     Kind,
     Parts,
-    SmallFile,
     Source,
     SourceState,
     Target,
@@ -34,23 +32,13 @@ from trainfeed.pfs.trees import (
     shown_in_area,
 )
 from trainfeed.pfs.wire import (
-    BUNDLE_BYTES,
-    BUNDLE_FILES,
     CHUNKS,
     FILES,
-    SMALL,
-    SMALL_DIGESTS,
-    SMALL_READ,
-    Bundle,
     Header,
-    error_of,
 )
 from trainfeed.server import Access, ByteClient, Reply
 
 __all__ = ["ServerTree", "server_tree"]
-
-# Bytes of small files in one request; the head of the bundle comes to them.
-_BUNDLED_BYTES: Final = BUNDLE_BYTES // 2
 
 
 def server_tree(datacenter: Datacenter, area: Area, *, is_current: bool) -> ServerTree:
@@ -79,7 +67,7 @@ def server_tree(datacenter: Datacenter, area: Area, *, is_current: bool) -> Serv
     return ServerTree(ByteClient(datacenter.endpoint, access), root, is_current=is_current)
 
 
-class ServerTree:
+class ServerTree(SmallRequests):
     """Files of one area behind a server; every call is one of ``Tree``, for many threads.
 
     Errors are those of a mount; ``ServiceError`` and its subclasses come to them.
@@ -91,9 +79,8 @@ class ServerTree:
     """
 
     def __init__(self, client: ByteClient, area: PfsPath, *, is_current: bool = True) -> None:
+        super().__init__(Asking(client), area)
         self._client = client
-        self._asking = Asking(client)
-        self._area = area
         self._is_current = is_current
 
     def show(self, parts: Parts) -> str:
@@ -158,9 +145,13 @@ class ServerTree:
         self._asking.require_success(reply)
 
     def sync_names(self, parts: Parts) -> None:
-        """Make the names in a folder durable; see ``Tree``."""
-        reply = self._asking.post(FILES, {"method": "sync", "path": self._path(parts)})
-        self._asking.require_success(reply)
+        """Make the names in a folder and in all folders below it durable; see ``Tree``."""
+        self._sync(parts, recursive=True)
+
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files durable; see ``Tree``."""
+        for parts in sorted({parts[:-1] for parts in files}):
+            self._sync(parts, recursive=False)
 
     def open_source(self, parts: Parts) -> Source:
         """Open a plain file for reading; see ``Tree``."""
@@ -183,14 +174,14 @@ class ServerTree:
             self._path(parts),
             state,
             replace=replace,
-            digests_of=lambda: self.digests(parts),
+            digests_of=lambda kind: self.digests(parts, kind),
         )
 
-    def digests(self, parts: Parts) -> FileDigests:
+    def digests(self, parts: Parts, kind: DigestKind = DigestKind.SHA256) -> FileDigests:
         """Return the digests of a plain file, read by the server; see ``Tree``."""
         found, headers = list[bytes](), dict[str, str]()
         while True:
-            asked = {"path": self._path(parts), "first": len(found)}
+            asked = {"path": self._path(parts), "first": len(found), "kind": kind.value}
             reply = self._asking.ask("GET", CHUNKS, asked, headers=headers)
             chunks = self._asking.value(reply, "chunks", list)
             found += [bytes.fromhex(digest) for digest in chunks]
@@ -199,83 +190,15 @@ class ServerTree:
             # All parts of the answer are about one state of the file.
             headers = {Header.EXPECTED_STATE.value: self._asking.value(reply, "state", str)}
 
-    def get_small(self, files: Sequence[Parts]) -> list[bytes | TrainFeedError]:
-        """Return the bytes of small files, or the error of each; see ``Tree``."""
-        found = list[bytes | TrainFeedError]()
-        while len(found) < len(files):
-            rest = files[len(found) : len(found) + BUNDLE_FILES]
-            reply = self._asking.post(SMALL_READ, {"paths": [self._path(parts) for parts in rest]})
-            self._asking.require_success(reply)
-            bundle = Bundle.unpack(reply.body)
-            if not bundle.about:
-                raise ServiceError(f"{reply.request}: expected at least one file, got none")
-            pairs = zip(bundle.about, bundle.data, strict=True)
-            found += [_error(about) or data for about, data in pairs]
-        return found
-
-    def put_small(
-        self, files: Sequence[SmallFile], *, replace: bool, is_hidden: bool
-    ) -> list[TrainFeedError | None]:
-        """Write small files, sync them and read them back; see ``Tree``."""
-        errors = list[TrainFeedError | None]()
-        for some in _bundled(files):
-            about = [{"path": self._path(file.parts), "sha256": file.digest.hex()} for file in some]
-            options = {"replace": replace, "is_hidden": is_hidden}
-            bundle = Bundle(about, [file.data for file in some], options)
-            reply = self._asking.ask("POST", SMALL, body=bundle.pack())
-            answered = self._asking.value(reply, "errors", list)
-            found = [each and _error(each) for each in answered]
-            errors += self._without_repeats(some, found) if reply.may_repeat else found
-        return errors
-
-    def small_digests(self, files: Sequence[Parts]) -> list[bytes | None]:
-        """Return SHA-256 of each small file, None for anything else; see ``Tree``."""
-        found = list[bytes | None]()
-        for start in range(0, len(files), BUNDLE_FILES):
-            paths = [self._path(parts) for parts in files[start : start + BUNDLE_FILES]]
-            reply = self._asking.post(SMALL_DIGESTS, {"paths": paths})
-            self._asking.require_success(reply)
-            digests = self._asking.value(reply, "digests", list)
-            found += [None if digest is None else bytes.fromhex(digest) for digest in digests]
-        return found
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _path(self, parts: Parts) -> str:
-        return str(self._area.joined(*parts))
-
-    def _without_repeats(
-        self, files: list[SmallFile], errors: list[TrainFeedError | None]
-    ) -> list[TrainFeedError | None]:
-        """Drop conflicts with files that the first try, whose answer was lost, has written."""
-        there = self.small_digests([file.parts for file in files])
-        return [
-            None if isinstance(error, ConflictError) and digest == file.digest else error
-            for file, error, digest in zip(files, errors, there, strict=True)
-        ]
+    def _sync(self, parts: Parts, *, recursive: bool) -> None:
+        asked = {"method": "sync", "path": self._path(parts), "recursive": recursive}
+        self._asking.require_success(self._asking.post(FILES, asked))
 
     def _require_folder(self, parts: Parts, reply: Reply) -> None:
         """Accept that the first try, whose answer was lost, has made the folder."""
         if self.stat(parts).kind is not Kind.FOLDER:
             self._asking.require_success(reply)
-
-
-def _bundled(files: Sequence[SmallFile]) -> Iterator[list[SmallFile]]:
-    some, num_bytes = list[SmallFile](), 0
-    for file in files:
-        if some and (num_bytes + len(file.data) > _BUNDLED_BYTES or len(some) == BUNDLE_FILES):
-            yield some
-            some, num_bytes = [], 0
-        some.append(file)
-        num_bytes += len(file.data)
-    if some:
-        yield some
-
-
-def _error(about: dict[str, Any]) -> TrainFeedError | None:
-    kind, text = str(about.get("error", "")), str(about.get("got", ""))
-    if not kind:
-        return None
-    return error_of(kind, text) or ServiceError(f"{kind}: {text}")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from trainfeed.datacenters import PfsPath
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
-from trainfeed.pfs.trees import MountedTree, Parts, Tree
+from trainfeed.pfs.service._mounted_areas import ServedTree, StorageDevices
+from trainfeed.pfs.trees import Parts, Tree
 
 __all__ = ["Areas", "Place"]
 
@@ -37,19 +38,26 @@ class Areas:
         datacenter: Name of the data centre.
         home: Folder whose folders are the homes.
         public: Folder of the public files.
+        is_local: Whether plain folders of this machine are the storage.
 
     Raises:
-        ConfigError: A folder is not there.
+        ConfigError: A folder is not there, or its mount is away.
     """
 
-    def __init__(self, datacenter: str, home: Path, public: Path) -> None:
+    def __init__(
+        self, datacenter: str, home: Path, public: Path, *, is_local: bool = False
+    ) -> None:
         self.datacenter = datacenter
         self._home = home
         self._public = public
+        self._devices = StorageDevices(is_local=is_local)
         for folder in (home, public):
-            if not folder.is_dir():
+            if not self._devices.has(folder):
+                got = "a plain folder" if folder.is_dir() else "none"
                 raise ConfigError(
-                    f"expected the folder {folder} of shared storage, got none; is it mounted?"
+                    f"expected the folder {folder} on a mount of shared storage, got {got}; nothing"
+                    " was started; mount it, or give --local if plain folders of this machine are"
+                    " the storage"
                 )
 
     def place(self, text: str, user: str) -> Place:
@@ -82,10 +90,8 @@ class Areas:
             )
         return Place(path, self._tree(PfsPath(self.datacenter, "home", user, ())))
 
-    def _tree(self, area: PfsPath) -> MountedTree:
-        # The server does not know which data centre is the current one of the user, so its messages
-        # have complete paths. Trees have no state, so that a home that is made, renamed or removed
-        # is noticed at once.
+    def _tree(self, area: PfsPath) -> ServedTree:
+        # Trees have no state, so that a home that is made, renamed or removed is noticed at once.
         if area.user is None:
-            return MountedTree(self._public, area, read_only=True, is_current=False)
-        return MountedTree(self._home / area.user, area, is_current=False)
+            return ServedTree(self._public, area, self._devices, read_only=True)
+        return ServedTree(self._home / area.user, area, self._devices)

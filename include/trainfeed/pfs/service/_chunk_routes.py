@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from contextlib import AsyncExitStack
@@ -16,7 +15,14 @@ from trainfeed.errors import FileReplacedError
 from trainfeed.pfs.service._areas import Place
 from trainfeed.pfs.service._bodies import ChunkResponse
 from trainfeed.pfs.service._desk import Desk, json_answer
-from trainfeed.pfs.trees import CHUNK_BYTES, Source, SourceState, chunk_count, chunk_size
+from trainfeed.pfs.trees import (
+    CHUNK_BYTES,
+    DigestKind,
+    Source,
+    SourceState,
+    chunk_count,
+    chunk_size,
+)
 from trainfeed.pfs.wire import CHUNKS, DATA, MAX_READ_BYTES, Header
 from trainfeed.server import Refusal
 
@@ -31,11 +37,14 @@ def add_chunk_routes(router: APIRouter, desk: Desk) -> None:
     """Add the routes to a router."""
 
     @router.get(CHUNKS)
-    async def digests(request: Request, path: str, first: int = 0) -> Response:
+    async def digests(
+        request: Request, path: str, first: int = 0, kind: DigestKind = DigestKind.SHA256
+    ) -> Response:
         wanted = request.headers.get(Header.EXPECTED_STATE)
         async with desk.user(request) as user, desk.shares.memory(user, CHUNK_BYTES):
             place = desk.place(request, path, user)
-            return json_answer(await desk.disk.run(user, partial(_digests, place, first, wanted)))
+            work = partial(_digests, place, first, wanted, kind)
+            return json_answer(await desk.disk.run(user, work))
 
     @router.get(DATA)
     async def data(
@@ -95,11 +104,11 @@ def _read(place: Place, asked: tuple[int, int], wanted: str | None) -> ChunkResp
     return ChunkResponse(memoryview(body), status, headers, media_type="application/octet-stream")
 
 
-def _digests(place: Place, first: int, wanted: str | None) -> dict[str, Any]:
+def _digests(place: Place, first: int, wanted: str | None, kind: DigestKind) -> dict[str, Any]:
     source = place.tree.open_source(place.parts)
     try:
         state, num_bytes = _required_state(source, place, wanted), source.state.num_bytes
-        chunks = _hashed(source, place, max(0, first))
+        chunks = _hashed(source, place, max(0, first), kind)
     finally:
         source.close()
     return {
@@ -112,14 +121,14 @@ def _digests(place: Place, first: int, wanted: str | None) -> dict[str, Any]:
     }
 
 
-def _hashed(source: Source, place: Place, first: int) -> list[str]:
+def _hashed(source: Source, place: Place, first: int, kind: DigestKind) -> list[str]:
     until, buffer = time.monotonic() + _HASHING_SECONDS, bytearray(CHUNK_BYTES)
     num_bytes, found = source.state.num_bytes, list[str]()
     for index in range(first, chunk_count(num_bytes)):
         view = memoryview(buffer)[: chunk_size(num_bytes, index)]
         if source.read_into(index * CHUNK_BYTES, view) != len(view):
             raise _changed(place)
-        found.append(hashlib.sha256(view).hexdigest())
+        found.append(kind.of(view).hex())
         if time.monotonic() > until:
             break
     return found

@@ -32,6 +32,7 @@ class _Change(BaseModel):
         target: New path of ``mv``.
         parents: Whether ``mkdir`` makes the folders above, and keeps a folder that is there.
         replace: Whether ``mv`` replaces a file.
+        recursive: Whether ``sync`` goes on in all folders below.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -41,6 +42,7 @@ class _Change(BaseModel):
     target: str | None = None
     parents: bool = False
     replace: bool = False
+    recursive: bool = True
 
 
 def add_file_routes(router: APIRouter, desk: Desk) -> None:
@@ -83,8 +85,10 @@ def _step(asked: _Change, place: Place, target: Place) -> Callable[[], None]:
         return partial(_rename, place, target, asked.replace)
     if asked.method == "mkdir":
         return partial(place.tree.make_folder, place.parts, parents=asked.parents)
-    if asked.method == "sync":
+    if asked.method == "sync" and asked.recursive:
         return partial(place.tree.sync_names, place.parts)
+    if asked.method == "sync":
+        return partial(place.tree.sync_names_of, [(*place.parts, "any")])
     return partial(_touch, place)
 
 

@@ -47,12 +47,14 @@ class FileServerSettings:
         datacenter: Name of the data centre in paths.
         mount: Folder of the data centre, with ``home`` and ``public``.
         limits: Bounds of what one user takes.
+        is_local: Whether plain folders of this machine are the storage, not a mount.
     """
 
     server: ServerSettings
     datacenter: str
     mount: Path
     limits: FileLimits = field(default_factory=FileLimits)
+    is_local: bool = False
 
 
 def serve_files(
@@ -63,7 +65,7 @@ def serve_files(
     ``on_ready`` is called with the address once the server answers.
 
     Raises:
-        ConfigError: A folder is not there, or a setting of the server is wrong.
+        ConfigError: A folder is not there or not mounted, or a setting of the server is wrong.
         StorageError: A file of the server cannot be written.
     """
     serve(make_file_server(settings), settings.server, on_ready=on_ready)
@@ -73,11 +75,12 @@ def make_file_server(settings: FileServerSettings) -> FastAPI:
     """Return the app of a file server.
 
     Raises:
-        ConfigError: A folder is not there, or a setting of the server is wrong.
+        ConfigError: A folder is not there or not mounted, or a setting of the server is wrong.
     """
     # The name is checked once, as a part of a path.
     name = PfsPath(settings.datacenter, "public", None, ()).datacenter
-    areas = Areas(name, settings.mount / "home", settings.mount / "public")
+    mount, is_local = settings.mount, settings.is_local
+    areas = Areas(name, mount / "home", mount / "public", is_local=is_local)
     disk = Disk()
     desk = Desk(areas, disk, Shares(settings.limits), Uploads(disk, settings.limits))
     router = APIRouter()

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from trainfeed.errors import CommitUnknownError, ConflictError, FormatError
 from trainfeed.pfs.service._areas import Place
-from trainfeed.pfs.trees import CHUNK_BYTES, SourceState, Target, chunk_count, chunk_size
+from trainfeed.pfs.trees import (
+    CHUNK_BYTES,
+    DigestKind,
+    SourceState,
+    Target,
+    chunk_count,
+    chunk_size,
+)
 
 __all__ = ["OpenUpload", "UploadKey"]
 
@@ -75,12 +82,12 @@ class OpenUpload:
         with self._writing():
             self._target.write(offset, memoryview(data))
 
-    def digests(self) -> tuple[bytes, ...]:
-        """Return SHA-256 of the chunks that are there; raises as ``write`` does."""
+    def digests(self, kind: DigestKind = DigestKind.SHA256) -> tuple[bytes, ...]:
+        """Return the digests of the chunks that are there; raises as ``write`` does."""
         with self._writing():
-            return self._target.digests()
+            return self._target.digests(kind)
 
-    def finish(self, chunks: Sequence[bytes]) -> None:
+    def finish(self, chunks: Sequence[bytes], kind: DigestKind = DigestKind.SHA256) -> None:
         """Sync, verify and name the file, and close the upload.
 
         After an error, an upload whose file has no name yet stays open.
@@ -95,7 +102,7 @@ class OpenUpload:
         # No chunk may come after the comparison: it would change a file that has its name.
         self._end()
         try:
-            self._target.commit(chunks)
+            self._target.commit(chunks, kind)
         except CommitUnknownError:
             self._target.close()
             raise

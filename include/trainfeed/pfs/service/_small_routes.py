@@ -16,7 +16,7 @@ from trainfeed.pfs.service._areas import Place
 from trainfeed.pfs.service._bodies import ChunkResponse, announced_bytes
 from trainfeed.pfs.service._desk import Desk, json_answer
 from trainfeed.pfs.service._disk import refusal_of_files
-from trainfeed.pfs.trees import SMALL_BYTES, Kind, SmallFile, is_unfinished_name
+from trainfeed.pfs.trees import SMALL_BYTES, DigestKind, Kind, SmallFile, is_unfinished_name
 from trainfeed.pfs.wire import (
     BUNDLE_BYTES,
     BUNDLE_FILES,
@@ -159,10 +159,11 @@ def _checked(place: Place, about: dict[str, Any], data: bytes) -> SmallFile:
             f"{place.path}: expected at most {SMALL_BYTES} bytes, got {len(data)}; no file of the"
             " request was written; send it as an upload"
         )
-    if hashlib.sha256(data).hexdigest() != _text(about, "sha256"):
+    kind = DigestKind.XXH3 if DigestKind.XXH3.value in about else DigestKind.SHA256
+    if kind.of(data).hex() != _text(about, kind.value):
         raise ChecksumError(
-            f"{place.path}: expected bytes with the SHA-256 that came with them, got others; no"
-            " file of the request was written; send them again"
+            f"{place.path}: expected bytes with the digest {kind.value} that came with them, got"
+            " others; no file of the request was written; send them again"
         )
     return SmallFile(place.parts, data)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from trainfeed.pfs.service._bodies import announced_bytes, require_digest
 from trainfeed.pfs.service._desk import Desk, json_answer
 from trainfeed.pfs.service._open_upload import OpenUpload, UploadKey
-from trainfeed.pfs.trees import CHUNK_BYTES, SourceState
+from trainfeed.pfs.trees import CHUNK_BYTES, DigestKind, SourceState
 from trainfeed.pfs.wire import DATA, FINISH, PRESENT, UPLOADS
 from trainfeed.server import Refusal, read_body, tell_audit
 
@@ -20,7 +19,6 @@ __all__ = ["add_upload_routes"]
 
 # Work that takes longer goes on, and the client asks again.
 _WAIT_SECONDS: Final = 10.0
-_DIGEST_BYTES: Final = hashlib.sha256().digest_size
 # The digests of a file of this size are a body that the server takes.
 _MAX_FILE_BYTES: Final = 1 << 40
 
@@ -78,21 +76,26 @@ def add_upload_routes(router: APIRouter, desk: Desk) -> None:
         return json_answer({"written": num_bytes})
 
     @router.get(PRESENT)
-    async def present(request: Request, upload: _Upload) -> Response:
+    async def present(
+        request: Request, upload: _Upload, kind: DigestKind = DigestKind.SHA256
+    ) -> Response:
         async with desk.user(request) as user:
             tell_audit(request, upload)
-            found = await desk.uploads.digests(upload, user, _WAIT_SECONDS)
+            found = await desk.uploads.digests(upload, user, _WAIT_SECONDS, kind)
         if found is None:
             return json_answer({"done": False}, 202)
         return json_answer({"done": True, "chunks": [digest.hex() for digest in found]})
 
     @router.post(FINISH)
-    async def finish(request: Request, upload: _Upload) -> Response:
+    async def finish(
+        request: Request, upload: _Upload, kind: DigestKind = DigestKind.SHA256
+    ) -> Response:
         num_bytes = announced_bytes(request)
         async with desk.user(request) as user, desk.shares.memory(user, num_bytes):
             tell_audit(request, upload)
             body = await read_body(request.scope, num_bytes)
-            done = await desk.uploads.finish(upload, user, _split(body), _WAIT_SECONDS)
+            chunks = _split(body, kind.num_bytes)
+            done = await desk.uploads.finish(upload, user, chunks, _WAIT_SECONDS, kind)
         return json_answer({"done": done}, 200 if done else 202)
 
 
@@ -101,17 +104,17 @@ def _write(request: Request, opened: OpenUpload, offset: int, body: bytearray) -
     opened.write(offset, body)
 
 
-def _split(body: bytearray) -> tuple[bytes, ...]:
-    if len(body) % _DIGEST_BYTES:
+def _split(body: bytearray, num_bytes: int) -> tuple[bytes, ...]:
+    if len(body) % num_bytes:
         raise Refusal(
             422,
             "FormatError",
-            expected=f"SHA-256 of each chunk, {_DIGEST_BYTES} bytes one after another",
+            expected=f"the digest of each chunk, {num_bytes} bytes one after another",
             got=f"{len(body)} bytes",
             remedy="send the digests as bytes; the upload is as it was",
         )
-    starts = range(0, len(body), _DIGEST_BYTES)
-    return tuple(bytes(body[start : start + _DIGEST_BYTES]) for start in starts)
+    starts = range(0, len(body), num_bytes)
+    return tuple(bytes(body[start : start + num_bytes]) for start in starts)
 
 
 def _too_large(got: int) -> Refusal:

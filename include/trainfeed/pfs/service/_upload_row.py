@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainfeed.pfs.service._open_upload import OpenUpload, UploadKey
+from trainfeed.pfs.trees import DigestKind
 
 __all__ = ["Finish", "UploadRow"]
 
@@ -15,7 +16,7 @@ class Finish:
     """A finish at work, or one that failed and whose error no request has got yet.
 
     Attributes:
-        chunks: SHA-256 of each chunk, as the request gave them.
+        chunks: Digest of each chunk, as the request gave them.
         work: Verifies and names the file.
     """
 
@@ -32,14 +33,14 @@ class UploadRow:
         opening: Opens the unfinished file; a row whose opening failed leaves the table.
         used: Time of the last request.
         finish: The last step, until a request has got its end.
-        hashing: Digests the chunks that are there, until a request has got them.
+        hashing: Digests the chunks that are there, for each kind, until a request has got them.
     """
 
     key: UploadKey
     opening: asyncio.Task[OpenUpload]
     used: float
     finish: Finish | None = None
-    hashing: asyncio.Task[tuple[bytes, ...]] | None = None
+    hashing: dict[DigestKind, asyncio.Task[tuple[bytes, ...]]] = field(default_factory=dict)
 
     @property
     def is_finishing(self) -> bool:
@@ -55,5 +56,4 @@ class UploadRow:
         """Drop what ended for a request that did not ask again."""
         if not self.is_finishing:
             self.finish = None
-        if self.hashing is not None and self.hashing.done():
-            self.hashing = None
+        self.hashing = {kind: work for kind, work in self.hashing.items() if not work.done()}

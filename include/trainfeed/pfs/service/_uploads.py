@@ -21,7 +21,7 @@ from trainfeed.pfs.service._disk import Disk
 from trainfeed.pfs.service._open_upload import OpenUpload, UploadKey
 from trainfeed.pfs.service._shares import FileLimits
 from trainfeed.pfs.service._upload_row import Finish, UploadRow
-from trainfeed.pfs.trees import unfinished_file_name
+from trainfeed.pfs.trees import DigestKind, unfinished_file_name
 from trainfeed.server import Refusal
 
 __all__ = ["Uploads"]
@@ -78,22 +78,30 @@ class Uploads:
         row.used = self.clock()
         return await asyncio.shield(row.opening)
 
-    async def digests(self, number: str, user: str, seconds: float) -> tuple[bytes, ...] | None:
+    async def digests(
+        self, number: str, user: str, seconds: float, kind: DigestKind = DigestKind.SHA256
+    ) -> tuple[bytes, ...] | None:
         """Return the digests of the chunks that are there; None if they take longer.
 
         Raises:
             Refusal: The user has no such upload, or the storage refused.
         """
         row, upload = self._row(number, user), await self.opened(number, user)
-        if (hashing := row.hashing) is None:
-            hashing = row.hashing = asyncio.create_task(self.disk.run(user, upload.digests))
+        if (hashing := row.hashing.get(kind)) is None:
+            work = self.disk.run(user, partial(upload.digests, kind))
+            hashing = row.hashing[kind] = asyncio.create_task(work)
         if not await _done(hashing, seconds):
             return None
-        row.hashing = None
+        row.hashing.pop(kind, None)
         return hashing.result()
 
     async def finish(
-        self, number: str, user: str, chunks: tuple[bytes, ...], seconds: float
+        self,
+        number: str,
+        user: str,
+        chunks: tuple[bytes, ...],
+        seconds: float,
+        kind: DigestKind = DigestKind.SHA256,
     ) -> bool:
         """Verify and name the file, and close the upload; return whether that has ended.
 
@@ -109,8 +117,8 @@ class Uploads:
         row, upload = self._row(number, user), await self.opened(number, user)
         finish = row.finish
         if finish is None or (finish.work.done() and finish.chunks != chunks):
-            work = asyncio.create_task(self._finished(number, upload, chunks))
-            finish = row.finish = Finish(chunks, work)
+            work = self._finished(number, upload, chunks, kind)
+            finish = row.finish = Finish(chunks, asyncio.create_task(work))
         if finish.chunks != chunks:
             raise _other_finish()
         if not await _done(finish.work, seconds):
@@ -183,10 +191,12 @@ class Uploads:
             self._rows.pop(number, None)
             raise
 
-    async def _finished(self, number: str, upload: OpenUpload, chunks: tuple[bytes, ...]) -> None:
+    async def _finished(
+        self, number: str, upload: OpenUpload, chunks: tuple[bytes, ...], kind: DigestKind
+    ) -> None:
         """Finish an upload, whose row ends with it whether or not a request waits."""
         try:
-            await self.disk.run(upload.key.user, partial(upload.finish, chunks))
+            await self.disk.run(upload.key.user, partial(upload.finish, chunks, kind))
         finally:
             if not upload.is_open:
                 self._rows.pop(number, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from trainfeed.errors import FileReplacedError, QuotaExceededError
 from trainfeed.pfs.transfer._copy_values import CopyOptions, FileCopy, FileOutcome, name_taken
 from trainfeed.pfs.trees import (
     CHUNK_BYTES,
-    FileDigests,
+    DigestKind,
     Kind,
     Source,
     Target,
@@ -43,36 +42,37 @@ def copy_chunked(copy: FileCopy, options: CopyOptions, *, threads: int) -> FileO
         Stopped: ``options.stop`` was set.
     """
     with closing(copy.source.tree.open_source(copy.source.parts)) as source:
-        if (found := _equal(copy, source, options, threads)) is not None:
-            return _outcome(copy, "equal", found, 0)
+        if _is_equal(copy, source, options, threads):
+            # The copy that gave the name may have been killed before the name was durable.
+            copy.target.tree.sync_names_of([copy.target.parts])
+            return _outcome(copy, "equal", source.state.num_bytes, 0)
         target = copy.target.tree.open_target(
             copy.target.parts, source.state, replace=options.replace
         )
         with closing(target), _kept(copy):
-            pump = _Pump(source, target, target.digests(), options, copy.source.shown)
+            # What this call sent is compared with what was written: only an accident differs.
+            kind = DigestKind.XXH3
+            pump = _Pump(source, target, target.digests(kind), kind, options, copy.source.shown)
             chunks = pump.run(threads)
             source.require_same()
-            target.commit(chunks)
-    digests = FileDigests(source.state.num_bytes, chunks)
-    return _outcome(copy, "copied", digests, pump.sent_bytes)
+            target.commit(chunks, kind)
+    return _outcome(copy, "copied", source.state.num_bytes, pump.sent_bytes)
 
 
-def _equal(
-    copy: FileCopy, source: Source, options: CopyOptions, threads: int
-) -> FileDigests | None:
-    """Return the digests of a file that has the name already, if they are those of the source."""
+def _is_equal(copy: FileCopy, source: Source, options: CopyOptions, threads: int) -> bool:
+    """Return whether the file that has the name already has the bytes of the source."""
     there = copy.existing
     if there is None or there.kind is not Kind.FILE or there.num_bytes != source.state.num_bytes:
-        return None
+        return False
+    # Others may have made both files, so only a digest that cannot be forged says it.
     found = copy.target.tree.digests(copy.target.parts)
-    pump = _Pump(source, None, found.chunks, options, copy.source.shown)
+    kind = DigestKind.SHA256
+    pump = _Pump(source, None, found.chunks, kind, options, copy.source.shown)
     chunks = pump.run(threads)
     source.require_same()
-    if found.chunks == chunks:
-        return found
-    if not options.replace:
+    if found.chunks != chunks and not options.replace:
         raise name_taken(copy)
-    return None
+    return found.chunks == chunks
 
 
 @dataclass
@@ -83,6 +83,7 @@ class _Pump:
         source: The file that is read.
         target: Where chunks are written; None if they are only digested.
         there: Digests of the chunks that the target has.
+        kind: How chunks are digested.
         options: Options of all copies.
         shown: The source, for messages.
         sent_bytes: Bytes written so far.
@@ -91,12 +92,13 @@ class _Pump:
     source: Source
     target: Target | None
     there: tuple[bytes, ...]
+    kind: DigestKind
     options: CopyOptions
     shown: str
     sent_bytes: int = 0
 
     def run(self, threads: int) -> tuple[bytes, ...]:
-        """Return SHA-256 of all chunks, each of which the target has now."""
+        """Return the digests of all chunks, each of which the target has now."""
         count = chunk_count(self.source.state.num_bytes)
         self._digests = [b""] * count
         self._indexes: Iterator[int] = iter(range(count))
@@ -132,7 +134,7 @@ class _Pump:
                 " shorter during the copy; no name was given to the copy; repeat the command when"
                 " its writer has ended"
             )
-        digest = self._digests[index] = hashlib.sha256(view).digest()
+        digest = self._digests[index] = self.kind.of(view)
         is_there = index < len(self.there) and self.there[index] == digest
         if self.target is not None and not is_there:
             self.options.rate.wait(len(view), self.options.stop)
@@ -159,13 +161,6 @@ def _kept(copy: FileCopy) -> Iterator[None]:
 
 
 def _outcome(
-    copy: FileCopy, verdict: Literal["copied", "equal"], found: FileDigests, sent: int
+    copy: FileCopy, verdict: Literal["copied", "equal"], num_bytes: int, sent: int
 ) -> FileOutcome:
-    return FileOutcome(
-        copy.source.shown,
-        copy.target.shown,
-        verdict,
-        found.num_bytes,
-        sent,
-        found.sha256_of_chunks,
-    )
+    return FileOutcome(copy.source.shown, copy.target.shown, verdict, num_bytes, sent)

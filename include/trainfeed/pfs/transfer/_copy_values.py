@@ -78,7 +78,6 @@ class FileOutcome:
         verdict: ``copied``; ``equal`` if a file with these bytes was there; or ``failed``.
         num_bytes: Size; 0 if it failed.
         sent_bytes: Bytes written by this call; without chunks that an earlier try has left.
-        sha256_of_chunks: SHA-256 of the digests of all chunks, in hex; empty if it failed.
         error: Why it failed.
     """
 
@@ -87,7 +86,6 @@ class FileOutcome:
     verdict: Literal["copied", "equal", "failed"]
     num_bytes: int = 0
     sent_bytes: int = 0
-    sha256_of_chunks: str = ""
     error: TrainFeedError | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from trainfeed.errors import TrainFeedError
 from trainfeed.pfs.transfer._copy_values import CopyOptions, FileCopy, FileOutcome, name_taken
-from trainfeed.pfs.trees import FileDigests, Kind, SmallFile
+from trainfeed.pfs.trees import Kind, SmallFile
 
 __all__ = ["batches", "copy_small", "failed"]
 
@@ -80,6 +80,10 @@ def _compared(
     if not there:
         return
     digests = there[0].target.tree.small_digests([copy.target.parts for copy in there])
+    equal = [copy for copy, each in zip(there, digests, strict=True) if each == files[copy].digest]
+    if equal:
+        # The copy that gave the names may have been killed before they were durable.
+        there[0].target.tree.sync_names_of([copy.target.parts for copy in equal])
     for copy, digest in zip(there, digests, strict=True):
         if digest == files[copy].digest:
             yield copy, _done(copy, files[copy], "equal")
@@ -101,13 +105,6 @@ def _sent(
 
 
 def _done(copy: FileCopy, file: SmallFile, verdict: Literal["copied", "equal"]) -> FileOutcome:
-    digests = FileDigests(len(file.data), (file.digest,) if file.data else ())
-    sent = len(file.data) if verdict == "copied" else 0
-    return FileOutcome(
-        copy.source.shown,
-        copy.target.shown,
-        verdict,
-        len(file.data),
-        sent,
-        digests.sha256_of_chunks,
-    )
+    num_bytes = len(file.data)
+    sent = num_bytes if verdict == "copied" else 0
+    return FileOutcome(copy.source.shown, copy.target.shown, verdict, num_bytes, sent)

@@ -1,14 +1,14 @@
-"""SHA-256 of the chunks of an open file, computed by several threads."""
+"""Digests of the chunks of an open file, computed by several threads."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from trainfeed.errors import FileReplacedError
+from trainfeed.pfs.trees._digest_kind import DigestKind
 from trainfeed.pfs.trees._tree_values import CHUNK_BYTES, chunk_count, chunk_size
 
 __all__ = ["chunk_digests", "read_fully"]
@@ -16,8 +16,10 @@ __all__ = ["chunk_digests", "read_fully"]
 _THREADS: Final = max(2, min(4, os.cpu_count() or 1))
 
 
-def chunk_digests(fd: int, num_bytes: int, shown: str) -> tuple[bytes, ...]:
-    """Return SHA-256 of each chunk of a file.
+def chunk_digests(
+    fd: int, num_bytes: int, shown: str, kind: DigestKind = DigestKind.SHA256
+) -> tuple[bytes, ...]:
+    """Return the digest of each chunk of a file.
 
     Memory: one chunk for each of at most four threads.
 
@@ -25,6 +27,7 @@ def chunk_digests(fd: int, num_bytes: int, shown: str) -> tuple[bytes, ...]:
         fd: Descriptor, open for reading.
         num_bytes: Size of the file.
         shown: The file, for messages.
+        kind: How chunks are digested.
 
     Raises:
         FileReplacedError: The file has become shorter.
@@ -42,7 +45,7 @@ def chunk_digests(fd: int, num_bytes: int, shown: str) -> tuple[bytes, ...]:
                 f"{shown}: expected {num_bytes} bytes, the file became shorter while it was read;"
                 " nothing was changed; repeat the command when its writer has ended"
             )
-        return hashlib.sha256(view).digest()
+        return kind.of(view)
 
     count = chunk_count(num_bytes)
     if count < 2:

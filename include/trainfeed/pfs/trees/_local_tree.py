@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,11 @@ class LocalTree(PosixTree):
                 path.resolve().parts[1:], state, replace=replace
             )
         return super().open_target(parts, state, replace=replace)
+
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files, or of the files that links point to, durable; see ``Tree``."""
+        paths = {self._base.joinpath(*parts).resolve() for parts in files}
+        PosixTree.sync_names_of(LocalTree(Path("/")), [path.parts[1:] for path in paths])
 
     def _require_writable(self, parts: Parts) -> None:
         """Allow every change: the account of the process decides."""

@@ -67,7 +67,7 @@ class MountedTree(PosixTree):
         # Names are checked before the first of them is opened.
         self.require_names(parts)
         shown = self.show(parts)
-        fd = os.open(self._root, _PATH_ONLY)
+        fd = self._open_root()
         for name in parts:
             above = fd
             try:
@@ -75,6 +75,9 @@ class MountedTree(PosixTree):
             finally:
                 os.close(above)
         return fd
+
+    def _open_root(self) -> int:
+        return os.open(self._root, _PATH_ONLY)
 
     def _entered(self, above: int, name: str, shown: str) -> int:
         try:

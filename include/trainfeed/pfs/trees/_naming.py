@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from trainfeed import faults
 from trainfeed.errors import ConflictError
 from trainfeed.paths import os_errors
 
@@ -12,7 +13,7 @@ __all__ = ["link_file", "mode_at", "name_file", "sync_folder_at"]
 
 
 def name_file(above: int, unfinished: str, name: str, *, replace: bool, shown: str) -> None:
-    """Rename a synced file within its folder, and make the name durable.
+    """Rename a synced file within its folder; ``sync_folder_at`` makes the name durable.
 
     Args:
         above: Descriptor of the folder.
@@ -30,7 +31,7 @@ def name_file(above: int, unfinished: str, name: str, *, replace: bool, shown: s
             os.rename(unfinished, name, src_dir_fd=above, dst_dir_fd=above)
         else:
             link_file((above, unfinished), (above, name), shown=shown)
-        sync_folder_at(above)
+    faults.point("pfs.named")
 
 
 def sync_folder_at(folder: int) -> None:

@@ -24,8 +24,9 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import os_errors, storage_error
 from trainfeed.pfs.trees._chunk_hashing import chunk_digests
+from trainfeed.pfs.trees._digest_kind import DigestKind
 from trainfeed.pfs.trees._handed_over import hand_over
-from trainfeed.pfs.trees._naming import name_file
+from trainfeed.pfs.trees._naming import name_file, sync_folder_at
 from trainfeed.pfs.trees._tree_values import SourceState, chunk_count, unfinished_file_name
 
 __all__ = ["PosixTarget"]
@@ -77,12 +78,12 @@ class PosixTarget:
             self.close()
             raise
 
-    def digests(self) -> tuple[bytes, ...]:
-        """Return SHA-256 of the chunks that an earlier try has left, read from the file system."""
+    def digests(self, kind: DigestKind = DigestKind.SHA256) -> tuple[bytes, ...]:
+        """Return the digests of the chunks that an earlier try has left, read from the files."""
         fd = self._fds[1]
         with os_errors(self._shown):
             num_bytes = min(os.fstat(fd).st_size, self._state.num_bytes)
-            return chunk_digests(fd, num_bytes, self._shown)
+            return chunk_digests(fd, num_bytes, self._shown, kind)
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write all of ``data`` at ``offset``; raises as ``Target.write`` says."""
@@ -94,7 +95,7 @@ class PosixTarget:
                     raise StorageError(f"{self._shown}: the file takes no more bytes")
                 data, offset = data[count:], offset + count
 
-    def commit(self, chunks: Sequence[bytes]) -> None:
+    def commit(self, chunks: Sequence[bytes], kind: DigestKind = DigestKind.SHA256) -> None:
         """Sync the file, read it back, compare it, and give it its name.
 
         Raises:
@@ -113,7 +114,7 @@ class PosixTarget:
             faults.point("pfs.before_sync")
             os.fsync(fd)
         faults.point("pfs.after_sync")
-        self._require(fd, tuple(chunks))
+        self._require(fd, tuple(chunks), kind)
         faults.point("pfs.before_name")
         self._give_name()
         faults.point("pfs.after_name")
@@ -128,6 +129,8 @@ class PosixTarget:
         self._is_named = True
         try:
             name_file(above, self._unfinished, self._name, replace=self._replace, shown=self._shown)
+            with os_errors(self._shown):
+                sync_folder_at(above)
         except TrainFeedError as error:
             with os_errors(self._shown):
                 has_name = _has_name(fd, above, self._unfinished)
@@ -164,11 +167,11 @@ class PosixTarget:
                 " is missing"
             )
 
-    def _require(self, fd: int, chunks: tuple[bytes, ...]) -> None:
+    def _require(self, fd: int, chunks: tuple[bytes, ...], kind: DigestKind) -> None:
         with os_errors(self._shown):
             # Clean pages leave the cache, so the reads below are answered by the file system.
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            found = chunk_digests(fd, os.fstat(fd).st_size, self._shown)
+            found = chunk_digests(fd, os.fstat(fd).st_size, self._shown, kind)
         if found != chunks:
             pairs = enumerate(zip(found, chunks, strict=False))
             differing = [index for index, (one, other) in pairs if one != other]

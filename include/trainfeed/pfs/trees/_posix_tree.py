@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,6 +15,7 @@ from trainfeed.paths import os_errors
 from trainfeed.pfs.trees._chunk_hashing import chunk_digests
 from trainfeed.pfs.trees._handed_over import hand_over_folder
 from trainfeed.pfs.trees._naming import link_file, mode_at, sync_folder_at
+from trainfeed.pfs.trees._parallel_calls import in_threads
 from trainfeed.pfs.trees._plain_opening import entry_of, open_plain, require_free
 from trainfeed.pfs.trees._posix_source import PosixSource
 from trainfeed.pfs.trees._posix_target import PosixTarget
@@ -22,7 +23,6 @@ from trainfeed.pfs.trees._tree_protocol import Source, Target
 from trainfeed.pfs.trees._tree_values import (
     Entry,
     FileDigests,
-    Kind,
     Parts,
     SourceState,
 )
@@ -50,15 +50,8 @@ class PosixTree(SmallCalls):
 
     def entries(self, parts: Parts) -> list[Entry]:
         """Return the entries of a folder, sorted by name; see ``Tree``."""
-        with self._folder(parts) as folder, os_errors(self.show(parts)):
-            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                with os.scandir(fd) as found:
-                    entries = [
-                        entry_of(each.name, each.stat(follow_symlinks=False)) for each in found
-                    ]
-            finally:
-                os.close(fd)
+        with self._listed(parts) as found:
+            entries = [entry_of(each.name, each.stat(follow_symlinks=False)) for each in found]
         return sorted(entries, key=lambda entry: entry.name)
 
     def make_folder(self, parts: Parts, *, parents: bool = False) -> None:
@@ -116,11 +109,11 @@ class PosixTree(SmallCalls):
 
     def sync_names(self, parts: Parts) -> None:
         """Make the names in a folder and in all folders below it durable; see ``Tree``."""
-        for entry in self.entries(parts):
-            if entry.kind is Kind.FOLDER:
-                self.sync_names((*parts, entry.name))
-        with self._folder(parts) as folder, os_errors(self.show(parts)):
-            sync_folder_at(folder)
+        in_threads(self._synced_folder, self._folders(parts))
+
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files durable; see ``Tree``."""
+        in_threads(self._synced_folder, {parts[:-1] for parts in files})
 
     def open_source(self, parts: Parts) -> Source:
         """Open a plain file for reading; see ``Tree``."""
@@ -167,6 +160,28 @@ class PosixTree(SmallCalls):
                 num_bytes = os.fstat(fd).st_size
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
                 return FileDigests(num_bytes, chunk_digests(fd, num_bytes, self.show(parts)))
+            finally:
+                os.close(fd)
+
+    def _folders(self, parts: Parts) -> Iterator[Parts]:
+        """Yield a folder and all folders below it."""
+        yield parts
+        with self._listed(parts) as found:
+            names = [each.name for each in found if each.is_dir(follow_symlinks=False)]
+        for name in names:
+            yield from self._folders((*parts, name))
+
+    def _synced_folder(self, parts: Parts) -> None:
+        with self._folder(parts) as folder, os_errors(self.show(parts)):
+            sync_folder_at(folder)
+
+    @contextmanager
+    def _listed(self, parts: Parts) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with self._folder(parts) as folder, os_errors(self.show(parts)):
+            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                with os.scandir(fd) as found:
+                    yield found
             finally:
                 os.close(fd)
 

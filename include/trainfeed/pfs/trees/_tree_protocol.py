@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from trainfeed.errors import TrainFeedError
+from trainfeed.pfs.trees._digest_kind import DigestKind
 from trainfeed.pfs.trees._tree_values import Entry, FileDigests, Parts, SmallFile, SourceState
 
 __all__ = ["Source", "Target", "Tree"]
@@ -46,8 +47,8 @@ class Target(Protocol):
     One target is open for one unfinished name at a time.
     """
 
-    def digests(self) -> tuple[bytes, ...]:
-        """Return SHA-256 of the chunks that an earlier try has left, read from the tree.
+    def digests(self, kind: DigestKind = DigestKind.SHA256) -> tuple[bytes, ...]:
+        """Return the digests of the chunks that an earlier try has left, read from the tree.
 
         The tuple ends with the last chunk that is there; empty if there is none. A chunk that is
         shorter than that of the source has the digest of its shorter bytes.
@@ -66,11 +67,12 @@ class Target(Protocol):
         """
         ...
 
-    def commit(self, chunks: Sequence[bytes]) -> None:
+    def commit(self, chunks: Sequence[bytes], kind: DigestKind = DigestKind.SHA256) -> None:
         """Sync the file, read it back, compare it, and give it its name.
 
         Args:
-            chunks: SHA-256 of each chunk of the source.
+            chunks: Digest of each chunk of the source.
+            kind: How they were digested.
 
         Raises:
             ChecksumError: The file does not have these chunks; the name is unchanged.
@@ -164,6 +166,10 @@ class Tree(Protocol):
 
     def sync_names(self, parts: Parts) -> None:
         """Make the names in a folder, and in all folders below it, durable before a rename."""
+        ...
+
+    def sync_names_of(self, files: Sequence[Parts]) -> None:
+        """Make the names of files durable: a call that was killed may not have done it."""
         ...
 
     def open_source(self, parts: Parts) -> Source:

@@ -80,7 +80,8 @@ class FileDigests:
 
     Attributes:
         num_bytes: Size.
-        chunks: SHA-256 of each chunk of ``CHUNK_BYTES``, the last one as long as it is.
+        chunks: Digest of each chunk of ``CHUNK_BYTES``, the last one as long as it is; SHA-256
+            unless another kind was asked for.
     """
 
     num_bytes: int

@@ -12,13 +12,12 @@ import pyarrow as pa
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import MemoryLimitError
+from trainfeed.pipeline.quarantine import MOST_RAW_BYTES
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
 
 __all__ = ["Tally", "TurnedDownRecords", "require_bounded"]
 
-# Raw bytes kept of a quarantined record. Longer ones are cut: the position leads to the whole.
-_MAX_RAW_BYTES: Final = 64 << 10
 # Bytes of a row in Arrow's columns beside its texts: source (4), offset (8), three ends of texts.
 _FIXED_BYTES: Final = 24
 # Limits for the offsets and rows that wait as Python objects, of some hundred bytes each.
@@ -111,7 +110,7 @@ class Tally:
         if source not in self._quarantined:
             self._quarantined[source] = _TurnedDownCount(source_hash(source))
         self._quarantined[source].extend([offset], len(value or b""))
-        raw = (value or b"")[:_MAX_RAW_BYTES]
+        raw = (value or b"")[:MOST_RAW_BYTES]
         self.kept_bytes += self._quarantine.add(
             self._index[source], offset, reject.reason, reject.message, raw
         )

@@ -2,6 +2,7 @@
 
 from trainfeed.pipeline.inputs._awaited import Awaited
 from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
+from trainfeed.pipeline.inputs._kept_inputs import KeptInputs
 from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
 from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
 from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
@@ -20,6 +21,7 @@ __all__ = [
     "Awaited",
     "CheckedFile",
     "Inputs",
+    "KeptInputs",
     "KnownInputs",
     "PieceReader",
     "PublishedInputs",

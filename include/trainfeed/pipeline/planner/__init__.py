@@ -8,11 +8,14 @@ from trainfeed.pipeline.planner._readiness import (
     require_complete,
     waits_until,
 )
+from trainfeed.pipeline.planner._replay_plan import ReplayPlan, plan_replay
 
 __all__ = [
     "Planner",
+    "ReplayPlan",
     "check_interval_uploads",
     "folder_of_logs",
+    "plan_replay",
     "require_closed",
     "require_complete",
     "waits_until",

@@ -26,6 +26,7 @@ from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
+    PlannedRange,
     PlannedReference,
     Sizes,
     cut,
@@ -76,6 +77,21 @@ class Planner:
         self._next_generation = folder.last_generation(interval.name) + 1
         self._current = self._read_current()
 
+    @property
+    def folder(self) -> DatasetFolder:
+        """The data set below the publication root."""
+        return self._folder
+
+    @property
+    def interval(self) -> str:
+        """Name of the interval."""
+        return self._interval.name
+
+    @property
+    def current(self) -> Manifest | None:
+        """The manifest of the published version, or None."""
+        return self._current
+
     def identical(self, source: KnownInputs, rebuild: str | None) -> Plan | None:
         """Return the plan of the published version if a new plan would give the same version.
 
@@ -91,15 +107,29 @@ class Planner:
         current = self._current
         if current is None:
             return None
-        inputs = source.inputs(current)
-        replaced = replaced_inputs(current, inputs)
-        fingerprint_of = self._fingerprint_of(inputs)
-        if not replaced and canonical_json.sha256_of(fingerprint_of) == current.fingerprint:
-            plan = self._plan_of(current, inputs)
+        plan = self.unchanged(source)
+        if plan is not None:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
-            raise self._refusal(current, fingerprint_of, replaced)
+            inputs = source.inputs(current)
+            replaced = replaced_inputs(current, inputs)
+            raise self._refusal(current, self._fingerprint_of(inputs), replaced)
         return None
+
+    def unchanged(self, source: KnownInputs) -> Plan | None:
+        """Return the plan of the published version if its fingerprint is that of a new plan.
+
+        Args:
+            source: The inputs of the interval.
+        """
+        current = self._current
+        if current is None:
+            return None
+        inputs = source.inputs(current)
+        fingerprint = canonical_json.sha256_of(self._fingerprint_of(inputs))
+        if replaced_inputs(current, inputs) or fingerprint != current.fingerprint:
+            return None
+        return self._plan_of(current, inputs)
 
     def skip(self, source: Inputs) -> Skip | None:
         """Return the decision to skip the interval; None if it is published or will be built.
@@ -112,8 +142,21 @@ class Planner:
             return None
         return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
 
-    def make(self, source: Inputs, *, rebuild: str | None, allow_gap: str | None) -> Plan:
+    def make(
+        self,
+        source: Inputs,
+        *,
+        rebuild: str | None,
+        allow_gap: str | None,
+        ranges: list[PlannedRange] | None = None,
+    ) -> Plan:
         """Write the plan file, or adopt the one that an earlier or parallel run wrote.
+
+        Args:
+            source: The inputs of the interval.
+            rebuild: The reason for building the interval again, or None.
+            allow_gap: The reason for accepting that retention deleted records, or None.
+            ranges: The pieces of the inputs that are read; None to cut them by the specification.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
@@ -125,7 +168,7 @@ class Planner:
         supersedes = None
         if self._current is not None:
             supersedes = {"generation": self._current.generation, "why": rebuild}
-        plan = self._plan(self._next_generation, inputs)
+        plan = self._plan(self._next_generation, inputs, ranges)
         update = {
             "supersedes": supersedes,
             "rebuild": rebuild,
@@ -160,11 +203,16 @@ class Planner:
             }
             return save_plan(self._folder, plan.model_copy(update=update))
 
-    def _plan(self, generation: int, inputs: Mapping[str, Planned]) -> Plan:
+    def _plan(
+        self,
+        generation: int,
+        inputs: Mapping[str, Planned],
+        ranges: list[PlannedRange] | None = None,
+    ) -> Plan:
         fingerprint_of = self._fingerprint_of(inputs)
         fingerprint = canonical_json.sha256_of(fingerprint_of)
         sizes = Sizes.of(self._spec)
-        ranges = cut(inputs, sizes.range_span)
+        ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
         groups = group_ranges(ranges, sizes.task_span)
         shards = planned_shards(self._spec, inputs)
         return Plan.model_validate(

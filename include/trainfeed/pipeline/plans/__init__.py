@@ -1,6 +1,7 @@
 """Plans: the inputs and outputs of an interval, fixed before anything is read."""
 
-from trainfeed.pipeline.plans._kept_code import keep_code, told_changes
+from trainfeed.pipeline.plans._kept_code import keep_code, kept_code, told_changes
+from trainfeed.pipeline.plans._kept_lookups import KeptLookup, keep_lookups, kept_lookup
 from trainfeed.pipeline.plans._landed_ranges import (
     REMEDY,
     is_landed,
@@ -9,6 +10,7 @@ from trainfeed.pipeline.plans._landed_ranges import (
     leaf_of,
     opened_landing,
     promised_leaf,
+    write_landing,
 )
 from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.pipeline.plans._plan_file import (
@@ -32,6 +34,7 @@ from trainfeed.pipeline.plans._references import PlannedReference
 
 __all__ = [
     "REMEDY",
+    "KeptLookup",
     "Plan",
     "Planned",
     "PlannedFile",
@@ -47,6 +50,9 @@ __all__ = [
     "group_shards",
     "is_landed",
     "keep_code",
+    "keep_lookups",
+    "kept_code",
+    "kept_lookup",
     "landed_leaf",
     "landing_file",
     "leaf_of",
@@ -58,4 +64,5 @@ __all__ = [
     "save_plan",
     "told_changes",
     "unit_of_input",
+    "write_landing",
 ]

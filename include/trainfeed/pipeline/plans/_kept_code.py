@@ -24,6 +24,7 @@ from trainfeed.usercode import code_texts, digest_of_texts
 __all__ = [
     "differences",
     "keep_code",
+    "kept_code",
     "told_changes",
 ]
 
@@ -59,7 +60,7 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
         old text was not kept.
     """
     new = {name: data.decode("utf-8", "replace") for name, data in code_texts(spec).items()}
-    kept = _kept(folder, old)
+    kept = kept_code(folder, old)
     if kept is None:
         return (
             f"the code ({', '.join(new)}) differs from the code of that time, whose text was not"
@@ -101,7 +102,8 @@ def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
         yield line[:_MAX_CHARS]
 
 
-def _kept(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+def kept_code(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
+    """Return the kept text of a code digest: file → text; None without a usable file of it."""
     try:
         with open_plain(folder.code(digest), follow=False) as file:
             found = canonical_json.loads(file.read(_MAX_BYTES + 1))

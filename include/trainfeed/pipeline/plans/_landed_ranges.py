@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed import canonical_json
+from trainfeed import canonical_json, faults
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.identity import source_hash
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.pipeline.plans._plan_file import Planned, PlannedRange
-from trainfeed.sources import LandingFile, landing_name
+from trainfeed.sources import LandingFile, LandingWriter, landing_name
 from trainfeed.storage import Location
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "leaf_of",
     "opened_landing",
     "promised_leaf",
+    "write_landing",
 ]
 
 _LEDGER: Final = "ledger"
@@ -96,6 +97,25 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
         logger.warning("%s has a wrong account and will be landed again", location.uri)
         return None
     return found
+
+
+def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str) -> Leaf:
+    """Write the records of one range with their account, and return the account.
+
+    Args:
+        file: The file; the caller closes it.
+        batches: The records by ascending offset, as batches of ``LANDING_SCHEMA``.
+        source: Source string of the range.
+    """
+    writer = LandingWriter(file)
+    leaf = Leaf()
+    number = source_hash(source)
+    for batch in batches:
+        writer.write(batch)
+        leaf += leaf_of(batch, number)
+        faults.point("ingest.after_batch")
+    writer.close({_LEDGER: canonical_json.dumps(leaf.to_json()).decode()})
+    return leaf
 
 
 def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:

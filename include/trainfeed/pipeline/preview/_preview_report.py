@@ -15,7 +15,7 @@ from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 
-__all__ = ["preview_report"]
+__all__ = ["preview_report", "shown_value"]
 
 _QUARANTINE: Final = "quarantine/"
 _SHOWN_SAMPLES: Final = 5
@@ -43,10 +43,10 @@ def _samples(version: Version) -> Iterator[JsonObject]:
     splits = version.manifest.splits
     for split in sorted(splits, key=lambda name: -splits[name].millionths):
         for sample in DatasetReader([version], split).reader()():
-            yield {"split": split} | {name: _plain(value) for name, value in sample.items()}
+            yield {"split": split} | {name: shown_value(value) for name, value in sample.items()}
 
 
-def _plain(value: object) -> object:
+def shown_value(value: object) -> object:
     """Return a field's value as JSON, cut if it is long."""
     if isinstance(value, np.ndarray | np.generic):
         flat = np.asarray(value).reshape(-1)

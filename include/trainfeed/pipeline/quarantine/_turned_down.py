@@ -8,7 +8,11 @@ from typing import Final
 
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
-from trainfeed.pipeline.quarantine._quarantined import Quarantine, QuarantinedRecord
+from trainfeed.pipeline.quarantine._quarantined import (
+    Quarantine,
+    QuarantinedRecord,
+    raw_records,
+)
 
 __all__ = ["Example", "Reason", "counted", "turned_down"]
 
@@ -94,7 +98,7 @@ def turned_down(quarantine: Quarantine, counts: Mapping[str, int]) -> list[Reaso
     """
     reasons = {name: Reason(name, records) for name, records in _most_frequent(counts).items()}
     open_reasons = set(reasons)
-    for record in quarantine.records() if reasons else ():
+    for record in raw_records(quarantine) if reasons else ():
         if record.reason in open_reasons:
             found = reasons[record.reason]
             found = replace(found, examples=(*found.examples, _example(record)))

@@ -63,10 +63,9 @@ class TestCopies:
         assert pfs("cp", "-n", "a", "pfs://home")[0] == 1
         assert (home / "a").read_text() == "old"
 
-    def test_json_has_each_file_with_its_digest(self, pfs):
+    def test_json_has_each_file(self, pfs):
         Path("a").write_bytes(b"abc")
         report = json.loads(pfs("cp", "--json", "a", "pfs://home/b")[1])
-        digest = hashlib.sha256(hashlib.sha256(b"abc").digest()).hexdigest()
         assert report["files"] == [
             {
                 "source": "a",
@@ -74,7 +73,6 @@ class TestCopies:
                 "verdict": "copied",
                 "num_bytes": 3,
                 "sent_bytes": 3,
-                "sha256_of_chunks": digest,
                 "error": None,
             }
         ]

@@ -1,5 +1,6 @@
 """A file server in a process of its own, with two users, and trees that ask it."""
 
+import http.client
 import json
 import multiprocessing
 import os
@@ -56,7 +57,7 @@ class Storage:
             limits=server_limits or Limits(),
             **server,
         )
-        return FileServerSettings(made, "dc", self.mount, limits or FileLimits())
+        return FileServerSettings(made, "dc", self.mount, limits or FileLimits(), is_local=True)
 
 
 class CountingClient(ByteClient):
@@ -98,12 +99,15 @@ class Running:
         given = dict(self._settings)
         fault = given.pop("fault", None)
         settings = self._storage.settings(port=self.port, **given)
+        ours, ready = multiprocessing.Pipe(duplex=False)
         self._process = multiprocessing.get_context("fork").Process(
-            target=_serve, args=(settings, fault)
+            target=_serve, args=(settings, fault, ready)
         )
         self._process.start()
-        while not port_file.exists():
-            assert self._process.is_alive()
+        ready.close()
+        # The end of a server that does not start closes the pipe.
+        with ours:
+            ours.recv()
         self.port = int(port_file.read_text())
 
     def kill(self) -> None:
@@ -125,11 +129,24 @@ class Running:
         return ServerTree(self.client(user, **more), root)
 
 
-def _serve(settings: FileServerSettings, fault: str | None) -> None:
+def _serve(settings: FileServerSettings, fault: str | None, ready) -> None:
     if fault is not None:
         os.environ[faults.VARIABLE] = fault
         faults._plan.cache_clear()
-    serve_files(settings)
+    serve_files(settings, on_ready=ready.send)
+
+
+def asked(server: Running, token: str | None, method: str, target: str, body=b"", headers=None):
+    """Status and body of one request, sent as it stands, without corrections of a library."""
+    kind = "application/json" if body[:1] == b"{" else "application/octet-stream"
+    shown = {} if token is None else {"Authorization": f"Bearer {token}"}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.request(method, target, body, {"Content-Type": kind, **shown, **(headers or {})})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from trainfeed.pfs.service._file_server import _lifespan
 from trainfeed.pfs.service._open_upload import UploadKey
 from trainfeed.pfs.service._shares import FileLimits
 from trainfeed.pfs.service._uploads import Uploads
-from trainfeed.pfs.trees import MountedTree, SourceState, _naming
+from trainfeed.pfs.trees import MountedTree, SourceState, _posix_target
 from trainfeed.server import Refusal
 
 DATA = b"abc"
@@ -60,7 +60,7 @@ def test_an_upload_whose_folder_was_not_synced_is_closed_and_its_file_stays_as_i
     async def asked():
         number = await written(table, key)
         upload = await table.opened(number, "alice")
-        monkeypatch.setattr(_naming, "sync_folder_at", fail)
+        monkeypatch.setattr(_posix_target, "sync_folder_at", fail)
         with pytest.raises(Refusal, match="CommitUnknownError"):
             await table.finish(number, "alice", CHUNKS, LONG)
         with pytest.raises(ConflictError, match="finished or was closed"):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,8 @@ HOME = PfsPath("dc1", "home", "alice", ())
 CHUNKS = 4
 DATA = b"".join(bytes([number]) * CHUNK_BYTES for number in range(1, CHUNKS)) + b"end"
 SMALL = {f"small{number}": b"x" * number for number in range(5)}
-STEPS = ("pfs.before_sync", "pfs.after_sync", "pfs.before_name", "pfs.after_name")
+STEPS = ("pfs.before_sync", "pfs.after_sync", "pfs.before_name", "pfs.named", "pfs.after_name")
+NAMED = ("pfs.named", "pfs.after_name")
 FOLDER_STEPS = (
     "pfs.folder_made",
     "pfs.small_written",
@@ -103,11 +105,57 @@ def test_a_kill_after_the_last_chunk_leaves_no_file_or_all_of_it_and_nothing_is_
     source, home, point
 ):
     killed_at(point, lambda: one_file(source, home))
-    assert final(home) == (["copy"] if point == "pfs.after_name" else [])
+    assert final(home) == (["copy"] if point in NAMED else [])
     (outcome,) = one_file(source, home)
     assert (outcome.sent_bytes, outcome.error) == (0, None)
     assert (home / "copy").read_bytes() == DATA
     assert [path.name for path in home.iterdir()] == ["copy"]
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """Numbers of the folders that are synced from now on."""
+    found, real = [], os.fsync
+
+    def fsync(fd):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            found.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+def test_a_copy_that_finds_the_name_of_a_killed_one_makes_the_name_durable(source, home, synced):
+    killed_at("pfs.named", lambda: one_file(source, home))
+    assert synced == []
+    (outcome,) = one_file(source, home)
+    assert outcome.verdict == "equal"
+    assert synced == [home.stat().st_ino]
+
+
+def test_small_files_that_a_killed_copy_has_named_get_durable_names_by_one_sync_of_each_folder(
+    source, home, synced
+):
+    target = Place(MountedTree(home, HOME), ())
+    (source / "inner/large").unlink()
+    (source / "inner/below").write_bytes(b"x")
+
+    def copy():
+        place = Place(LocalTree(source), (), is_content=True)
+        return list(copy_places([place], target, CopyOptions(is_recursive=True)))
+
+    killed_at("pfs.small_named", copy)
+    assert {outcome.verdict for outcome in copy()} == {"equal"}
+    assert sorted(synced) == sorted([home.stat().st_ino, (home / "inner").stat().st_ino])
+
+
+def test_the_folder_of_the_file_that_a_link_of_this_machine_points_to_is_synced(tmp_path, synced):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far/file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("far/file")
+    LocalTree(tmp_path).sync_names_of([("link",)])
+    assert synced == [(tmp_path / "far").stat().st_ino]
 
 
 @pytest.mark.parametrize("point", [*FOLDER_STEPS, *(f"pfs.chunk_{n}" for n in range(CHUNKS))])

@@ -29,10 +29,10 @@ from trainfeed.pfs.trees import (
     MountedTree,
     SmallFile,
     SourceState,
-    _naming,
     _posix_target,
     unfinished_file_name,
 )
+from trainfeed.pfs.trees.small import _small_writes
 
 HOME = PfsPath("dc1", "home", "alice", ())
 STATE = SourceState(CHUNK_BYTES + 3, 7, "0" * 32)
@@ -160,7 +160,7 @@ class TestBothTrees:
             raise OSError(errno.EIO, "failed")
 
         with monkeypatch.context() as patch:
-            patch.setattr(_naming, "sync_folder_at", fail)
+            patch.setattr(_posix_target, "sync_folder_at", fail)
             with pytest.raises(CommitUnknownError, match="repeat"):
                 target.commit(CHUNKS)
         with pytest.raises(ConflictError, match="final name"):
@@ -361,6 +361,53 @@ class TestSmallFiles:
         (error,) = tree.put_small([SmallFile(("a",), b"x")], replace=True, is_hidden=False)
         assert "quota" in str(error)
         assert names(tmp_path) == []
+
+    def test_new_names_are_made_durable_by_one_sync_of_each_folder(
+        self, tree, tmp_path, monkeypatch
+    ):
+        synced, real = [], _small_writes.sync_folder_at
+        for name in "ab":
+            (tmp_path / name).mkdir()
+
+        def sync(fd):
+            assert len(list(tmp_path.glob("*/file*"))) == 20
+            synced.append(os.fstat(fd).st_ino)
+            real(fd)
+
+        monkeypatch.setattr(_small_writes, "sync_folder_at", sync)
+        files = [SmallFile(("ab"[each % 2], f"file{each}"), b"x") for each in range(20)]
+        assert tree.put_small(files, replace=False, is_hidden=False) == [None] * 20
+        assert sorted(synced) == sorted((tmp_path / name).stat().st_ino for name in "ab")
+
+    def test_a_folder_that_cannot_be_synced_is_the_error_of_its_files(
+        self, tree, tmp_path, monkeypatch
+    ):
+        for name in "ab":
+            (tmp_path / name).mkdir()
+
+        def fail(fd):
+            if os.fstat(fd).st_ino == (tmp_path / "a").stat().st_ino:
+                raise OSError(errno.EIO, "failed")
+
+        monkeypatch.setattr(_small_writes, "sync_folder_at", fail)
+        files = [SmallFile(("ab"[each % 2], f"file{each}"), b"x") for each in range(4)]
+        found = tree.put_small(files, replace=True, is_hidden=False)
+        assert [isinstance(each, StorageError) for each in found] == [True, False, True, False]
+
+    def test_one_file_that_fails_among_many_leaves_the_others(self, tree, tmp_path, monkeypatch):
+        real = os.fsync
+
+        def fail(fd):
+            if os.pread(fd, 1, 0) == b"3":
+                raise OSError(errno.EIO, "failed")
+            real(fd)
+
+        monkeypatch.setattr(os, "fsync", fail)
+        monkeypatch.setattr(_small_writes, "sync_folder_at", lambda _: None)
+        files = [SmallFile((f"file{each}",), str(each).encode()) for each in range(10)]
+        found = tree.put_small(files, replace=True, is_hidden=False)
+        assert [each is None for each in found] == [each != 3 for each in range(10)]
+        assert names(tmp_path) == [f"file{each}" for each in range(10) if each != 3]
 
 
 class TestLocal:

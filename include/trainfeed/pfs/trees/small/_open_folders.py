@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,7 @@ __all__ = ["OpenFolders"]
 
 
 class OpenFolders:
-    """Descriptors of folders, each opened once; the context manager closes them.
+    """Descriptors of folders, each opened once; the context manager closes them. For many threads.
 
     Args:
         open_folder: Returns a descriptor of a folder, open for its path.
@@ -22,12 +23,14 @@ class OpenFolders:
     def __init__(self, open_folder: Callable[[Parts], int]) -> None:
         self._open = open_folder
         self._fds: dict[Parts, int] = {}
+        self._lock = threading.Lock()
 
     def at(self, parts: Parts) -> int:
         """Return the descriptor of a folder, valid until the end of the block."""
-        if parts not in self._fds:
-            self._fds[parts] = self._open(parts)
-        return self._fds[parts]
+        with self._lock:
+            if parts not in self._fds:
+                self._fds[parts] = self._open(parts)
+            return self._fds[parts]
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.paths import os_errors
@@ -64,12 +65,8 @@ class SmallCalls(ABC):
                 replace=replace, is_hidden=is_hidden, hands_over=self._hands_over
             ) as writes,
         ):
-            for file in files:
-                try:
-                    above = self._writable(folders, file.parts, None if is_hidden else replace)
-                    writes.begin(above, file.parts[-1], file, self.show(file.parts))
-                except TrainFeedError as error:
-                    writes.fail(error)
+            above = partial(self._writable, folders, None if is_hidden else replace)
+            writes.begin([(file, self.show(file.parts)) for file in files], above)
             return writes.finish()
 
     def small_digests(self, files: Sequence[Parts]) -> list[bytes | None]:
@@ -77,7 +74,7 @@ class SmallCalls(ABC):
         with OpenFolders(self._open_folder) as folders:
             return [self._small_digest(folders, parts) for parts in files]
 
-    def _writable(self, folders: OpenFolders, parts: Parts, replace: bool | None) -> int:
+    def _writable(self, folders: OpenFolders, replace: bool | None, parts: Parts) -> int:
         """Return the folder above a file that may be written; None: its name is free."""
         self.require_names(parts)
         self._require_writable(parts)

@@ -1,16 +1,17 @@
 """Writes many small files in steps: all are written, then all synced, read back and named.
 
-The first sync of a batch makes the servers of a network file system write their journals; for the
-other files of the batch the journal is then written already.
+Each step is done by several threads. The first syncs of a batch make the servers of a network file
+system write their journals; for the other files of the batch the journal is then written already.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,8 +19,9 @@ from trainfeed import faults
 from trainfeed.errors import ChecksumError, TrainFeedError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.trees._handed_over import hand_over
-from trainfeed.pfs.trees._naming import name_file
-from trainfeed.pfs.trees._tree_values import SmallFile
+from trainfeed.pfs.trees._naming import name_file, sync_folder_at
+from trainfeed.pfs.trees._parallel_calls import in_threads
+from trainfeed.pfs.trees._tree_values import Parts, SmallFile
 
 __all__ = ["SmallWrites"]
 
@@ -52,21 +54,59 @@ class SmallWrites:
         self._replace = replace
         self._is_hidden = is_hidden
         self._hands_over = hands_over
-        self._writes: list[_Write | None] = []
-        self._errors: list[TrainFeedError | None] = []
+        self._writes: dict[int, _Write] = {}
+        self._errors: dict[int, TrainFeedError] = {}
+        self._count = 0
 
-    def begin(self, above: int, name: str, file: SmallFile, shown: str) -> None:
-        """Write the bytes of a file; the last error of a step is kept for ``finish``.
+    def begin(self, files: Sequence[tuple[SmallFile, str]], above: Callable[[Parts], int]) -> None:
+        """Write the bytes of files; a file that fails is removed, and its error kept.
 
         Args:
-            above: Descriptor of the folder that holds the file; valid until the end of the batch.
-            name: Name of the file.
-            file: Its bytes.
-            shown: Its place, for messages.
-
-        Raises:
-            TrainFeedError: The system refused or failed; what was written is removed.
+            files: Files with different places, and how messages show each.
+            above: Returns the descriptor of the folder that holds a file, valid until the end of
+                the batch; raises ``TrainFeedError`` for a file that may not be written.
         """
+        self._count = len(files)
+
+        def begin(index: int) -> None:
+            file, shown = files[index]
+            try:
+                self._begin(index, above(file.parts), file, shown)
+            except TrainFeedError as error:
+                self._errors[index] = error
+
+        in_threads(begin, range(self._count))
+
+    def finish(self) -> list[TrainFeedError | None]:
+        """Sync, compare and name all files; return the error of each, or None."""
+        faults.point("pfs.small_written")
+        self._step(_sync)
+        self._step(_compare)
+        faults.point("pfs.small_compared")
+        if not self._is_hidden:
+            self._step(self._name)
+            faults.point("pfs.small_named")
+            in_threads(self._sync_folder, {write.above for write in self._writes.values()})
+        return [self._errors.get(index) for index in range(self._count)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for write in self._writes.values():
+            if error is None:
+                os.close(write.fd)
+            else:
+                _drop(write)
+        self._writes.clear()
+
+    def _begin(self, index: int, above: int, file: SmallFile, shown: str) -> None:
+        name = file.parts[-1]
         temporary = name if self._is_hidden else f".pfs.{uuid.uuid4().hex}.tmp"
         flags = _NEW | (os.O_TRUNC if self._is_hidden else os.O_EXCL)
         with os_errors(shown):
@@ -79,55 +119,33 @@ class SmallWrites:
             except BaseException:
                 _drop(write)
                 raise
-        self._writes.append(write)
-        self._errors.append(None)
-
-    def fail(self, error: TrainFeedError) -> None:
-        """Note a file that could not be written."""
-        self._writes.append(None)
-        self._errors.append(error)
-
-    def finish(self) -> list[TrainFeedError | None]:
-        """Sync, compare and name all files; return the error of each, or None."""
-        faults.point("pfs.small_written")
-        self._step(_sync)
-        self._step(_compare)
-        faults.point("pfs.small_compared")
-        if not self._is_hidden:
-            self._step(self._name)
-        return self._errors
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for write in filter(None, self._writes):
-            if error is None:
-                os.close(write.fd)
-            else:
-                _drop(write)
-        self._writes.clear()
+        self._writes[index] = write
 
     def _step(self, step: Callable[[_Write], None]) -> None:
-        for index, write in enumerate(self._writes):
-            if write is None:
-                continue
-            try:
-                with os_errors(write.shown):
-                    step(write)
-            except TrainFeedError as error:
-                self._errors[index], self._writes[index] = error, None
-                _drop(write)
+        in_threads(partial(self._stepped, step), list(self._writes))
+
+    def _stepped(self, step: Callable[[_Write], None], index: int) -> None:
+        write = self._writes[index]
+        try:
+            with os_errors(write.shown):
+                step(write)
+        except TrainFeedError as error:
+            self._errors[index] = error
+            _drop(self._writes.pop(index))
 
     def _name(self, write: _Write) -> None:
         name_file(
             write.above, write.temporary, write.name, replace=self._replace, shown=write.shown
         )
+
+    def _sync_folder(self, above: int) -> None:
+        """Make the names in a folder durable; a failure is that of each file there."""
+        there = {index: write for index, write in self._writes.items() if write.above == above}
+        try:
+            with os_errors(next(iter(there.values())).shown):
+                sync_folder_at(above)
+        except TrainFeedError as error:
+            self._errors |= dict.fromkeys(there, error)
 
 
 def _sync(write: _Write) -> None:

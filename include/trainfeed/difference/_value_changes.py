@@ -1,0 +1,42 @@
+"""Values that differ between two JSON documents, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ValueChange", "value_changes"]
+
+
+@dataclass(frozen=True)
+class ValueChange:
+    """A value that differs.
+
+    Attributes:
+        path: Names of the keys that lead to it.
+        old: JSON value in the first version; None where it has none.
+        new: The same of the second.
+    """
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+
+    @property
+    def place(self) -> str:
+        """The names of the path, joined by dots."""
+        return ".".join(self.path)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        return {"place": self.place, "old": self.old, "new": self.new}
+
+
+def value_changes(old: object, new: object, path: tuple[str, ...] = ()) -> Iterator[ValueChange]:
+    """Yield every value that differs, in order of places; lists are compared as a whole."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from value_changes(old.get(key), new.get(key), (*path, key))
+    elif old != new:
+        yield ValueChange(path, old, new)

@@ -1,0 +1,11 @@
+"""Where data came from, and what came of them: positions, files, versions, jobs, models.
+
+The answer comes from manifests, job files and aliases alone. Nothing keeps an index, and a damaged
+entry is named and hides no other.
+"""
+
+from trainfeed.lineage._lineage import Lineage, Tracer
+from trainfeed.lineage._lineage_graph import LineageGraph, Node, NodeKind
+from trainfeed.lineage._source_positions import SourcePosition
+
+__all__ = ["Lineage", "LineageGraph", "Node", "NodeKind", "SourcePosition", "Tracer"]

@@ -1,0 +1,65 @@
+"""The inputs of an earlier build, from which an interval is built again without its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainfeed.dataset import Manifest, Skip
+from trainfeed.pipeline.plans import Plan, Planned, PlannedRange, planned_of
+
+__all__ = ["KeptInputs"]
+
+
+@dataclass(frozen=True)
+class KeptInputs:
+    """The inputs of a version or of a plan, as ``Inputs`` of the planner.
+
+    Attributes:
+        planned: Source string → range or file.
+        gaps: The losses that were accepted for them.
+        ranges: The pieces in which they were read, and so the names of their landing files; None
+            if the plan is gone, and the pieces follow from the specification.
+        marker: Name of the file that marked the folder of logs as complete, or None.
+    """
+
+    planned: Mapping[str, Planned]
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    ranges: list[PlannedRange] | None = None
+    marker: str | None = None
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> KeptInputs:
+        """Return the inputs of a plan."""
+        return cls(plan.inputs, plan.gaps, plan.ranges, plan.marker)
+
+    @classmethod
+    def of_version(cls, manifest: Manifest) -> KeptInputs:
+        """Return the inputs of a version whose plan is gone."""
+        planned = {source: planned_of(value) for source, value in manifest.inputs.items()}
+        return cls(planned, manifest.gaps)
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:  # noqa: ARG002
+        """Return source string → planned range or file."""
+        return self.planned
+
+    def skip(self) -> Skip | None:
+        """Return None: the interval was planned before."""
+        return None
+
+    def without_losses(
+        self,
+        current: Manifest | None,  # noqa: ARG002 - the losses are those of the earlier build
+        allow_gap: str | None,  # noqa: ARG002
+    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+        """Return the inputs and the losses as they were accepted before."""
+        return self.planned, self.gaps
+
+    def empty_because(
+        self,
+        inputs: Mapping[str, Planned],  # noqa: ARG002 - a quarantined record was read
+        allow_gap: str | None,  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Return an empty mapping: something was read, else there would be no quarantine."""
+        return {}

@@ -1,0 +1,91 @@
+"""A build in a temporary place whose only landed records are quarantined ones.
+
+The stage ``preprocess`` runs there as it is, with its limits, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder
+from trainfeed.intervals import Interval, parse_time
+from trainfeed.pipeline.inputs import KeptInputs
+from trainfeed.pipeline.planner import Planner
+from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.preview import shadowed
+from trainfeed.pipeline.quarantine import QuarantinedPlace, QuarantinedRecord
+from trainfeed.pipeline.review._landed_again import LandedAgain, land_again
+from trainfeed.pipeline.review._whole_records import WholeRecords
+from trainfeed.pipeline.stage import Stage
+from trainfeed.specification import DatasetSpec
+from trainfeed.storage import Location
+
+__all__ = ["PreviewPlace", "preview_place"]
+
+_PREFIX: Final = "trainfeed-"
+
+
+class PreviewPlace(NamedTuple):
+    """A temporary place with records.
+
+    Attributes:
+        landed: The records.
+        stage: The plan for them; None if there is no record.
+    """
+
+    landed: LandedAgain
+    stage: Stage | None
+
+
+@contextmanager
+def preview_place(
+    spec: DatasetSpec,
+    env: Environment,
+    plan: Plan,
+    places: Sequence[QuarantinedPlace],
+    kept: Iterable[QuarantinedRecord],
+) -> Iterator[PreviewPlace]:
+    """Yield a place with some quarantined records of a plan; it is removed at the end.
+
+    Args:
+        spec: The data set as it is now.
+        env: Folders and connections; no broker is contacted.
+        plan: The plan of the build that quarantined the records.
+        places: The records, in order of source and offset.
+        kept: The same records as the quarantine keeps them.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
+        shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,
+    ):
+        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work", kafka={})
+        landing = Location.parse(place.landing)
+        landed = land_again(WholeRecords(env, plan, spec), places, kept, landing)
+        stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
+        yield PreviewPlace(landed, stage)
+
+
+def _planned(spec: DatasetSpec, place: Environment, plan: Plan, landed: LandedAgain) -> Stage:
+    """Plan the records with code and specification of today."""
+    start, end = (parse_time(plan.interval[edge]) for edge in ("start", "end"))
+    interval = Interval(start, end, plan.interval["name"])
+    folder = DatasetFolder(Path(place.root), spec.name)
+    planner = Planner(spec, interval, place, folder)
+    inputs = KeptInputs(plan.inputs)
+    made = planner.make(inputs, rebuild=None, allow_gap=None, ranges=landed.pieces)
+    return Stage(spec, place, made)
+
+
+def _landing(spec: DatasetSpec) -> DatasetSpec:
+    """Return the specification with log files that land: ``preprocess`` then reads what landed."""
+    logs = spec.source.logs
+    if logs is None:
+        return spec
+    source = spec.source.model_copy(update={"logs": logs.model_copy(update={"land": True})})
+    return spec.model_copy(update={"source": source})
