@@ -232,10 +232,6 @@ class DatasetFolder:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
 
-    def planned_intervals(self) -> list[str]:
-        """Names of the intervals that have a folder of plans, sorted."""
-        return sorted(name for name in _names(self.path / "plans") if _NAME.fullmatch(name))
-
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
         return sorted(name for name in _names(self.path / "versions") if _NAME.fullmatch(name))
