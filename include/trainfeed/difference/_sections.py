@@ -78,7 +78,10 @@ def _compared(
     old, new = facts(first), facts(second)
     if isinstance(old, str) or isinstance(new, str):
         return Section(name, left_out=old if isinstance(old, str) else str(new))
-    return Section(name, tuple(value_changes(old, new)))
+    # Statistics that a later trainfeed has added are missing in earlier versions. A field or split
+    # that one version lacks is a change of the schema or of the counts.
+    only_shared = name == "statistics"
+    return Section(name, tuple(value_changes(old, new, only_shared=only_shared)))
 
 
 def _code(first: Side, second: Side) -> Section:
@@ -186,8 +189,11 @@ def _gates(side: Side) -> _Facts | str:
     return _of_manifest(
         side,
         lambda manifest: {
-            f"{number}.{gate.get('check', 'gate')}": gate
-            for number, gate in enumerate(manifest.gates, 1)
+            **{
+                f"{number}.{gate.get('check', 'gate')}": gate
+                for number, gate in enumerate(manifest.gates, 1)
+            },
+            "waivers": manifest.waivers,
         },
     )
 

@@ -33,10 +33,21 @@ class ValueChange:
         return {"place": self.place, "old": self.old, "new": self.new}
 
 
-def value_changes(old: object, new: object, path: tuple[str, ...] = ()) -> Iterator[ValueChange]:
-    """Yield every value that differs, in order of places; lists are compared as a whole."""
+def value_changes(
+    old: object, new: object, path: tuple[str, ...] = (), *, only_shared: bool = False
+) -> Iterator[ValueChange]:
+    """Yield every value that differs, in order of places; lists are compared as a whole.
+
+    Args:
+        old: JSON value in the first version.
+        new: The same of the second.
+        path: Names of the keys that lead to both.
+        only_shared: Whether keys that only one of them has are passed over.
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new}):
-            yield from value_changes(old.get(key), new.get(key), (*path, key))
+        for key in sorted({*old} & {*new} if only_shared else {*old, *new}):
+            yield from value_changes(
+                old.get(key), new.get(key), (*path, key), only_shared=only_shared
+            )
     elif old != new:
         yield ValueChange(path, old, new)

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.pipeline.conftest import project
 from trainfeed.dataset.version import STATISTICS
 from trainfeed.difference import Side, difference, record_comparison
+from trainfeed.difference._value_changes import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
 from trainfeed.pipeline.upkeep import prune
 from trainfeed.sources import record_topic
@@ -80,6 +81,14 @@ def test_every_part_names_what_differs(project, output):
     assert counts.kinds["added"] == 0
     assert counts.removed_fates.keys() == {"not quarantined"}
     assert set(counts.moves) == {"train → eval"}
+
+
+def test_a_statistic_that_only_one_version_has_is_no_difference():
+    old = {"train": {"value": {"count": 1, "mean": None}}}
+    new = {"train": {"value": {"count": 2, "mean": 1.5, "components": []}, "other": {}}, "late": {}}
+    found = [each.place for each in value_changes(old, new, only_shared=True)]
+    assert found == ["train.value.count", "train.value.mean"]
+    assert len(list(value_changes(old, new))) == 5
 
 
 def test_formats_do_not_matter_for_samples(project):

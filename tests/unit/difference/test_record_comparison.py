@@ -34,7 +34,7 @@ VARIABLE = Schema.from_json(
 SOURCES = ["kafka:clicks/0", "kafka:clicks/1", "logs:a/b.txt"]
 SPLITS = ["eval", "late", "train"]
 
-positions = st.tuples(st.sampled_from(SOURCES), st.integers(0, 40), st.integers(0, 2))
+positions = st.tuples(st.sampled_from(SOURCES), st.integers(0, 8), st.integers(0, 2))
 values = st.sampled_from([0.0, -0.0, 1.5, float("nan")])
 samples = st.tuples(
     st.sampled_from(SPLITS), values, st.integers(0, 2), st.one_of(st.none(), st.integers(0, 2))

@@ -22,9 +22,10 @@ from trainfeed.difference import (
 __all__ = ["difference_lines"]
 
 _SHOWN_CHARS: Final = 60
+_MOST_LINES: Final = 60
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Only in the JSON: lists of many numbers.
-_NOT_SHOWN: Final = ("histogram",)
+_NOT_SHOWN: Final = ("histogram", "components")
 
 
 def difference_lines(found: Difference) -> Iterator[str]:
@@ -50,15 +51,23 @@ def _section_lines(section: Section) -> Iterator[str]:
         return
     yield f"\n{section.name}"
     shown = [each for each in section.changes if not each.place.endswith(_NOT_SHOWN)]
-    for place, changes in groupby(shown, lambda change: change.path[: _depth(section, change)]):
-        told = ", ".join(_change(change, len(place)) for change in changes)
-        yield f"  {'.'.join(place)}: {told}" if place else f"  {told}"
+    lines = list(_change_lines(section, shown))
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"  and {len(lines) - _MOST_LINES} more lines, which --json has"
     if hidden := len(section.changes) - len(shown):
-        yield f"  and {hidden} histograms, which --json has"
+        yield f"  and {hidden} histograms and lists of components, which --json has"
     for text in section.texts:
         yield from (f"    {line}" for line in text.lines)
         if text.note:
             yield f"    {text.name}: {text.note}"
+
+
+def _change_lines(section: Section, shown: list[ValueChange]) -> Iterator[str]:
+    """Yield a line for all values of one place."""
+    for place, changes in groupby(shown, lambda change: change.path[: _depth(section, change)]):
+        told = ", ".join(_change(change, len(place)) for change in changes)
+        yield f"  {'.'.join(place)}: {told}" if place else f"  {told}"
 
 
 def _depth(section: Section, change: ValueChange) -> int:
