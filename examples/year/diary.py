@@ -47,10 +47,12 @@ class Diary:
     Attributes:
         places: The places of the year.
         account: The producer's account.
+        done: Names of the steps that are done.
     """
 
     places: Places
     account: Account
+    done: list[str] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
     _found: list[Found] = field(default_factory=list)
 
@@ -64,20 +66,24 @@ class Diary:
         return _HEAD + "\n".join(self._lines).rstrip() + "\n"
 
     def save(self) -> None:
-        """Keep the diary beside the places, for ``resumed``."""
+        """Keep the diary beside the places."""
         state = {
             "lines": self._lines,
             "found": [asdict(found) for found in self._found],
             "first_code": self.account.first_code,
+            "done": self.done,
         }
         (self.places.folder / _STATE).write_text(json.dumps(state))
 
     @classmethod
-    def resumed(cls, places: Places, account: Account) -> Diary:
-        """Return the diary that ``save`` kept."""
+    def of(cls, places: Places, account: Account) -> Diary:
+        """Return the diary that ``save`` kept beside the places, or a new one."""
+        if not (places.folder / _STATE).exists():
+            return cls(places, account)
         state = json.loads((places.folder / _STATE).read_text())
         account.first_code = state["first_code"]
-        return cls(places, account, state["lines"], [Found(**found) for found in state["found"]])
+        found = [Found(**each) for each in state["found"]]
+        return cls(places, account, state["done"], state["lines"], found)
 
     def step(self, title: str, what: str) -> None:
         """Begin a step.

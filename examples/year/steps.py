@@ -7,13 +7,21 @@ from datetime import date, timedelta
 from examples.year.diary import Diary
 from examples.year.troubles import Troubles, days_between
 
-__all__ = ["clear_up", "pass_year"]
+__all__ = ["run_year"]
 
 _DAY = timedelta(days=1)
 
 
-def pass_year(diary: Diary, troubles: Troubles) -> None:
-    """Build every day that is built at first; the function is mended on the way."""
+def run_year(diary: Diary, troubles: Troubles) -> None:
+    """Build the year, find its troubles and end them; steps that are done are left out."""
+    for step in (_spring, _rest, _quarantine, _holes, _outdated):
+        if step.__name__ not in diary.done:
+            step(diary, troubles)
+            diary.done.append(step.__name__)
+            diary.save()
+
+
+def _spring(diary: Diary, troubles: Troubles) -> None:
     until = troubles.fixed - _DAY
     diary.step(
         "The year until the function is mended",
@@ -22,6 +30,9 @@ def pass_year(diary: Diary, troubles: Troubles) -> None:
     _build(diary, troubles, troubles.first, until)
     diary.run("status", "flights", f"{troubles.first}/{until}")
     diary.check()
+
+
+def _rest(diary: Diary, troubles: Troubles) -> None:
     diary.step(
         "The rest of the year",
         "The function now reads both names of the field. The days behind it are built; those before"
@@ -31,13 +42,6 @@ def pass_year(diary: Diary, troubles: Troubles) -> None:
     _build(diary, troubles, troubles.fixed, troubles.last)
     diary.run("status", "flights", lines=30)
     diary.check()
-
-
-def clear_up(diary: Diary, troubles: Troubles) -> None:
-    """Find the troubles of the year, and end them."""
-    _quarantine(diary, troubles)
-    _holes(diary, troubles)
-    _outdated(diary, troubles)
 
 
 def _quarantine(diary: Diary, troubles: Troubles) -> None:

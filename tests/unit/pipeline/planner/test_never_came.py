@@ -129,6 +129,14 @@ def test_an_interval_is_not_left_out_without_a_proof_that_it_has_no_record(proje
         project.build(IDLE)
 
 
+def test_an_interval_whose_records_retention_may_have_deleted_is_not_left_out(project):
+    rule(project, f"{OVER}, missing: skip")
+    project.record({0: [batch(day(5, 10), first=100)]})
+    with pytest.raises(SourceMissingError, match=r"\[0, 100\) may have been deleted"):
+        project.build(IDLE)
+    assert read_skip(project.folder, IDLE) is None
+
+
 def test_one_topic_that_has_to_have_records_fails_the_interval_of_all(project):
     """The other one has records of the day; the settings are those of each topic."""
     record_topic(
