@@ -11,8 +11,8 @@ from trainfeed.pipeline.planner._readiness import (
     require_complete,
     waits_until,
 )
-from trainfeed.pipeline.planner._replay_plan import ReplayPlan, is_replay, plan_replay
 from trainfeed.pipeline.planner._recipe import Recipe
+from trainfeed.pipeline.planner._replay_plan import ReplayPlan, is_replay, plan_replay
 
 __all__ = [
     "Asked",
