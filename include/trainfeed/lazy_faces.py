@@ -17,12 +17,14 @@ def on_demand(face: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         face: Name of the room's package.
-        homes: Name → module; a module that begins with a dot is in the room.
+        homes: Name → module; a module that begins with a dot is in the room. ``module:other``, when
+            the name is another one there.
     """
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {face!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name], face), name)
+        module, _, other = homes[name].partition(":")
+        return getattr(import_module(module, face), other or name)
 
     return find

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.cli._look_target import complete_target
+from trainfeed.cli._known_datasets import complete_target
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainfeed.cli._look_target import complete_target
+from trainfeed.cli._known_datasets import complete_target
 from trainfeed.cli._printing import error_console, print_json, print_mapping
 from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError

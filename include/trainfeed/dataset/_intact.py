@@ -6,12 +6,13 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 from trainfeed.errors import ChecksumError, FormatError, StorageError
 from trainfeed.paths import open_plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
 
@@ -75,6 +76,9 @@ def _check_size(file: BinaryIO, path: Path, num_bytes: int) -> None:
 
 
 def _parse(data: bytes, schema: pa.Schema, path: Path) -> pa.Table:
+    # Whoever only compares bytes, or reads a manifest, does not wait for Arrow.
+    import pyarrow as pa
+
     try:
         table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
         table.validate(full=True)

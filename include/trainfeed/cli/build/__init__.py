@@ -1,9 +1,16 @@
 """``trainfeed build``: intervals on this machine, one or a range, and previews of builds."""
 
-from trainfeed.cli.build._bring_forward import bring_forward
-from trainfeed.cli.build._build_command import build
-from trainfeed.cli.build._range_build import IntervalBuild, build_each
-from trainfeed.cli.build._training_wish import Training, declines, require_training, settle
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.build._bring_forward import bring_forward
+    from trainfeed.cli.build._build_command import build
+    from trainfeed.cli.build._range_build import IntervalBuild, build_each
+    from trainfeed.cli.build._training_wish import Training, declines, require_training, settle
 
 __all__ = [
     "IntervalBuild",
@@ -15,3 +22,16 @@ __all__ = [
     "require_training",
     "settle",
 ]
+
+_HOMES: Final = {
+    "IntervalBuild": "._range_build",
+    "Training": "._training_wish",
+    "bring_forward": "._bring_forward",
+    "build": "._build_command",
+    "build_each": "._range_build",
+    "declines": "._training_wish",
+    "require_training": "._training_wish",
+    "settle": "._training_wish",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, known_folder, readable_environment
+from trainfeed.cli._known_datasets import complete_target, known_folder, readable_environment
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation

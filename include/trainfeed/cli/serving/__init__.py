@@ -1,8 +1,29 @@
 """The servers' commands: ``serve``, ``dispatch``, ``token``, and ``predict`` beside them."""
 
-from trainfeed.cli.serving._dispatch import app as dispatch
-from trainfeed.cli.serving._predict_command import predict
-from trainfeed.cli.serving._serve_command import serve
-from trainfeed.cli.serving._token import app as token
+from __future__ import annotations
 
-__all__ = ["dispatch", "predict", "serve", "token"]
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.serving._dispatch import app as dispatch
+    from trainfeed.cli.serving._predict_command import predict
+    from trainfeed.cli.serving._serve_command import serve
+    from trainfeed.cli.serving._token import app as token
+
+__all__ = [
+    "dispatch",
+    "predict",
+    "serve",
+    "token",
+]
+
+_HOMES: Final = {
+    "dispatch": "._dispatch:app",
+    "predict": "._predict_command",
+    "serve": "._serve_command",
+    "token": "._token:app",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.models import ChosenModel, Model, ModelsFolder
 from trainfeed.prediction import ModelPlace, PredictionLimits
 from trainfeed.specification import check_name, load_spec

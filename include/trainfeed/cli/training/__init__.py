@@ -1,7 +1,26 @@
 """``trainfeed train``, ``jobs`` and ``models``: trainings, where they run, and what they make."""
 
-from trainfeed.cli.training._jobs import app as jobs
-from trainfeed.cli.training._models import app as models
-from trainfeed.cli.training._train_command import train
+from __future__ import annotations
 
-__all__ = ["jobs", "models", "train"]
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.training._jobs import app as jobs
+    from trainfeed.cli.training._models import app as models
+    from trainfeed.cli.training._train_command import train
+
+__all__ = [
+    "jobs",
+    "models",
+    "train",
+]
+
+_HOMES: Final = {
+    "jobs": "._jobs:app",
+    "models": "._models:app",
+    "train": "._train_command",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

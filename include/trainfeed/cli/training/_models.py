@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
-from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.config import Environment, environment_from_environ

@@ -1,9 +1,32 @@
 """Upkeep on the command line: leftovers, generations, waivers, boundaries of topics."""
 
-from trainfeed.cli.upkeep._boundaries_command import app as boundaries
-from trainfeed.cli.upkeep._gc import gc
-from trainfeed.cli.upkeep._prune import prune_dataset
-from trainfeed.cli.upkeep._waive_command import waive
-from trainfeed.cli.upkeep._waivers_command import app as waivers
+from __future__ import annotations
 
-__all__ = ["boundaries", "gc", "prune_dataset", "waive", "waivers"]
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.upkeep._boundaries_command import app as boundaries
+    from trainfeed.cli.upkeep._gc import gc
+    from trainfeed.cli.upkeep._prune import prune_dataset
+    from trainfeed.cli.upkeep._waive_command import waive
+    from trainfeed.cli.upkeep._waivers_command import app as waivers
+
+__all__ = [
+    "boundaries",
+    "gc",
+    "prune_dataset",
+    "waive",
+    "waivers",
+]
+
+_HOMES: Final = {
+    "boundaries": "._boundaries_command:app",
+    "gc": "._gc",
+    "prune_dataset": "._prune",
+    "waive": "._waive_command",
+    "waivers": "._waivers_command:app",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._look_target import readable_environment
+from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.inputs import CheckedFile, Repair, check_boundaries, repairs

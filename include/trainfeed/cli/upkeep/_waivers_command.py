@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, known_folder, readable_environment
+from trainfeed.cli._known_datasets import complete_target, known_folder, readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of

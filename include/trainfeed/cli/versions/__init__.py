@@ -1,13 +1,20 @@
 """Published versions on the command line: state, lists, one version, its samples, its proof."""
 
-from trainfeed.cli.versions._diff_command import diff
-from trainfeed.cli.versions._drift_command import drift
-from trainfeed.cli.versions._lineage_command import lineage
-from trainfeed.cli.versions._look import ls, show
-from trainfeed.cli.versions._outdated_command import outdated
-from trainfeed.cli.versions._status_command import status
-from trainfeed.cli.versions._verify_versions import verify
-from trainfeed.cli.versions._version_look import head, stats
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.versions._diff_command import diff
+    from trainfeed.cli.versions._drift_command import drift
+    from trainfeed.cli.versions._lineage_command import lineage
+    from trainfeed.cli.versions._look import ls, show
+    from trainfeed.cli.versions._outdated_command import outdated
+    from trainfeed.cli.versions._status_command import status
+    from trainfeed.cli.versions._verify_versions import verify
+    from trainfeed.cli.versions._version_look import head, stats
 
 __all__ = [
     "diff",
@@ -21,3 +28,18 @@ __all__ = [
     "status",
     "verify",
 ]
+
+_HOMES: Final = {
+    "diff": "._diff_command",
+    "drift": "._drift_command",
+    "head": "._version_look",
+    "lineage": "._lineage_command",
+    "ls": "._look",
+    "outdated": "._outdated_command",
+    "show": "._look",
+    "stats": "._version_look",
+    "status": "._status_command",
+    "verify": "._verify_versions",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, known_folder
+from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._places import source_path
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.versions._diff_text import difference_lines

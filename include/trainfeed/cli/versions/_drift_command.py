@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
-from trainfeed.cli._look_target import complete_target, parse_target, readable_environment
+from trainfeed.cli._known_datasets import complete_target, readable_environment
+from trainfeed.cli._look_target import parse_target
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.coverage import published_in

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, parse_target, readable_environment
+from trainfeed.cli._known_datasets import complete_target, readable_environment
+from trainfeed.cli._look_target import parse_target
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.versions._lineage_text import lineage_lines
 from trainfeed.dataset.root import data_sets_of

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
 from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
-from trainfeed.cli._look_target import (
+from trainfeed.cli._known_datasets import (
     complete_target,
     known_folder,
-    parse_target,
     readable_environment,
     specified,
 )
@@ -26,9 +25,12 @@ from trainfeed.cli._printing import (
     program,
 )
 from trainfeed.config import Environment
-from trainfeed.dataset import Coverage, DatasetFolder, Version
+from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import AccessDeniedError
+
+if TYPE_CHECKING:
+    from trainfeed.dataset import Coverage, Version
 
 __all__ = ["ls", "show", "tell_gaps"]
 
@@ -84,6 +86,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show the manifest of one version, or list the versions of a data set or range."""
+    # As below: the list of data sets opens no version, and does not wait for Arrow.
+    from trainfeed.cli._look_target import parse_target
+
     found = parse_target(target)
     if found.asked is None:
         ls(found.folder.name, as_json=as_json)
@@ -153,6 +158,8 @@ def _state(is_specified: bool, is_built: bool) -> str:
 
 
 def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    from trainfeed.dataset import Version
+
     rows = []
     for name in _intervals(folder):
         row = {**dict.fromkeys(_COLUMNS), "interval": name}

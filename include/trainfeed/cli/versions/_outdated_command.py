@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._look_target import (
+from trainfeed.cli._known_datasets import (
     complete_target,
     known_folder,
     readable_environment,

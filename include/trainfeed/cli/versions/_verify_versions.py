@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._look_target import LookTarget, complete_target, parse_target
+from trainfeed.cli._known_datasets import complete_target
+from trainfeed.cli._look_target import LookTarget, parse_target
 from trainfeed.cli._printing import print_json, print_message, printable_lines, program
 from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps

@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, version_of
+from trainfeed.cli._known_datasets import complete_target
+from trainfeed.cli._look_target import version_of
 from trainfeed.cli._printing import print_json
 from trainfeed.cli.file import print_samples, print_statistics
 from trainfeed.dataset import Version

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli._look_target import complete_target, readable_environment
+from trainfeed.cli._known_datasets import complete_target, readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, require_root

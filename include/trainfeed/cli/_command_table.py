@@ -1,0 +1,185 @@
+"""The commands of ``trainfeed``, in the order of its help.
+
+They are named here and not imported: a command has to wait for its own modules only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainfeed.cli._group_on_demand import Entry
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: Final = (
+    Entry(
+        "init",
+        ".setup:init",
+        "Make the publication root, the folder of all versions, or accept one that has versions.",
+        example="trainfeed init /mnt/cephfs/training",
+    ),
+    Entry(
+        "new",
+        ".setup:new",
+        "Make the folder of a new data set, with comments and sample records, ready to build.",
+        example="trainfeed new clicks",
+    ),
+    Entry(
+        "schema",
+        ".setup:schema",
+        "Print the JSON Schema of dataset.yaml, for editors.",
+        example="trainfeed schema > dataset.schema.json",
+    ),
+    Entry(
+        "build",
+        ".build:build",
+        "Build and publish intervals of a data set, or preview the result of a build.",
+        example="trainfeed build flights/2013-01-01/2013-01-31 --jobs 4",
+    ),
+    Entry(
+        "train",
+        ".training:train",
+        "Train on the window of intervals that ends with --interval; reuse a finished job.",
+        example="trainfeed train flights --interval 2013-01-04",
+    ),
+    Entry(
+        "predict",
+        ".serving:predict",
+        "Predict records with a model: a line of JSON for each record, in their order.",
+        example="trainfeed predict flights@prod flights.jsonl",
+    ),
+    Entry(
+        "serve",
+        ".serving:serve",
+        "Answer requests for predictions with a model, until SIGTERM.",
+        example="trainfeed serve flights@prod --tokens tokens.txt",
+    ),
+    Entry(
+        "status",
+        ".versions:status",
+        "Show which intervals are in, which are not and why, and up to when all are in.",
+        example="trainfeed status flights",
+    ),
+    Entry(
+        "outdated",
+        ".versions:outdated",
+        "Show the versions that today's code, specification, lookups or uploads would build"
+        " otherwise.",
+        example="trainfeed outdated flights 2013-01",
+    ),
+    Entry(
+        "bring-forward",
+        ".build:bring_forward",
+        "Build the outdated intervals of a range again, oldest first; see trainfeed outdated.",
+        example="trainfeed bring-forward flights 2013-01 --dry-run",
+    ),
+    Entry(
+        "drift",
+        ".versions:drift",
+        "Compare the distributions of versions with those before them, by their statistics alone.",
+        example="trainfeed drift flights 2013-01",
+    ),
+    Entry(
+        "diff",
+        ".versions:diff",
+        "Show what two versions have not alike: plan, code, lookups, counts, statistics, samples.",
+        example="trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
+    ),
+    Entry(
+        "lineage",
+        ".versions:lineage",
+        "Show what went into a version, job or model, and what came of it, or of a record.",
+        example="trainfeed lineage kafka:flights/0@12345",
+    ),
+    Entry(
+        "ls",
+        ".versions:ls",
+        "List data sets, or the published intervals of one.",
+        example="trainfeed ls flights",
+    ),
+    Entry(
+        "show",
+        ".versions:show",
+        "Show the manifest of one version, or list the versions of a data set or range.",
+        example="trainfeed show flights/2013-01-01",
+    ),
+    Entry(
+        "head",
+        ".versions:head",
+        "Show the first samples of a version.",
+        example="trainfeed head flights/2013-01-01 -n 3 --split eval",
+    ),
+    Entry(
+        "stats",
+        ".versions:stats",
+        "Show count, nulls, range, mean and more of every field, as published with the version.",
+        example="trainfeed stats flights/2013-01-01",
+    ),
+    Entry(
+        "verify",
+        ".versions:verify",
+        "Compare every file of a version, or of all, with its manifest.",
+        example="trainfeed verify flights/2013-01",
+    ),
+    Entry(
+        "waive",
+        ".upkeep:waive",
+        "Let failed gates of an unpublished build pass, with the values that they have now.",
+        example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
+    ),
+    Entry(
+        "gc",
+        ".upkeep:gc",
+        "Remove leftovers of killed builds and of launches; versions and landed records stay.",
+        example="trainfeed gc --older-than 24 --dry-run",
+    ),
+    Entry(
+        "prune",
+        ".upkeep:prune_dataset",
+        "Delete the generations outside `retention` in dataset.yaml; never the current one.",
+        example="trainfeed prune flights --dry-run",
+    ),
+    Entry(
+        "process-base64",
+        ".file:process_base64",
+        "Shuffle base64 image files into one file per rank, with equal counts; inputs are kept.",
+        example="trainfeed process-base64 --data-dir images --file-list list.txt --nranks 8",
+    ),
+    Entry("file", ".file:app", "Inspect, repair and convert files of records and samples."),
+    Entry("pfs", ".pfs:app", "Shared storage for people."),
+    Entry(
+        "paddle",
+        ".pfs:paddle",
+        "Commands on shared storage under PaddlePaddle's names: cp, ls, rm, mkdir.",
+    ),
+    Entry("bench", "._bench:app", "Measure the speed of this machine and its file systems."),
+    Entry("waivers", ".upkeep:waivers", "Show who let failed gates pass, why, and until when."),
+    Entry(
+        "quarantine",
+        ".quarantine:app",
+        "Records that functions rejected, in versions and in builds that failed.",
+    ),
+    Entry("boundaries", ".upkeep:boundaries", "Where intervals begin and end in topics."),
+    Entry("public", ".setup:public", "Public data sets: list, build, use."),
+    Entry(
+        "uploads",
+        ".setup:uploads",
+        "Labelled files that are joined with the samples of their interval.",
+    ),
+    Entry(
+        "jobs",
+        ".training:jobs",
+        "List the jobs of trainings, show one, read its logs, and cancel it.",
+    ),
+    Entry(
+        "models",
+        ".training:models",
+        "List the models of trainings, judge, promote, roll back, and copy to and from stores.",
+    ),
+    Entry(
+        "dispatch",
+        ".serving:dispatch",
+        "Lend the chunks of published versions to trainers that come and go.",
+    ),
+    Entry("token", ".serving:token", "Make tokens for the servers of trainfeed."),
+)
