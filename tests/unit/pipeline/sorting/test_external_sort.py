@@ -26,8 +26,8 @@ SMALL = "seed: 7\nresources: {memory_bytes: 1MiB}"
 
 def large(project):
     """About 6 MiB of samples while they are sorted, in three partitions."""
-    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [50]}")
-    project.edit('"value": row["value"]', '"value": [row["value"]] * 50', "preprocess.py")
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [65]}")
+    project.edit('"value": row["value"]', '"value": [row["value"]] * 65', "preprocess.py")
     rows = {
         p: [batch([event(i, START_MS + i, copies=25) for i in range(100 + p)])] for p in range(3)
     }
