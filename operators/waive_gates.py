@@ -80,10 +80,11 @@ def _conf(plan: Plan) -> dict[str, Any]:
     from trainfeed.pipeline.planner import is_replay
 
     name = plan.interval["name"]
-    replayed = is_replay(plan)
+    is_plain = plan.made_by is None
     return {
         "window_start": name if len(name) == _DAY else plan.interval["start"],
-        "replay": replayed,
-        "rebuild": None if replayed else plan.rebuild,
+        "replay": is_replay(plan),
+        "rebuild": plan.rebuild if is_plain else None,
+        **({"outdated": "rebuild"} if plan.made_by == "outdated" else {}),
         "allow_gap": next((gap["why"] for gap in plan.gaps if gap.get("why")), None),
     }

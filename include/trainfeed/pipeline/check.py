@@ -111,9 +111,18 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
 
 
 def _accounts(stage: Stage) -> Iterator[RecordAccount]:
+    cut = stage.plan.cut_sha256()
     for group in range(len(stage.plan.preprocess)):
-        with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
-            yield RecordAccount.from_json(spill.trailer)
+        path = stage.spill_file(group)
+        with closing(ArrowWithTrailer(path)) as spill:
+            account = RecordAccount.from_json(spill.trailer)
+        # Files of earlier releases do not say it.
+        if account.cut is not None and account.cut != cut:
+            raise GateError(
+                f"{path.uri} is of a plan that cut the inputs in another way, and was replaced in"
+                f" mid-build; {kept(stage.spec)}; {_REMEDY}"
+            )
+        yield account
 
 
 def _ledger(stage: Stage, accounts: list[RecordAccount]) -> Ledger:

@@ -134,11 +134,14 @@ def plan(  # noqa: PLR0913 - the options of a build
 
 def _replay(
     spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder, asked: Asked
-) -> FoundPlan | SkipReport:
-    """Plan from the last build of the interval; no connection is used."""
+) -> FoundPlan | Skip | SkipReport:
+    """Plan from the last build of the interval; no broker is contacted."""
     if asked.allow_gap is not None:
         raise ConfigError("expected no allow_gap beside a replay, which does not read the source")
-    found = plan_replay(Planner(spec, interval, env, folder), spec, env, asked.rebuild)
+    planner = Planner(spec, interval, env, folder)
+    found = plan_replay(planner, spec, interval, env, asked.rebuild)
+    if isinstance(found, Skip):
+        return found
     if found.plan is None:
         return SkipReport(folder.name, interval.name, found.note)
     return FoundPlan(found.plan, "identical" if found.is_published else "build", found.note)

@@ -7,6 +7,12 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project, rewrite
 from trainfeed.errors import ConfigError, GateError, NotFoundError, SourceReplacedError
+from trainfeed.pipeline import Build, OutdatedRule
+from trainfeed.pipeline.check import check
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.waivers import next_command
 
 OLD = "row = record.json()"
 FIXED = 'row = record.json() if record.value != b"not json" else {"value": 0.5}'
@@ -178,3 +184,127 @@ def test_landed_log_files_are_not_needed_any_more(tmp_path):
         path.unlink()
     report = project.build(replay=True)
     assert (report["verdict"], report["quarantined"], report["source_reads"]) == ("built", 0, 0)
+
+
+def failed(project):
+    """A build of the project that a gate refuses, and a function that was fixed since."""
+    project.edit("seed: 7", f"seed: 7\n{GATE}")
+    with pytest.raises(GateError):
+        project.build()
+    fix(project)
+
+
+@pytest.mark.parametrize("land", [True, False])
+def test_a_log_file_that_came_after_a_failed_build_refuses_its_replay(tmp_path, land):
+    project = make_log_project(tmp_path)
+    if land:
+        project.edit("wait: 36500d", "wait: 36500d, land: true")
+    failed(project)
+    (project.logs / "part-9.txt").write_bytes(b'{"value": 1}\n')
+    with pytest.raises(SourceReplacedError, match=r"part-9\.txt came;") as caught:
+        project.build(replay=True)
+    assert "trainfeed build clicks --interval 2024-03-01" in str(caught.value)
+    assert project.folder.last_generation("2024-03-01") == 0
+    assert project.build()["verdict"] == "built"
+
+
+def test_a_log_file_that_changed_after_a_failed_build_refuses_its_replay(tmp_path):
+    project = make_log_project(tmp_path)
+    project.edit("wait: 36500d", "wait: 36500d, land: true")
+    failed(project)
+    rewrite(project.logs / "part-0.txt", b"not json", b"NOT json")
+    with pytest.raises(SourceReplacedError, match=r"part-0\.txt: "):
+        project.build(replay=True)
+
+
+def test_the_log_files_of_a_failed_build_are_replayed_while_they_are_the_same(tmp_path):
+    project = make_log_project(tmp_path)
+    project.edit("wait: 36500d", "wait: 36500d, land: true")
+    failed(project)
+    report = project.build(replay=True)
+    assert (report["verdict"], report["quarantined"], report["source_reads"]) == ("built", 0, 0)
+
+
+def test_a_replay_that_is_refused_leaves_no_plan(project):
+    project.build()
+    fix(project)
+    before = project.folder.plan_ids("2024-03-01")
+    for path in (project.path / "landing").rglob("*.arrow"):
+        path.unlink()
+    with pytest.raises(NotFoundError):
+        project.build(replay=True)
+    assert project.folder.plan_ids("2024-03-01") == before
+
+
+def planned(project, **wish):
+    """Plan the interval; return the plan file that is there then."""
+    report = plan(project.spec, project.interval(), project.env, **wish)
+    return load_plan(project.folder, report.ref)
+
+
+@pytest.mark.parametrize("why", [None, "the parser learned a form"])
+def test_a_replay_and_the_rule_for_outdated_versions_share_one_plan_file(project, why):
+    project.build()
+    fix(project)
+    first = planned(project, outdated=OutdatedRule.REBUILD)
+    assert first.made_by == "outdated"
+    assert planned(project, replay=True, rebuild=why).sha256() == first.sha256()
+    project.folder.plan("2024-03-01", first.plan_id).unlink()
+    second = planned(project, replay=True, rebuild=why)
+    assert second.made_by == "replay"
+    assert planned(project, outdated=OutdatedRule.REBUILD).sha256() == second.sha256()
+    assert project.build(outdated=OutdatedRule.REBUILD)["verdict"] == "built"
+    assert project.build(replay=True)["verdict"] == "identical"
+
+
+def test_the_pieces_of_a_replay_are_adopted_and_those_of_a_person_are_not(project):
+    project.build()
+    fix(project)
+    project.edit("seed: 7", "seed: 7\nresources: {records_per_task: 7}")
+    replayed = planned(project, replay=True)
+    assert planned(project, outdated=OutdatedRule.REBUILD).sha256() == replayed.sha256()
+    forced = planned(project, rebuild="smaller tasks")
+    assert len(forced.ranges) > len(replayed.ranges)
+    assert (forced.made_by, forced.rebuild) == (None, "smaller tasks")
+
+
+def test_the_note_says_that_another_reason_was_recorded(project):
+    project.build()
+    fix(project)
+    planned(project, outdated=OutdatedRule.REBUILD)
+    report = project.build(replay=True, rebuild="mine")
+    assert "the reason is that of a build of this generation that had begun" in report["note"]
+    assert project.version().manifest.supersedes["why"].startswith("outdated: ")
+
+
+def test_what_made_a_plan_is_in_its_file_alone(project):
+    project.build()
+    fix(project)
+    plain = planned(project, rebuild="fixed")
+    assert b"made_by" not in plain.to_bytes()
+    replayed = plain.model_copy(update={"made_by": "replay"})
+    assert b'"made_by":"replay"' in replayed.to_bytes()
+    assert replayed.plan_id == plain.plan_id
+    # The texts of replays, typed by a person, make no replay.
+    typed = plain.model_copy(update={"rebuild": "replay of the quarantine of g0001: 1 x"})
+    assert next_command(typed).startswith("trainfeed build clicks --interval 2024-03-01 --rebuild ")
+    assert next_command(replayed) == "trainfeed quarantine replay clicks/2024-03-01"
+    outdated = plain.model_copy(update={"made_by": "outdated", "rebuild": "outdated: seed"})
+    assert next_command(outdated) == (
+        "trainfeed build clicks --interval 2024-03-01 --outdated rebuild"
+    )
+
+
+def test_work_files_of_another_cut_are_refused(project):
+    project.build()
+    fix(project)
+    first = planned(project, replay=True)
+    begun = Build(project.spec, project.env, first.ref())
+    for unit in range(len(first.preprocess)):
+        preprocess(begun, unit)
+    last = first.ranges[-1]
+    moved = last.model_copy(update={"end": last.end - 1})
+    other = first.model_copy(update={"ranges": [*first.ranges[:-1], moved]})
+    project.folder.plan("2024-03-01", first.plan_id).write_bytes(other.to_bytes())
+    with pytest.raises(GateError, match="cut the inputs in another way"):
+        check(begun)

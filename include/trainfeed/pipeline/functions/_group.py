@@ -125,7 +125,8 @@ class Group:
         ledger = self._tally.ledger(self._read, self._sorter.valid)
         labels = self._labels
         joined = None if labels is None else labels.counts
-        account = RecordAccount(ledger, self._lateness, ranges, joined)
+        cut = self._stage.plan.cut_sha256()
+        account = RecordAccount(ledger, self._lateness, ranges, joined, cut)
         self._write_run(account)
         self._write_quarantine()
         used = None if labels is None else labels.used

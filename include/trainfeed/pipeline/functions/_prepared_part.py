@@ -97,12 +97,15 @@ class RecordAccount:
         late: Source → records stamped outside of the interval.
         ranges: Indices of the ranges.
         joined: The samples that were joined with labels; None for a data set without uploads.
+        cut: The ``cut_sha256`` of the plan, without which the indices say nothing; None in a file
+            of an earlier release.
     """
 
     ledger: Ledger
     late: Mapping[str, Lateness]
     ranges: Sequence[int]
     joined: JoinCounts | None = None
+    cut: str | None = None
 
     @classmethod
     def total(cls, parts: Sequence[RecordAccount]) -> RecordAccount:
@@ -114,7 +117,8 @@ class RecordAccount:
         ranges = [index for part in parts for index in part.ranges]
         joined = [part.joined for part in parts if part.joined is not None]
         total = sum(joined, start=JoinCounts()) if joined else None
-        return cls(Ledger.total(part.ledger for part in parts), late, ranges, total)
+        cut = ",".join(sorted({part.cut for part in parts if part.cut is not None})) or None
+        return cls(Ledger.total(part.ledger for part in parts), late, ranges, total, cut)
 
     def to_json(self) -> JsonObject:
         """Return the account as JSON for the trailer of a spill file."""
@@ -123,6 +127,7 @@ class RecordAccount:
             "late": {source: late.to_json() for source, late in self.late.items()},
             "ranges": list(self.ranges),
             **({} if self.joined is None else {"joined": self.joined.to_json()}),
+            **({} if self.cut is None else {"cut": self.cut}),
         }
 
     @classmethod
@@ -139,6 +144,7 @@ class RecordAccount:
                 {source: Lateness.from_json(counts) for source, counts in _items(late)},
                 [_index(each) for each in cast("list[object]", ranges)],
                 _joined(value.get("joined")),
+                cast("str | None", value.get("cut")),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(

@@ -21,7 +21,7 @@ from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_o
 from trainfeed.pipeline.planner._causes import reason_of
 from trainfeed.pipeline.planner._conflict import OutdatedVersion
 from trainfeed.pipeline.planner._planner import Planner
-from trainfeed.pipeline.plans import Plan, first_few, load_plan
+from trainfeed.pipeline.plans import MadeBy, Plan, first_few, load_plan
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["Asked", "FoundPlan", "find_plan"]
@@ -88,8 +88,8 @@ def _decide(planner: Planner, source: Inputs, asked: Asked) -> FoundPlan | Skip:
     skip = planner.skip(source)
     if skip is not None:
         return skip
-    joins = asked.outdated is OutdatedRule.REBUILD
-    plan = planner.make(source, rebuild=rebuild, allow_gap=asked.allow_gap, joins=joins)
+    made_by: MadeBy | None = "outdated" if outdated is not None else None
+    plan = planner.make(source, rebuild=rebuild, allow_gap=asked.allow_gap, made_by=made_by)
     return FoundPlan(plan, "build")
 
 

@@ -30,6 +30,7 @@ from trainfeed.pipeline.planner._interval_uploads import (
 )
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
+    MadeBy,
     Plan,
     Planned,
     PlannedRange,
@@ -67,7 +68,9 @@ class Planner:
         # The order matters: a version that another run publishes between the two reads is either
         # found as the current one, or has the generation that this run plans, and is adopted.
         self._next_generation = folder.last_generation(interval.name) + 1
-        self._current = self._read_current()
+        generation = folder.current_generation(interval.name)
+        path = None if generation is None else folder.version(interval.name, generation)
+        self._current = None if path is None else Manifest.read(path)[0]
 
     @property
     def folder(self) -> DatasetFolder:
@@ -162,16 +165,28 @@ class Planner:
         rebuild: str | None,
         allow_gap: str | None,
         ranges: list[PlannedRange] | None = None,
-        joins: bool = False,
+        made_by: MadeBy | None = None,
     ) -> Plan:
-        """Write the plan file, or adopt the one that an earlier or parallel run wrote.
+        """Write the plan of ``draft``, or adopt the one that an earlier or parallel run wrote."""
+        plan = self.draft(source, rebuild, allow_gap, ranges, made_by)
+        return save_plan(self._folder, plan, joins=made_by is not None)
+
+    def draft(
+        self,
+        source: Inputs,
+        rebuild: str | None,
+        allow_gap: str | None,
+        ranges: list[PlannedRange] | None,
+        made_by: MadeBy | None,
+    ) -> Plan:
+        """Return the plan of the next generation; nothing is written.
 
         Args:
             source: The inputs of the interval.
             rebuild: The reason for building the interval again, or None.
             allow_gap: The reason for accepting that retention deleted records, or None.
             ranges: The pieces of the inputs that are read; None to cut them by the specification.
-            joins: Whether a plan of the same name is adopted also if its reason is another one.
+            made_by: What makes the plan, if it is no plain build.
 
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
@@ -191,15 +206,9 @@ class Planner:
             "marker": source.marker,
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
+            "made_by": made_by,
         }
-        return save_plan(self._folder, plan.model_copy(update=update), joins=joins)
-
-    def _read_current(self) -> Manifest | None:
-        generation = self._folder.current_generation(self._interval.name)
-        if generation is None:
-            return None
-        manifest, _ = Manifest.read(self._folder.version(self._interval.name, generation))
-        return manifest
+        return plan.model_copy(update=update)
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
         """Return the plan of the published version; write its file again if it was removed."""
@@ -224,8 +233,7 @@ class Planner:
         inputs: Mapping[str, Planned],
         ranges: list[PlannedRange] | None = None,
     ) -> Plan:
-        uploads = self._uploads
-        return fresh_plan(self._recipe, self._interval, generation, inputs, uploads, ranges)
+        return fresh_plan(self._recipe, self._interval, generation, inputs, self._uploads, ranges)
 
     def _refusal(self, current: Manifest, inputs: Mapping[str, Planned]) -> Exception:
         if replaced := replaced_inputs(current, inputs):

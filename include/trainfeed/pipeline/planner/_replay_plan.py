@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from typing import Final, NamedTuple
 
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest
-from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset import Skip
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.pipeline._ref import PlanRef
-from trainfeed.pipeline.inputs import KeptInputs, reader_of
+from trainfeed.intervals import Interval
+from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.planner._planner import Planner
-from trainfeed.pipeline.plans import Plan, first_few, landing_file, load_plan, promised_leaf
-from trainfeed.pipeline.quarantine import counted, unpublished_plans
+from trainfeed.pipeline.planner._replay_origin import Origin, find_origin, skip_unpublished
+from trainfeed.pipeline.plans import Plan, first_few, landing_file, promised_leaf, save_plan
+from trainfeed.pipeline.quarantine import told_reasons
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec
@@ -40,33 +39,31 @@ class ReplayPlan(NamedTuple):
     note: str
 
 
-class _Origin(NamedTuple):
-    """The build that is replayed; ``name`` is its generation, or the id of a failed plan."""
-
-    name: str
-    inputs: KeptInputs
-    reasons: Mapping[str, int]
-    is_published: bool
-
-
 def plan_replay(
-    planner: Planner, spec: DatasetSpec, env: Environment, why: str | None
-) -> ReplayPlan:
+    planner: Planner, spec: DatasetSpec, interval: Interval, env: Environment, why: str | None
+) -> ReplayPlan | Skip:
     """Plan the inputs of an interval's last build again, with code and specification of today.
 
     Args:
         planner: The planner of the interval.
         spec: The data set.
-        env: Folders and connections. Only log files that do not land are looked at.
+        interval: The interval.
+        env: Folders and connections. No topic is looked at; log files are if they do not land, or
+            if the interval is not published.
         why: The reason to record; by default it counts the quarantined records.
+
+    Returns:
+        How the replay begins; for an unpublished interval that the specification skips, that
+        decision.
 
     Raises:
         NotFoundError: The interval was never built, its last build left no quarantine, or landing
             files are missing or torn.
-        SourceReplacedError: The specification names another source, or the log files of a data
-            set that does not land are not those of the earlier build.
+        SourceReplacedError: The specification names another source, or log files that are looked
+            at are not those of the earlier build.
+        WindowOpenError: The interval is not published, and its log files or uploads are waited for.
     """
-    origin = _origin(planner, env)
+    origin = find_origin(planner, env)
     origin.inputs.require_source_of(spec)
     published = planner.unchanged(origin.inputs)
     if published is not None:
@@ -74,37 +71,23 @@ def plan_replay(
     if not origin.reasons:
         note = f"no record is quarantined in {origin.name}: there is nothing to replay"
         return ReplayPlan(None, is_published=False, note=note)
-    inputs = origin.inputs
+    if not origin.is_published:
+        skip = skip_unpublished(planner, spec, env, interval, origin)
+        if skip is not None:
+            return skip
+    plan = _saved(planner, spec, env, origin, why)
+    return ReplayPlan(plan, is_published=False, note=_replayed(origin, why, plan))
+
+
+def _saved(
+    planner: Planner, spec: DatasetSpec, env: Environment, origin: Origin, why: str | None
+) -> Plan:
+    """Write the plan of the replay once its records are known to be there, or adopt a plan."""
     rebuild = (why or _why(origin)) if origin.is_published else None
-    plan = planner.make(inputs, rebuild=rebuild, allow_gap=None, ranges=inputs.ranges)
+    inputs = origin.inputs
+    plan = planner.draft(inputs, rebuild, None, inputs.ranges, "replay")
     _require_replayable(Stage(spec, env, plan))
-    return ReplayPlan(plan, is_published=False, note=_replayed(origin))
-
-
-def _origin(planner: Planner, env: Environment) -> _Origin:
-    """Return the build to replay: the published version, else the last that failed."""
-    name, interval = planner.folder.name, planner.interval
-    if planner.current is not None:
-        return _of_version(planner.folder, interval, planner.current)
-    found = unpublished_plans(env, name, interval)
-    if not found:
-        raise NotFoundError(
-            f"expected a published version of {name}/{interval}, or work files of a build that"
-            f" failed in {env.work}, got neither: there is nothing to replay; build it: trainfeed"
-            f" build {name} --interval {interval}"
-        )
-    plan = load_plan(planner.folder, PlanRef(name, interval, found[-1].origin))
-    return _Origin(plan.plan_id, KeptInputs.of_plan(plan), found[-1].reasons(), is_published=False)
-
-
-def _of_version(folder: DatasetFolder, interval: str, current: Manifest) -> _Origin:
-    try:
-        plan = load_plan(folder, PlanRef(folder.name, interval, current.plan))
-        inputs = KeptInputs.of_plan(plan)
-    except NotFoundError:
-        inputs = KeptInputs.of_version(current)
-    reasons = current.quarantine["reasons"]
-    return _Origin(generation_name(current.generation), inputs, reasons, is_published=True)
+    return save_plan(planner.folder, plan, joins=True)
 
 
 def _require_replayable(stage: Stage) -> None:
@@ -138,25 +121,28 @@ def _is_whole(location: Location) -> bool:
 
 
 def is_replay(plan: Plan) -> bool:
-    """Return whether a plan is that of a replay to which nobody gave another reason."""
-    return (plan.rebuild or "").startswith(_REPLAY)
+    """Return whether a plan is that of a replay, whatever its reason."""
+    return plan.made_by == "replay"
 
 
-def _why(origin: _Origin) -> str:
+def _why(origin: Origin) -> str:
     """Return the reason of the next generation: the same for two replays of one quarantine."""
-    text = f"{_REPLAY}{origin.name}: {counted(origin.reasons)}"
+    text = f"{_REPLAY}{origin.name}: {told_reasons(origin.reasons)}"
     return text[:_MOST_WHY_CHARS]
 
 
-def _replayed(origin: _Origin) -> str:
-    what = f"{_REPLAY}{origin.name} ({counted(origin.reasons)})"
-    if origin.is_published:
-        return f"{what}, from its plan and landing; the source is not planned again"
-    return f"{what}, which is not published: this is the build of the interval, from that plan"
+def _replayed(origin: Origin, why: str | None, plan: Plan) -> str:
+    what = f"{_REPLAY}{origin.name} ({told_reasons(origin.reasons)})"
+    if not origin.is_published:
+        return f"{what}, which is not published: this is the build of the interval, from that plan"
+    text = f"{what}, from its plan and landing; the source is not planned again"
+    if why in {None, plan.rebuild}:
+        return text
+    return f"{text}; the reason is that of a build of this generation that had begun"
 
 
-def _nothing_new(origin: _Origin) -> str:
-    held = counted(origin.reasons) or "none"
+def _nothing_new(origin: Origin) -> str:
+    held = told_reasons(origin.reasons) or "none"
     return (
         f"{origin.name} is from this code, specification and lookups, nothing is built; its"
         f" quarantined records: {held}"

@@ -18,12 +18,12 @@ from trainfeed.pipeline.plans._landed_ranges import (
 )
 from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
 from trainfeed.pipeline.plans._plan_file import (
+    MadeBy,
     Plan,
     PlannedFile,
     PlannedRange,
     earlier_plans,
     load_plan,
-    save_plan,
 )
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -35,10 +35,12 @@ from trainfeed.pipeline.plans._planned import (
     unit_of_input,
 )
 from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.pipeline.plans._saved_plan import save_plan
 
 __all__ = [
     "REMEDY",
     "KeptLookup",
+    "MadeBy",
     "Plan",
     "Planned",
     "PlannedFile",

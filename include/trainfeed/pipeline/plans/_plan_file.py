@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
@@ -17,7 +17,7 @@ from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import make_folders, read_plain
+from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -29,9 +29,9 @@ from trainfeed.pipeline.plans._planned import (
     PlanPart,
 )
 from trainfeed.pipeline.plans._references import PlannedReference
-from trainfeed.storage import posix
 
 __all__ = [
+    "MadeBy",
     "Plan",
     "Planned",
     "PlannedFile",
@@ -40,7 +40,8 @@ __all__ = [
     "PlannedShard",
     "earlier_plans",
     "load_plan",
-    "save_plan",
+    "parse_plan",
+    "read_bytes",
 ]
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,11 @@ logger = logging.getLogger(__name__)
 
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
-_OPTIONAL: Final = frozenset({"marker", "empty_because", "documents", "uploads", "references"})
+_OPTIONAL: Final = frozenset(
+    {"marker", "empty_because", "documents", "uploads", "references", "made_by"}
+)
+# The rule for outdated versions, or a replay of quarantined records.
+MadeBy: TypeAlias = Literal["outdated", "replay"]
 
 
 class Plan(PlanPart):
@@ -74,6 +79,7 @@ class Plan(PlanPart):
             none.
         references: Versions of earlier intervals that gates compare with, the newest interval
             first; not in the file if there are none.
+        made_by: What made the plan; None, and not in the file, for a plain build.
     """
 
     format: int
@@ -102,6 +108,7 @@ class Plan(PlanPart):
     documents: dict[str, str] = Field(default_factory=dict)
     uploads: list[PlannedUpload] = Field(default_factory=list)
     references: list[PlannedReference] = Field(default_factory=list)
+    made_by: MadeBy | None = None
 
     @property
     def sources(self) -> list[str]:
@@ -140,6 +147,10 @@ class Plan(PlanPart):
         """Return the digest of the plan file, in hex."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
+    def cut_sha256(self) -> str:
+        """Return the digest of the pieces of all inputs, and of their tasks, in hex."""
+        return canonical_json.sha256_of(self.model_dump(include={"ranges", "preprocess"}))
+
 
 def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
     """Read the plan that ``ref`` names.
@@ -151,7 +162,7 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
     """
     path = folder.plan(ref.interval, ref.plan_id)
     try:
-        return _parse(_read(path), path)
+        return parse_plan(read_bytes(path), path)
     except NotFoundError as error:
         raise NotFoundError(
             f"plan {path} is missing; nothing was changed; run the build again"
@@ -171,67 +182,19 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     for plan_id in folder.plan_ids(interval):
         path = folder.plan(interval, plan_id)
         try:
-            plans.append(_parse(_read(path), path))
+            plans.append(parse_plan(read_bytes(path), path))
         except FormatError as error:
             logger.warning("what %s saw is not compared with what is there: %s", path, error)
     return plans
 
 
-def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan:
-    """Write the plan file, or adopt the plan that already has the name.
-
-    A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
-    If it differs in anything else (library versions, gates), an unfinished run of another
-    deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
-    fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
-    they can be opened: between the two runs, earlier intervals were published or built again.
-
-    Args:
-        folder: The data set below the publication root.
-        plan: The plan.
-        joins: Whether a plan is adopted, too, that differs in the reason of its rebuild alone: two
-            runs that build the same generation for different reasons so end with one of them.
-
-    Returns:
-        The plan that every stage will read.
-
-    Raises:
-        StorageError: The publication root refused or failed. No plan was changed.
-    """
-    path = folder.plan(plan.interval["name"], plan.plan_id)
-    with posix.map_errors(path.parent):
-        make_folders(path.parent)
-    data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and not _is_same(
-        folder, _read(path), plan, joins=joins
-    ):
-        posix.replace_file(path, data)
-    return _parse(_read(path), path)
-
-
-def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
-    """Whether a plan file has the content of ``plan``, but for references that are still there.
-
-    With ``joins``, the reason of the rebuild may be another one, too.
-    """
-    if data == plan.to_bytes():
-        return True
-    try:
-        found = Plan.model_validate(canonical_json.loads(data, path=plan.plan_id))
-    except (FormatError, ValidationError):
-        return False
-    update: dict[str, Any] = {"references": plan.references}
-    if joins:
-        update |= {"rebuild": plan.rebuild, "supersedes": plan.supersedes}
-    alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
-    return alike and all(reference.is_there(folder) for reference in found.references)
-
-
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a plan file."""
     return read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
 
 
-def _parse(data: bytes, path: Path) -> Plan:
+def parse_plan(data: bytes, path: Path) -> Plan:
+    """Return the plan in a file's content; ``FormatError`` if there is none."""
     try:
         return Plan.model_validate(canonical_json.loads(data, path=str(path)))
     except ValidationError as error:

@@ -17,7 +17,7 @@ from trainfeed.pipeline.quarantine._quarantined_positions import (
     quarantined_positions,
 )
 from trainfeed.pipeline.quarantine._raw_access import read_raw, read_raw_at
-from trainfeed.pipeline.quarantine._turned_down import Example, Reason, counted, turned_down
+from trainfeed.pipeline.quarantine._turned_down import Example, Reason, told_reasons, turned_down
 
 __all__ = [
     "MOST_RAW_BYTES",
@@ -30,7 +30,6 @@ __all__ = [
     "QuarantinedRecord",
     "Reason",
     "accesses",
-    "counted",
     "excerpt",
     "plain",
     "plans_with_work",
@@ -39,6 +38,7 @@ __all__ = [
     "quarantined_positions",
     "read_raw",
     "read_raw_at",
+    "told_reasons",
     "turned_down",
     "unpublished_plans",
 ]

@@ -14,7 +14,7 @@ from trainfeed.pipeline.quarantine._quarantined import (
     raw_records,
 )
 
-__all__ = ["Example", "Reason", "counted", "turned_down"]
+__all__ = ["Example", "Reason", "told_reasons", "turned_down"]
 
 _MOST_REASONS: Final = 5
 _MOST_EXAMPLES: Final = 2
@@ -110,7 +110,7 @@ def turned_down(quarantine: Quarantine, counts: Mapping[str, int]) -> list[Reaso
     return list(reasons.values())
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def told_reasons(counts: Mapping[str, int]) -> str:
     """Return counts by reason as part of a message: ``12 not_json, 6 no_value``."""
     shown = _most_frequent(counts)
     parts = [f"{records} {plain(name)}" for name, records in shown.items()]

@@ -18,9 +18,9 @@ from trainfeed.pipeline.gates import Counts, GateResult, line, told
 from trainfeed.pipeline.quarantine import (
     Example,
     Reason,
-    counted,
     plain,
     quarantine_of_plan,
+    told_reasons,
     turned_down,
 )
 from trainfeed.pipeline.sorting import ArrowWithTrailer
@@ -141,10 +141,10 @@ def _reasons(stage: Stage, counts: Mapping[str, int]) -> list[Reason]:
 def _what_became(stage: Stage, verdict: Verdict, reasons: Iterable[Reason]) -> list[str]:
     lines = []
     if quarantined := verdict.quarantine.reasons:
-        lines.append(f"quarantined: {counted(quarantined)}")
+        lines.append(f"quarantined: {told_reasons(quarantined)}")
         lines += [text for reason in reasons for text in reason.lines]
     if verdict.filtered:
-        lines.append(f"filtered: {counted(verdict.filtered)}")
+        lines.append(f"filtered: {told_reasons(verdict.filtered)}")
     if quarantined:
         lines.append(f"the quarantined records are in {stage.spill.uri}")
         lines.append(f"to see them: {look_command(stage)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,13 +71,14 @@ def next_command(plan: Plan) -> str:
     if is_replay(plan):
         return f"trainfeed quarantine replay {plan.dataset}/{plan.interval['name']}"
     name = f"trainfeed build {plan.dataset} --interval {plan.interval['name']}"
-    rebuild = f" --rebuild {_quoted(plan.rebuild)}" if plan.rebuild else ""
     why = next((str(gap["why"]) for gap in plan.gaps if gap.get("why")), None)
-    return f"{name}{rebuild}{f' --allow-gap {_quoted(why)}' if why else ''}"
+    return f"{name}{_rebuild(plan)}{f' --allow-gap {shlex.quote(why)}' if why else ''}"
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+def _rebuild(plan: Plan) -> str:
+    if plan.made_by == "outdated":
+        return " --outdated rebuild"
+    return f" --rebuild {shlex.quote(plan.rebuild)}" if plan.rebuild else ""
 
 
 def _chosen(folder: DatasetFolder, interval: str) -> str:

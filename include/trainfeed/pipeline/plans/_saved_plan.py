@@ -1,0 +1,69 @@
+"""Writes the plan file, or adopts the plan that another run wrote for the same generation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.errors import FormatError
+from trainfeed.paths import make_folders
+from trainfeed.pipeline.plans._plan_file import Plan, parse_plan, read_bytes
+from trainfeed.storage import posix
+
+__all__ = ["save_plan"]
+
+# The fields that follow from how the inputs are cut into pieces.
+_CUT: Final = ("ranges", "ingest", "preprocess", "convert")
+
+
+def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan:
+    """Write the plan file, or adopt the plan that already has the name.
+
+    A plan of the same name has the same fingerprint, hence the same inputs, code and specification.
+    If it differs in anything else (library versions, gates), an unfinished run of another
+    deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
+    fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
+    they can be opened: between the two runs, earlier intervals were published or built again. Who
+    made a plan alone makes no difference either.
+
+    Args:
+        folder: The data set below the publication root.
+        plan: The plan.
+        joins: Whether a plan is adopted, too, that differs in the reason of its rebuild alone: two
+            runs that build the same generation for different reasons so end with one of them. The
+            pieces of a replay, whose landing files are there, are adopted with it.
+
+    Returns:
+        The plan that every stage will read.
+
+    Raises:
+        StorageError: The publication root refused or failed. No plan was changed.
+    """
+    path = folder.plan(plan.interval["name"], plan.plan_id)
+    with posix.map_errors(path.parent):
+        make_folders(path.parent)
+    data = plan.to_bytes()
+    if not posix.create_exclusive(path, data) and not _is_same(
+        folder, read_bytes(path), plan, joins=joins
+    ):
+        posix.replace_file(path, data)
+    return parse_plan(read_bytes(path), path)
+
+
+def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
+    """Whether a plan file has the content of ``plan``, but for references that are still there.
+
+    With ``joins``, the reason of the rebuild may be another one, too, and the cut of a replay.
+    """
+    if data == plan.to_bytes():
+        return True
+    try:
+        found = parse_plan(data, folder.plan(plan.interval["name"], plan.plan_id))
+    except FormatError:
+        return False
+    others = ["references", "made_by"]
+    if joins:
+        others += ["rebuild", "supersedes", *(_CUT if found.made_by == "replay" else ())]
+    update = {name: getattr(plan, name) for name in others}
+    alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
+    return alike and all(reference.is_there(folder) for reference in found.references)
