@@ -34,7 +34,7 @@ from trainfeed.pipeline.plans._planned import (
     replaced_inputs,
     unit_of_input,
 )
-from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.pipeline.plans._references import PlannedReference, read_statistics
 
 __all__ = [
     "REMEDY",
@@ -64,6 +64,7 @@ __all__ = [
     "opened_landing",
     "planned_of",
     "promised_leaf",
+    "read_statistics",
     "replaced_inputs",
     "save_plan",
     "told_changes",

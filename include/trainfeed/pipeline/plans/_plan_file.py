@@ -28,7 +28,7 @@ from trainfeed.pipeline.plans._planned import (
     PlannedUpload,
     PlanPart,
 )
-from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.pipeline.plans._references import PlannedReference, read_statistics
 from trainfeed.storage import posix
 
 __all__ = [
@@ -210,7 +210,7 @@ def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan
 
 
 def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
-    """Whether a plan file has the content of ``plan``, but for references that are still there.
+    """Whether a plan file has the content of ``plan``, but for references that are usable.
 
     With ``joins``, the reason of the rebuild may be another one, too.
     """
@@ -224,7 +224,8 @@ def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> 
     if joins:
         update |= {"rebuild": plan.rebuild, "supersedes": plan.supersedes}
     alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
-    return alike and all(reference.is_there(folder) for reference in found.references)
+    reads = read_statistics(found.quality)
+    return alike and all(each.is_usable(folder, statistics=reads) for each in found.references)
 
 
 def _read(path: Path) -> bytes:
