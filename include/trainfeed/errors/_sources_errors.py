@@ -56,8 +56,8 @@ class TopicNotFoundError(IngestError):
 class SourceMissingError(IngestError):
     """An interval has no record of a topic, or no upload, and its specification asks for one.
 
-    Cause: Nothing was written for the interval within `wait`, or the topic is not there; and
-        `missing` is `fail`, or is `skip` without a proof that there is nothing.
+    Cause: Nothing was written for the interval within `wait`; and `missing` is `fail`, or is `skip`
+        without a proof that there is nothing.
     Remedy: Let the producer or the uploads catch up; `missing` in dataset.yaml decides about
         intervals that never come.
     See docs/reference/errors.md#sourcemissingerror

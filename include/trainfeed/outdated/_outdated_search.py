@@ -19,6 +19,7 @@ from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
 from trainfeed.outdated._forward_cost import Costs
 from trainfeed.outdated._outdated_report import IntervalFinding, OutdatedReport
+from trainfeed.outdated._without_version import without_version
 from trainfeed.pipeline.planner import PublishedVersion, Recipe, causes_of
 from trainfeed.pipeline.plans import planned_of
 from trainfeed.specification import DatasetSpec
@@ -43,15 +44,19 @@ def find_outdated(
     Raises:
         ConfigError: A file of the data set is missing, or its code imports code from elsewhere.
         FormatError: A receipt of an upload is damaged.
+        NotFoundError: No interval of the range was ever published.
         StorageError: The publication root or the folder of the data set refused or failed.
     """
     search = _Search(spec, env)
     found = tuple(search.findings(span))
+    doubts = [] if search.costs.doubt is None else [search.costs.doubt]
+    if span is not None:
+        doubts += without_version(spec, span, {each.interval for each in found})
     return OutdatedReport(
         dataset=spec.name,
         asked=None if span is None else span.text,
         intervals=found,
-        doubts=() if search.costs.doubt is None else (search.costs.doubt,),
+        doubts=tuple(doubts),
     )
 
 

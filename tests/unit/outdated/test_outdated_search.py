@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.uploads.labelled import csv_of, make_labelled
-from trainfeed.errors import ConflictError, SourceUnreachableError
+from trainfeed.errors import ConflictError, NotFoundError, SourceUnreachableError
 from trainfeed.intervals import parse_range
 from trainfeed.outdated import find_outdated
 from trainfeed.pipeline import OutdatedRule
@@ -195,7 +195,24 @@ def test_a_range_has_its_intervals_only(built):
     built.build(NEXT)
     assert [each.interval for each in found(built, NEXT).intervals] == [NEXT]
     assert [each.interval for each in found(built, "2024-03").intervals] == [DAY, NEXT]
-    assert found(built, "2024-04").intervals == ()
+
+
+def test_a_range_without_a_version_is_an_error_and_no_good_answer(built):
+    for asked in ("2031-01", NEXT):
+        with pytest.raises(NotFoundError, match=f"'clicks' has no published version in {asked}"):
+            found(built, asked)
+
+
+def test_days_of_a_range_that_were_never_built_are_named(built):
+    report = found(built, f"{DAY}/2024-03-03")
+    assert report.is_in_order
+    (doubt,) = report.doubts
+    assert doubt == (
+        f"2 intervals of {DAY}/2024-03-03 have no version, and were not compared: 2024-03-02;"
+        f" 2024-03-03; see trainfeed status clicks {DAY}/2024-03-03"
+    )
+    built.build(NEXT)
+    assert found(built, f"{DAY}/{NEXT}").doubts == ()
 
 
 def test_the_cost_is_that_of_the_published_version(built):

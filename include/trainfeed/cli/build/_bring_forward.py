@@ -54,8 +54,8 @@ def bring_forward(  # noqa: PLR0913 - options of a command
     """Build the outdated intervals of a range again, oldest first; see trainfeed outdated.
 
     A failed interval does not stop the others. Run the command again after a failure or a kill: it
-    goes on with what is still outdated. Status 0: none is outdated now; 1: one failed; 3: a version
-    of the range cannot be read; 130: ended.
+    goes on with what is still outdated. Status 0: none is outdated now; 1: one failed, or the
+    range has no version; 3: a version of it cannot be read; 130: ended.
     """
     spec, env, chosen = open_asked(name, asked)
     require_training(spec, training)
@@ -65,6 +65,8 @@ def bring_forward(  # noqa: PLR0913 - options of a command
     if dry_run:
         print_json(report.to_json()) if as_json else print_outdated(report)
     else:
+        for doubt in report.doubts:
+            print_message(f"{spec.name}: {doubt}")
         _build(spec, env, report, _options(why), training, jobs=jobs, as_json=as_json)
     _refuse_unreadable(report)
 

@@ -18,7 +18,7 @@ from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.cli.file import progress
 from trainfeed.config import Environment
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.outdated import OutdatedReport, compare_with_source, find_outdated
 from trainfeed.specification import load_spec
@@ -52,8 +52,8 @@ def outdated(
 ) -> None:
     """Show the versions that today's code, specification, lookups or uploads would build otherwise.
 
-    Status 0 when there are none; 1 when there are some, or a source differs; 3 when a version
-    cannot be read.
+    Status 0 when there are none; 1 when there are some, a source differs, or nothing is
+    published; 3 when a version cannot be read.
     """
     env = readable_environment()
     if name is None:
@@ -67,6 +67,11 @@ def outdated(
     known_folder(name)
     span = parse_range(rest or asked or "") if rest or asked else None
     report = _report(env, name, span, against_source=against_source)
+    if not report.intervals:
+        raise NotFoundError(
+            f"data set {name!r} has no published version, so nothing was compared; build one:"
+            f" trainfeed build {name} --interval I"
+        )
     print_json(report.to_json()) if as_json else print_outdated(report)
     _end([report], is_whole=True)
 

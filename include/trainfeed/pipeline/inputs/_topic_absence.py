@@ -164,24 +164,20 @@ class AbsentTopic:
         raise self._error
 
     def skip(self) -> Skip | None:
-        """Return the decision to skip the interval.
+        """Refuse to decide: a topic that is not there proves nothing, whatever the rule is.
+
+        Its name may be misspelt, and an interval that is skipped looks decided.
 
         Raises:
             WindowOpenError: The topic may still be made.
-            TopicNotFoundError: The rule is to publish as empty: a topic that is not there proves
-                nothing.
-            SourceMissingError: The wait has ended, and the interval may not be missing.
+            TopicNotFoundError: The wait has ended.
         """
         spec, now = self._absence.spec, self._absence.now
         part = next(each for each in spec.source.kind.topics if each.setting == self._error.setting)
         awaited = Awaited.of(spec, self._absence.interval, part.setting, part.missing_rule)
         if not awaited.is_over(now):
             raise awaited.not_yet(str(self._error))
-        if awaited.rule.missing == "empty":
-            raise self._error
-        if awaited.rule.missing == "fail":
-            raise awaited.missing(str(self._error), "make the topic, or ")
-        return awaited.skip(f"{self._error}; {awaited.since}", now)
+        raise self._error
 
     def without_losses(
         self,

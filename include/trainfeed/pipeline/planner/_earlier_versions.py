@@ -8,7 +8,7 @@ from itertools import islice
 
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.pipeline.plans import PlannedReference
+from trainfeed.pipeline.plans import PlannedReference, read_statistics
 from trainfeed.specification import DatasetSpec, earlier_versions
 
 __all__ = ["earlier_references"]
@@ -22,7 +22,7 @@ def earlier_references(
     """Return the newest generations of the nearest earlier intervals that have one.
 
     A version that is damaged, or goes away meanwhile, is left out with a warning in the log: it
-    must not keep later intervals from being built.
+    must not keep later intervals from being built. Statistics are read only if a gate needs them.
 
     Args:
         spec: The data set; its gates say how many references they need.
@@ -35,10 +35,14 @@ def earlier_references(
     Raises:
         StorageError: The publication root refused or failed.
     """
-    return list(islice(_references(folder, interval), earlier_versions(spec.quality)))
+    reads = read_statistics(gate.model_dump() for gate in spec.quality)
+    found = _references(folder, interval, statistics=reads)
+    return list(islice(found, earlier_versions(spec.quality)))
 
 
-def _references(folder: DatasetFolder, interval: str) -> Iterator[PlannedReference]:
+def _references(
+    folder: DatasetFolder, interval: str, *, statistics: bool
+) -> Iterator[PlannedReference]:
     # Names of intervals are times, which sort as text.
     earlier = [name for name in folder.intervals() if name < interval]
     for name in reversed(earlier):
@@ -47,6 +51,8 @@ def _references(folder: DatasetFolder, interval: str) -> Iterator[PlannedReferen
             continue
         try:
             version = Version.open(folder.version(name, generation))
+            if statistics:
+                version.statistics()
         except (FormatError, NotFoundError) as error:
             logger.warning("gates of %s do not compare with %s: %s", interval, name, error)
             continue

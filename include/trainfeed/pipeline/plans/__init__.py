@@ -34,7 +34,7 @@ from trainfeed.pipeline.plans._planned import (
     replaced_inputs,
     unit_of_input,
 )
-from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.pipeline.plans._references import PlannedReference, read_statistics
 from trainfeed.pipeline.plans._saved_plan import save_plan
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "opened_landing",
     "planned_of",
     "promised_leaf",
+    "read_statistics",
     "replaced_inputs",
     "save_plan",
     "told_changes",

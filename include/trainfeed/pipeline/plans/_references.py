@@ -6,7 +6,8 @@ the same values. They do not enter the fingerprint: they decide whether a result
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -15,7 +16,14 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.plans._planned import PlanPart
 
-__all__ = ["PlannedReference"]
+__all__ = ["PlannedReference", "read_statistics"]
+
+_OF_STATISTICS: Final = frozenset({"drift"})
+
+
+def read_statistics(quality: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether one of the gates reads the statistics of references."""
+    return any(gate.get("check") in _OF_STATISTICS for gate in quality)
 
 
 class PlannedReference(PlanPart):
@@ -47,14 +55,20 @@ class PlannedReference(PlanPart):
             raise self._gone(folder, "has another manifest")
         return version
 
-    def is_there(self, folder: DatasetFolder) -> bool:
+    def is_usable(self, folder: DatasetFolder, *, statistics: bool) -> bool:
         """Whether the version can be opened.
+
+        Args:
+            folder: The data set below the publication root.
+            statistics: Whether its statistics are read as well.
 
         Raises:
             StorageError: The publication root refused or failed, which says nothing about it.
         """
         try:
-            self.open(folder)
+            version = self.open(folder)
+            if statistics:
+                version.statistics()
         except (FormatError, NotFoundError):
             return False
         return True

@@ -8,6 +8,7 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError
 from trainfeed.paths import make_folders
 from trainfeed.pipeline.plans._plan_file import Plan, parse_plan, read_bytes
+from trainfeed.pipeline.plans._references import read_statistics
 from trainfeed.storage import posix
 
 __all__ = ["save_plan"]
@@ -51,7 +52,7 @@ def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan
 
 
 def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
-    """Whether a plan file has the content of ``plan``, but for references that are still there.
+    """Whether a plan file has the content of ``plan``, but for references that are usable.
 
     With ``joins``, the reason of the rebuild may be another one, too, and the cut of a replay.
     """
@@ -66,4 +67,5 @@ def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> 
         others += ["rebuild", "supersedes", *(_CUT if found.made_by == "replay" else ())]
     update = {name: getattr(plan, name) for name in others}
     alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
-    return alike and all(reference.is_there(folder) for reference in found.references)
+    reads = read_statistics(found.quality)
+    return alike and all(each.is_usable(folder, statistics=reads) for each in found.references)

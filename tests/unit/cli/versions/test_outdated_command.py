@@ -43,6 +43,24 @@ def test_outdated_versions_are_status_1_with_cause_cost_and_command(cli, two):
     assert "trainfeed bring-forward clicks 2024-03-01" in text
 
 
+def test_where_nothing_is_published_nothing_is_in_order(cli, project):
+    status, output, messages = cli("outdated", "clicks")
+    assert (status, output, "'clicks' has no published version" in messages) == (1, "", True)
+    project.build()
+    for command in ("outdated", "bring-forward"):
+        for asked in ("2031-01", NEXT):
+            status, output, messages = cli(command, "clicks", asked)
+            assert (status, output) == (1, "")
+            assert f"'clicks' has no published version in {asked}" in messages
+
+
+def test_days_that_were_never_built_are_named_and_change_no_status(cli, project):
+    project.build()
+    for command in ("outdated", "bring-forward"):
+        status, _, messages = cli(command, "clicks", f"{DAY}/{NEXT}")
+        assert (status, "1 intervals of" in messages, NEXT in messages) == (0, True, True)
+
+
 def test_a_range_and_json(cli, two):
     status, output, _ = cli("outdated", f"clicks/{NEXT}", "--json")
     assert (status, json.loads(output)["counts"]) == (0, {"current": 1})

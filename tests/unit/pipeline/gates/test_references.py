@@ -25,6 +25,7 @@ __all__ = ["project"]
 ROOT = Path(__file__).parents[4]
 THIRD = "2024-03-03"
 GATE = "quality: [{check: relative_count, versions: 3, min: 0.1, severity: warn}]\n"
+DRIFT = "quality: [{check: drift}]\n"
 STRICT = "quality: [{check: relative_count, min: 100}]\n"
 
 
@@ -125,6 +126,39 @@ def test_a_damaged_version_is_left_out_with_a_warning(project, caplog):
     path.write_bytes(path.read_bytes()[:-2])
     assert names(planned(project)) == ["2024-03-01/g0001"]
     assert "gates of 2024-03-03 do not compare with 2024-03-02" in caplog.text
+
+
+def damage_statistics(project, name):
+    path = project.version(name).path / "statistics.json"
+    path.chmod(0o644)
+    path.write_bytes(b"{}")
+
+
+def test_a_version_with_damaged_statistics_keeps_no_later_interval_from_being_built(
+    project, caplog
+):
+    with_gate(project, DRIFT)
+    for name in ("2024-03-01", "2024-03-02"):
+        project.build(name)
+    damage_statistics(project, "2024-03-02")
+    assert project.build(THIRD)["verdict"] == "built"
+    references = project.version(THIRD).manifest.references
+    assert [each["interval"] for each in references] == ["2024-03-01"]
+    assert "gates of 2024-03-03 do not compare with 2024-03-02" in caplog.text
+
+
+def test_statistics_that_are_damaged_after_the_plan_are_left_out_by_the_next_plan(project):
+    with_gate(project, DRIFT).build()
+    assert names(planned(project)) == ["2024-03-01/g0001"]
+    damage_statistics(project, "2024-03-01")
+    assert names(planned(project)) == []
+    assert project.build(THIRD)["verdict"] == "built"
+
+
+def test_statistics_are_read_only_for_a_gate_that_compares_them(project):
+    with_gate(project).build()
+    damage_statistics(project, "2024-03-01")
+    assert names(planned(project)) == ["2024-03-01/g0001"]
 
 
 def test_a_plan_that_differs_in_more_than_references_is_replaced(project):

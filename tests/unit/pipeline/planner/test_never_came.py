@@ -171,26 +171,22 @@ def test_a_topic_that_is_not_there_is_waited_for(project):
     assert project.build()["verdict"] == "built"
 
 
-@pytest.mark.parametrize(
-    ("missing", "error"), [("fail", SourceMissingError), ("empty", TopicNotFoundError)]
-)
-def test_a_topic_that_is_not_there_in_time_fails_and_proves_no_interval_empty(
-    project, missing, error
-):
+@pytest.mark.parametrize("missing", ["fail", "empty", "skip"])
+def test_a_topic_that_is_not_there_in_time_fails_whatever_the_rule_is(project, missing):
     rule(project, f"{OVER}, missing: {missing}")
     gone(project)
-    with pytest.raises(error, match="TOPIC"):
+    with pytest.raises(TopicNotFoundError, match="TOPIC"):
         project.build()
     assert not project.folder.plan_ids("2024-03-01")
+    assert read_skip(project.folder, "2024-03-01") is None
 
 
-def test_intervals_of_a_topic_that_is_not_there_may_be_left_out_and_published_ones_stay(project):
-    rule(project, f"{OVER}, missing: skip")
+@pytest.mark.parametrize("missing", ["fail", "empty", "skip"])
+def test_a_published_interval_stays_when_its_topic_is_gone(project, missing):
+    rule(project, f"{OVER}, missing: {missing}")
     project.build()
     gone(project)
     assert project.build()["verdict"] == "identical"
-    assert project.build("2024-03-02")["verdict"] == "skipped"
-    assert "TOPIC" in read_skip(project.folder, "2024-03-02").why
 
 
 def test_a_published_interval_is_neither_waited_for_nor_left_out(project):
