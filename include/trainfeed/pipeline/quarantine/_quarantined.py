@@ -28,9 +28,8 @@ __all__ = [
 # The quarantine keeps so many bytes of a value; the position leads to the whole.
 MOST_RAW_BYTES: Final = 64 << 10
 
-_POSITION: Final = ("source", "offset", "reason")
-_PLACE: Final = (*_POSITION, "message")
-_RECORD: Final = (*_PLACE, "raw")
+_PLACE: Final = ("source", "offset", "reason")
+_RECORD: Final = (*_PLACE, "message", "raw")
 
 # Reads a table for each batch, with the named columns of ``QUARANTINE_SCHEMA`` alone.
 Tables = Callable[[Sequence[str]], Iterator[pa.Table]]
@@ -52,29 +51,31 @@ class QuarantinedPositions(NamedTuple):
 
 @dataclass(frozen=True)
 class QuarantinedPlace:
-    """A record that the function turned down: where it is and why, without its bytes.
+    """A record that the function turned down: where it is and the code for why.
+
+    Messages often quote values, so they are read like bytes: ``QuarantinedRecord``.
 
     Attributes:
         source: Source string, as in ``kafka:clicks/0``.
         offset: Offset in the topic's partition; for a line, the byte at which it begins.
         reason: The short code with which the function rejected the record.
-        message: The exact error, at most 500 characters.
     """
 
     source: str
     offset: int
     reason: str
-    message: str
 
 
 @dataclass(frozen=True)
 class QuarantinedRecord(QuarantinedPlace):
-    """The same with its bytes, which may hold personal data.
+    """The same with its message and its bytes, which may hold personal data.
 
     Attributes:
+        message: The exact error, at most 500 characters.
         raw: The first 64 KiB of the value; empty for a record without a value.
     """
 
+    message: str
     raw: bytes
 
     @property
@@ -140,7 +141,7 @@ class Quarantine:
             AccessDeniedError: Only the account that builds may read them.
             FormatError: A file is damaged.
         """
-        for table in self._tables(_POSITION):
+        for table in self._tables(_PLACE):
             sources, offsets = (table[name].to_numpy() for name in ("source", "offset"))
             for index in {*sources.tolist()}:
                 self._source(index)

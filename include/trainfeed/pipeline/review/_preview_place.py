@@ -47,7 +47,7 @@ class PreviewPlace(NamedTuple):
 def preview_place(
     spec: DatasetSpec,
     env: Environment,
-    plan: Plan,
+    whole: WholeRecords,
     places: Sequence[QuarantinedPlace],
     kept: Iterable[QuarantinedRecord],
 ) -> Iterator[PreviewPlace]:
@@ -56,13 +56,14 @@ def preview_place(
     Args:
         spec: The data set as it is now.
         env: Folders and connections; no broker is contacted.
-        plan: The plan of the build that quarantined the records.
+        whole: Reads records of the build that quarantined them.
         places: The records, in order of source and offset.
         kept: The same records as the quarantine keeps them.
 
     Raises:
         SourceReplacedError: The specification names another source.
     """
+    plan = whole.plan
     KeptInputs(plan.inputs).require_source_of(spec)
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
@@ -70,7 +71,7 @@ def preview_place(
     ):
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work", kafka={})
         landing = Location.parse(place.landing)
-        landed = land_again(WholeRecords(env, plan, spec), places, kept, landing)
+        landed = land_again(whole, places, kept, landing)
         stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
         yield PreviewPlace(landed, stage)
 

@@ -6,9 +6,11 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project
-from trainfeed.errors import GateError, PreprocessError
-from trainfeed.pipeline.quarantine import quarantine_of_version, unpublished_plans
+from trainfeed.errors import FormatError, GateError, PreprocessError
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.quarantine import QuarantinedPlace, quarantine_of_version, unpublished_plans
 from trainfeed.pipeline.review import preview_quarantine
+from trainfeed.pipeline.review._whole_records import Pieces
 
 LARGE = b"not json" + b"x" * 1_000_000
 CODE = """
@@ -156,3 +158,12 @@ def test_log_files_that_are_gone_leave_the_lines_of_the_quarantine(tmp_path):
     report = previewed(project)
     assert report.valid == report.quarantined
     assert report.notes
+
+
+@pytest.mark.parametrize(
+    "place", [("kafka:other/0", 3), ("kafka:clicks/0", -1), ("kafka:clicks/0", 20)]
+)
+def test_a_position_that_the_plan_did_not_read_is_damage(broken, place):
+    plan = load_plan(broken.folder, quarantine_of_version(broken.version()).plan)
+    with pytest.raises(FormatError, match=r"inputs of plan .* in the file"):
+        Pieces(plan, "the file").piece_of(QuarantinedPlace(*place, "not_json"))
