@@ -21,7 +21,7 @@ from trainfeed.errors import ConfigError, StorageError
 from trainfeed.lineage._trace import Trace
 from trainfeed.paths import listed
 from trainfeed.pipeline.plans import unit_of_input
-from trainfeed.pipeline.quarantine import quarantined_positions
+from trainfeed.pipeline.quarantine import quarantine_of_version
 
 __all__ = ["SourcePosition", "record_fate", "versions_with"]
 
@@ -127,7 +127,7 @@ def _quarantined(version: Version, index: int, position: SourcePosition) -> dict
     if not version.manifest.quarantine["records"]:
         return None
     try:
-        for part in quarantined_positions(version):
+        for part in quarantine_of_version(version).positions():
             rows = np.flatnonzero((part.sources == index) & (part.offsets == position.offset))
             if len(rows):
                 return {"fate": "quarantined", "reason": part.reasons[int(rows[0])]}

@@ -16,6 +16,7 @@ from trainfeed.cli._printing import (
     printable_lines,
     program,
 )
+from trainfeed.cli.quarantine._chosen_reason import require_reason
 from trainfeed.cli.quarantine._quarantine_targets import PlanId, Target, Wanted, as_last_builds
 from trainfeed.cli.quarantine._reason_list import Json
 from trainfeed.pipeline.review import QuarantinePreview, preview_quarantine
@@ -46,15 +47,18 @@ def preview_records(
     spec = load_spec(wanted.env.datasets / wanted.folder.name)
     # A preview also shows the output of the function.
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
+    builds = list(as_last_builds(wanted))
+    if reason is not None:
+        reasons = [found.reasons() for found in builds]
+        require_reason(reason, {name for each in reasons for name in each}, target)
+        builds = [found for found, each in zip(builds, reasons, strict=True) if reason in each]
     reports = []
-    for found in as_last_builds(wanted):
-        if reason is not None and reason not in found.reasons():
-            continue
+    for found in builds:
         with error_console().status(f"{spec.name}/{found.interval}"):
             reports.append(preview_quarantine(spec, wanted.env, found, reason=reason, limit=limit))
     if as_json:
         told = [report.to_json() for report in reports]
-        print_json(told[0] if wanted.is_one and told else told)
+        print_json(told[0] if wanted.is_one else told)
     else:
         _print(target, reports)
 

@@ -1,4 +1,4 @@
-"""``trainfeed quarantine ls``: reasons with counts and examples; no value is read."""
+"""``trainfeed quarantine ls``: reasons with counts and positions; no value is read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class _Listed:
 
 
 def list_reasons(target: Target, *, plan: PlanId = None, as_json: Json = False) -> None:
-    """Count quarantined records by reason, with examples; values are not read, nothing is audited.
+    """Count quarantined records by reason, with the first positions of each.
+
+    Values and messages, which often quote values, are not read: `show` has them, and is audited.
 
     Of an interval: those of its last build, published or not. Of a range, or of all intervals:
     those of all versions and failed builds that are there, the newest interval first.
@@ -97,10 +99,12 @@ def _print_one(listed: _Listed, target: str, *, as_json: bool) -> None:
         print_json(listed.to_json())
         return
     typer.echo(printable_lines(title_of(listed.quarantine, listed.reasons)))
-    print_rows(("reason", "records", "first at", "message"), list(_rows(listed)))
+    print_rows(("reason", "records", "first at"), list(_rows(listed)))
     if listed.reasons:
         first = next(iter(listed.reasons))
-        print_message(f"their bytes: {program()} quarantine show {target} --reason {first}")
+        print_message(
+            f"their messages and bytes: {program()} quarantine show {target} --reason {first}"
+        )
 
 
 def _print_all(builds: Sequence[_Listed], *, as_json: bool) -> None:
@@ -112,7 +116,7 @@ def _print_all(builds: Sequence[_Listed], *, as_json: bool) -> None:
         told = [build.to_json() for build in builds]
         print_json({"records": total.total(), "reasons": reasons, "builds": told})
         return
-    columns = ("interval", "build", "reason", "records", "first at", "message")
+    columns = ("interval", "build", "reason", "records", "first at")
     rows = [
         (build.quarantine.interval, _state(build.quarantine), *row)
         for build in builds
@@ -126,7 +130,7 @@ def _print_all(builds: Sequence[_Listed], *, as_json: bool) -> None:
 def _rows(listed: _Listed) -> Iterator[tuple[object, ...]]:
     for reason, count in listed.reasons.items():
         first = listed.examples[reason][0]
-        yield reason, count, f"{first.source} offset {first.offset}", first.message
+        yield reason, count, f"{first.source} offset {first.offset}"
 
 
 def _examples(quarantine: Quarantine, reasons: dict[str, int]) -> dict[str, list[QuarantinedPlace]]:
@@ -143,9 +147,4 @@ def _examples(quarantine: Quarantine, reasons: dict[str, int]) -> dict[str, list
 
 
 def _as_json(place: QuarantinedPlace) -> dict[str, Any]:
-    return {
-        "source": place.source,
-        "offset": place.offset,
-        "reason": place.reason,
-        "message": place.message,
-    }
+    return {"source": place.source, "offset": place.offset, "reason": place.reason}

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
+from trainfeed.cli.quarantine._chosen_reason import require_reason
 from trainfeed.cli.quarantine._quarantine_targets import PlanId, Target, Wanted, as_one
 from trainfeed.cli.quarantine._reason_list import Json, origin_of, title_of
 from trainfeed.cli.quarantine._record_text import record_json, record_row
@@ -22,7 +23,7 @@ from trainfeed.pipeline.quarantine import (
     read_raw_at,
 )
 from trainfeed.pipeline.review import InspectedRecord, inspect_records
-from trainfeed.specification import DatasetSpec, did_you_mean, load_spec
+from trainfeed.specification import DatasetSpec, load_spec
 from trainfeed.storage import posix
 
 __all__ = ["show_records"]
@@ -62,8 +63,7 @@ def show_records(  # noqa: PLR0913 - options of a command
     wanted = Wanted.parse(target, plan)
     found = as_one(wanted)
     reasons = found.reasons()
-    if reason is not None and reason not in reasons:
-        raise NotFoundError(_no_such_reason(found, reason, reasons))
+    require_reason(reason, reasons, f"{found.dataset}/{found.interval} ({found.origin})")
     if raw is not None:
         _require_one(at, raw, as_json=as_json)
     root = Path(wanted.env.root)
@@ -142,11 +142,3 @@ def _spec(env: Environment, found: Quarantine) -> DatasetSpec | None:
         return load_spec(env.datasets / found.dataset)
     except TrainFeedError:
         return None
-
-
-def _no_such_reason(found: Quarantine, reason: str, reasons: dict[str, int]) -> str:
-    hint = did_you_mean(reason, list(reasons)) if reasons else "nothing is quarantined there"
-    return (
-        f"expected a reason of {found.dataset}/{found.interval} ({found.origin}), got {reason!r};"
-        f" {hint}"
-    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trainfeed.dataset import Version
 from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
 from trainfeed.errors import StorageError
-from trainfeed.pipeline.quarantine import quarantined_positions
+from trainfeed.pipeline.quarantine import quarantine_of_version
 
 __all__ = ["UNKNOWN", "Fates"]
 
@@ -59,7 +59,7 @@ class Fates:
         names = np.array([source_hash(name) for name in version.manifest.sources], np.uint64)
         known: dict[str, int] = {}
         hashes, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
-        for part in quarantined_positions(version):
+        for part in quarantine_of_version(version).positions():
             hashes.append(position_hash(0, names[part.sources], part.offsets))
             numbers.append(
                 np.array([known.setdefault(each, len(known)) for each in part.reasons], np.int32)

@@ -1,7 +1,8 @@
 """The samples of a version in the order of another seed: sorted through temporary files.
 
 Versions of different seeds have their samples in different orders. One of them is then written to
-files by ranges of its new keys, each of which fits into memory, and read back range by range.
+files by ranges of its new keys, each of which fits into memory, and read back range by range. The
+files have no names, so a process that is killed leaves none behind.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 
 from trainfeed.difference.records._merged_samples import Blocks
 from trainfeed.difference.records._sample_rows import SampleRows, objects
-from trainfeed.paths import open_plain, os_errors
+from trainfeed.paths import os_errors
 
 __all__ = ["reordered"]
 
+_PREFIX: Final = "trainfeed-diff-"
 _FILE_BYTES: Final = 64 << 20
 _MOST_FILES: Final = 256
 _SCHEMA: Final = pa.schema(
@@ -38,29 +39,32 @@ _SCHEMA: Final = pa.schema(
 def reordered(streams: Sequence[Blocks], num_bytes: int) -> Iterator[SampleRows]:
     """Yield the samples of streams in ascending order of their keys.
 
-    The samples lie in a temporary folder meanwhile, which only this account can read, and which
-    takes about ``num_bytes`` of space.
+    The samples lie in files of ``TMPDIR`` meanwhile, which have no names, and which take about
+    ``num_bytes`` of space.
 
     Args:
         streams: Streams in any order.
         num_bytes: Size of all records.
 
     Raises:
-        StorageError: The temporary folder refused or failed.
+        StorageError: ``TMPDIR`` refused or failed.
     """
     num_files = min(max(num_bytes // _FILE_BYTES, 1), _MOST_FILES)
-    with tempfile.TemporaryDirectory(prefix="trainfeed-diff-") as folder:
-        paths = [Path(folder) / f"{number:03d}.arrow" for number in range(num_files)]
-        with os_errors(folder):
-            _scatter(streams, paths)
-        for path in paths:
-            yield _sorted(path)
-
-
-def _scatter(streams: Sequence[Blocks], paths: Sequence[Path]) -> None:
-    starts = np.array([(n << 64) // len(paths) for n in range(1, len(paths))], np.uint64)
     with ExitStack() as stack:
-        writers = [stack.enter_context(pa.ipc.new_stream(str(path), _SCHEMA)) for path in paths]
+        with os_errors(tempfile.gettempdir()):
+            files = [
+                stack.enter_context(tempfile.TemporaryFile(prefix=_PREFIX))
+                for _ in range(num_files)
+            ]
+            _scatter(streams, files)
+        for file in files:
+            yield _sorted(file)
+
+
+def _scatter(streams: Sequence[Blocks], files: Sequence[BinaryIO]) -> None:
+    starts = np.array([(n << 64) // len(files) for n in range(1, len(files))], np.uint64)
+    with ExitStack() as stack:
+        writers = [stack.enter_context(pa.ipc.new_stream(file, _SCHEMA)) for file in files]
         for block in (block for stream in streams for block in stream):
             numbers = starts.searchsorted(block.keys, side="right")
             for number in np.unique(numbers).tolist():
@@ -72,9 +76,9 @@ def _batch(rows: SampleRows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
-def _sorted(path: Path) -> SampleRows:
-    with open_plain(path, follow=False) as file:
-        table = pa.ipc.open_stream(file).read_all()
+def _sorted(file: BinaryIO) -> SampleRows:
+    file.seek(0)
+    table = pa.ipc.open_stream(file).read_all()
     records = objects(table["records"].to_pylist())
     columns = {name: table[name].to_numpy() for name in _SCHEMA.names if name != "records"}
     rows = SampleRows(**columns, records=records)

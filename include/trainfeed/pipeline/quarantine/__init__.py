@@ -2,25 +2,28 @@
 
 from trainfeed.pipeline.quarantine._access_log import Access, DamagedLine, accesses
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
+from trainfeed.pipeline.quarantine._published_quarantine import (
+    QUARANTINE_FILE,
+    quarantine_of_version,
+)
 from trainfeed.pipeline.quarantine._quarantined import (
     MOST_RAW_BYTES,
     Quarantine,
     QuarantinedPlace,
-    QuarantinedRecord,
-    plans_with_work,
-    quarantine_of_plan,
-    quarantine_of_version,
-    unpublished_plans,
-)
-from trainfeed.pipeline.quarantine._quarantined_positions import (
     QuarantinedPositions,
-    quarantined_positions,
+    QuarantinedRecord,
 )
 from trainfeed.pipeline.quarantine._raw_access import read_raw, read_raw_at
 from trainfeed.pipeline.quarantine._turned_down import Example, Reason, told_reasons, turned_down
+from trainfeed.pipeline.quarantine._work_quarantine import (
+    plans_with_work,
+    quarantine_of_plan,
+    unpublished_plans,
+)
 
 __all__ = [
     "MOST_RAW_BYTES",
+    "QUARANTINE_FILE",
     "Access",
     "DamagedLine",
     "Example",
@@ -35,7 +38,6 @@ __all__ = [
     "plans_with_work",
     "quarantine_of_plan",
     "quarantine_of_version",
-    "quarantined_positions",
     "read_raw",
     "read_raw_at",
     "told_reasons",

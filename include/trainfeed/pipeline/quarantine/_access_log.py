@@ -12,6 +12,7 @@ import os
 import pwd
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import BinaryIO, Final
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import FormatError
+from trainfeed.errors import AccessDeniedError
 from trainfeed.intervals import format_time
 from trainfeed.paths import open_plain
 from trainfeed.pipeline.quarantine._private_quarantine import PRIVATE_MODE, require_private
@@ -28,9 +29,11 @@ from trainfeed.storage import posix
 
 __all__ = ["Access", "DamagedLine", "accesses", "record_access"]
 
-_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REMEDY: Final = "move it aside; its lines may still be readings"
+# A line has at most six texts, beside less than 250 bytes.
 _MOST_LINE_BYTES: Final = 2048
-_MOST_CHARS: Final = 200
+_MOST_TEXT_BYTES: Final = 250
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class Access:
             uid=uid,
             host=_short(socket.gethostname()),
             command=_short(command),
-            interval=interval,
-            origin=origin,
+            interval=_short(interval),
+            origin=_short(origin),
             reason=None if reason is None else _short(reason),
             records=records,
         )
@@ -80,7 +83,7 @@ class Access:
 
 @dataclass(frozen=True)
 class DamagedLine:
-    """A line of the file that is no access: torn by a kill or a full disk, or changed.
+    """A line of the file that is no access: torn by a kill or a full disk, too long, or changed.
 
     Attributes:
         number: Number of the line, from 1.
@@ -93,15 +96,15 @@ def record_access(folder: DatasetFolder, access: Access) -> None:
     """Append an access durably; if this fails, the caller hands out nothing.
 
     Raises:
-        AccessDeniedError: The file may not be written, or belongs to another account.
+        AccessDeniedError: The file may not be written, belongs to another account, or is not there
+            yet and would belong to another account than the builder's.
         StorageError: The disk is full, or the file system refused.
     """
     path = folder.quarantine_audit
     data = json.dumps(asdict(access), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
-    with posix.map_errors(path):
-        descriptor = os.open(path, _APPEND, PRIVATE_MODE)
+    descriptor = _opened(path, folder)
     try:
-        require_private(path, os.fstat(descriptor), owner=folder.path)
+        require_private(path, os.fstat(descriptor), owner=folder.path, remedy=_REMEDY)
         # Not every network file system appends atomically, so writers take turns.
         with posix.file_lock(path), posix.map_errors(path):
             faults.point("quarantine.before_access")
@@ -124,8 +127,24 @@ def accesses(folder: DatasetFolder) -> Iterator[Access | DamagedLine]:
     if not os.path.lexists(path):
         return
     with open_plain(path, follow=False) as file, posix.map_errors(path):
-        require_private(path, os.fstat(file.fileno()), owner=folder.path)
-        yield from _lines(file, path)
+        require_private(path, os.fstat(file.fileno()), owner=folder.path, remedy=_REMEDY)
+        yield from _lines(file)
+
+
+def _opened(path: Path, folder: DatasetFolder) -> int:
+    with posix.map_errors(path), suppress(FileNotFoundError):
+        return os.open(path, _APPEND)
+    # Made by another account, the file would keep the builder from reading for ever.
+    with posix.map_errors(folder.path):
+        builder = folder.path.stat().st_uid
+    if os.geteuid() != builder:
+        raise AccessDeniedError(
+            f"{path}: expected the account that owns {folder.path} (uid {builder}), got uid"
+            f" {os.geteuid()}, to which the file would belong, because it is not there yet; nothing"
+            " was shown; run the command as that account"
+        )
+    with posix.map_errors(path):
+        return os.open(path, _APPEND | os.O_CREAT, PRIVATE_MODE)
 
 
 def _append(descriptor: int, data: bytes) -> None:
@@ -137,18 +156,15 @@ def _append(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _lines(file: BinaryIO, path: Path) -> Iterator[Access | DamagedLine]:
+def _lines(file: BinaryIO) -> Iterator[Access | DamagedLine]:
     number = 0
     while line := file.readline(_MOST_LINE_BYTES):
         number += 1
-        if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
-            raise FormatError(
-                f"expected lines of at most {_MOST_LINE_BYTES} bytes, line {number} is longer; no"
-                " reading of quarantined records writes such a line; move the file aside and look"
-                " who wrote it",
-                path=str(path),
-            )
-        yield _parsed(line) or DamagedLine(number)
+        # No reading writes such a line, so it hides none.
+        is_too_long = False
+        while len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
+            is_too_long, line = True, file.readline(_MOST_LINE_BYTES)
+        yield DamagedLine(number) if is_too_long else _parsed(line) or DamagedLine(number)
 
 
 def _parsed(line: bytes) -> Access | None:
@@ -177,4 +193,8 @@ def _account(uid: int) -> str:
 
 
 def _short(text: str) -> str:
-    return printable(text)[:_MOST_CHARS]
+    """Return the beginning of a text that has a bounded size as JSON."""
+    shown = printable(text[:_MOST_TEXT_BYTES])
+    while len(json.dumps(shown)) > _MOST_TEXT_BYTES:
+        shown = shown[:-1]
+    return shown

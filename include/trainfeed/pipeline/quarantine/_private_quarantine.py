@@ -16,13 +16,20 @@ PRIVATE_MODE: Final = 0o600
 _OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-def require_private(path: Path, found: os.stat_result, *, owner: Path) -> None:
+def require_private(
+    path: Path,
+    found: os.stat_result,
+    *,
+    owner: Path,
+    remedy: str = "compare the version (trainfeed verify)",
+) -> None:
     """Refuse an open file unless only its owner has access, and the owner is the builder.
 
     Args:
         path: The file, for messages.
         found: Facts about the open file.
         owner: The folder whose owner must be the file's owner.
+        remedy: What to do about a file of another account.
 
     Raises:
         AccessDeniedError: Another account has access, or owns the file.
@@ -39,6 +46,5 @@ def require_private(path: Path, found: os.stat_result, *, owner: Path) -> None:
     if found.st_uid != builder:
         raise AccessDeniedError(
             f"{path}: expected a file of the account that owns {owner} (uid {builder}), got one of"
-            f" uid {found.st_uid}; nothing was shown; another account has put it there: compare the"
-            " version (trainfeed verify)"
+            f" uid {found.st_uid}; nothing was shown; another account has put it there: {remedy}"
         )

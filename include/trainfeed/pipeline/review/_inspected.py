@@ -11,7 +11,7 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.plans import PlannedRange, load_plan
 from trainfeed.pipeline.quarantine import Quarantine, QuarantinedRecord
-from trainfeed.pipeline.review._whole_records import Pieces, WholeRecords
+from trainfeed.pipeline.review._whole_records import WholeRecords
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["InspectedRecord", "inspect_records"]
@@ -51,6 +51,9 @@ def inspect_records(
         quarantine: The quarantine with the records.
         records: Records of ``read_raw``.
 
+    Raises:
+        FormatError: A record is not of the plan's inputs: the quarantine is damaged.
+
     Returns:
         The records in the same order. Where landing is gone, damaged, or does not answer, the
         record is that of the quarantine, with the reason.
@@ -59,9 +62,9 @@ def inspect_records(
         plan = load_plan(DatasetFolder(Path(env.root), quarantine.dataset), quarantine.plan)
     except TrainFeedError as error:
         return [_as_kept(record, str(error)) for record in records]
-    whole = WholeRecords(env, plan, spec)
+    whole = WholeRecords(env, plan, spec, quarantine.place)
     found: dict[QuarantinedRecord, InspectedRecord] = {}
-    for piece, wanted in Pieces(plan).group(records).items():
+    for piece, wanted in whole.pieces.group(records).items():
         found.update(zip(wanted, _of_piece(whole, piece, wanted), strict=True))
     return [found[record] for record in records]
 
@@ -70,13 +73,19 @@ def _of_piece(
     whole: WholeRecords, piece: PlannedRange, wanted: Sequence[QuarantinedRecord]
 ) -> list[InspectedRecord]:
     rows: dict[int, tuple[bytes | None, int]] = {}
+    why_not = ""
     try:
         for batch in whole.batches(piece, [record.offset for record in wanted]):
             columns = (batch[name].to_pylist() for name in ("offset", "value", "timestamp"))
             rows.update({offset: row for offset, *row in zip(*columns, strict=True)})
     except TrainFeedError as error:
-        return [_as_kept(record, str(error)) for record in wanted]
-    return [_completed(record, *rows.get(record.offset, (b"", -1))) for record in wanted]
+        why_not = str(error)
+    return [
+        _completed(record, *rows[record.offset])
+        if record.offset in rows
+        else _as_kept(record, why_not)
+        for record in wanted
+    ]
 
 
 def _completed(record: QuarantinedRecord, value: bytes | None, time_ms: int) -> InspectedRecord:

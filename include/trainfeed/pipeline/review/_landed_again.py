@@ -15,7 +15,7 @@ from trainfeed.intervals import parse_time
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, landing_file, write_landing
 from trainfeed.pipeline.quarantine import QuarantinedPlace, QuarantinedRecord
-from trainfeed.pipeline.review._whole_records import Pieces, WholeRecords
+from trainfeed.pipeline.review._whole_records import WholeRecords
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.storage import Location
 
@@ -55,7 +55,7 @@ def land_again(
     """
     landed = LandedAgain()
     missing: dict[PlannedRange, str] = {}
-    for piece, wanted in Pieces(whole.plan).group(places).items():
+    for piece, wanted in whole.pieces.group(places).items():
         batches = whole.batches(piece, [place.offset for place in wanted])
         try:
             _write(landing, whole.plan, piece, batches)
@@ -64,20 +64,21 @@ def land_again(
         else:
             _count(landed, piece, wanted)
     if missing:
-        _land_kept(whole.plan, missing, kept, landing, landed)
+        _land_kept(whole, missing, kept, landing, landed)
     landed.pieces = [piece for piece in whole.plan.ranges if piece in set(landed.pieces)]
     return landed
 
 
 def _land_kept(
-    plan: Plan,
+    whole: WholeRecords,
     missing: dict[PlannedRange, str],
     kept: Iterable[QuarantinedRecord],
     landing: Location,
     landed: LandedAgain,
 ) -> None:
     """Land the records of ranges that could not be read again, as far as they are kept whole."""
-    for piece, records in groupby(kept, Pieces(plan).piece_of):
+    plan = whole.plan
+    for piece, records in groupby(kept, whole.pieces.piece_of):
         if piece not in missing:
             continue
         usable: list[QuarantinedPlace] = []
@@ -95,9 +96,7 @@ def _usable(
         if record.may_be_cut:
             landed.left_out += 1
         else:
-            usable.append(
-                QuarantinedPlace(record.source, record.offset, record.reason, record.message)
-            )
+            usable.append(QuarantinedPlace(record.source, record.offset, record.reason))
             yield record
 
 

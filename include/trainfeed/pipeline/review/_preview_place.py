@@ -24,10 +24,11 @@ from trainfeed.pipeline.review._landed_again import LandedAgain, land_again
 from trainfeed.pipeline.review._whole_records import WholeRecords
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location
+from trainfeed.storage import Location, posix
 
 __all__ = ["PreviewPlace", "preview_place"]
 
+_FOLDER: Final = "previews"
 _PREFIX: Final = "trainfeed-"
 
 
@@ -47,7 +48,7 @@ class PreviewPlace(NamedTuple):
 def preview_place(
     spec: DatasetSpec,
     env: Environment,
-    plan: Plan,
+    whole: WholeRecords,
     places: Sequence[QuarantinedPlace],
     kept: Iterable[QuarantinedRecord],
 ) -> Iterator[PreviewPlace]:
@@ -56,23 +57,36 @@ def preview_place(
     Args:
         spec: The data set as it is now.
         env: Folders and connections; no broker is contacted.
-        plan: The plan of the build that quarantined the records.
+        whole: Reads records of the build that quarantined them.
         places: The records, in order of source and offset.
         kept: The same records as the quarantine keeps them.
 
     Raises:
         SourceReplacedError: The specification names another source.
     """
+    plan = whole.plan
     KeptInputs(plan.inputs).require_source_of(spec)
     with (
-        tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_above(env)) as work,
         shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,
     ):
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work", kafka={})
         landing = Location.parse(place.landing)
-        landed = land_again(WholeRecords(env, plan, spec), places, kept, landing)
+        landed = land_again(whole, places, kept, landing)
         stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
         yield PreviewPlace(landed, stage)
+
+
+def _above(env: Environment) -> Path | None:
+    """Return the folder in which housekeeping finds what a killed preview left.
+
+    None, which means ``TMPDIR``, if the work area is no folder of this machine.
+    """
+    location = Location.parse(env.work) / _FOLDER
+    if not location.uri.startswith("file://"):
+        return None
+    posix.make_public_dir(location.path)
+    return Path(location.path)
 
 
 def _planned(spec: DatasetSpec, place: Environment, plan: Plan, landed: LandedAgain) -> Stage:

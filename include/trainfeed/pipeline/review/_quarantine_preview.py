@@ -18,6 +18,7 @@ from trainfeed.pipeline.review._landed_again import LandedAgain
 from trainfeed.pipeline.review._preview_place import PreviewPlace, preview_place
 from trainfeed.pipeline.review._reason_outcome import QuarantinePreview, ReasonOutcome
 from trainfeed.pipeline.review._task_outcomes import count_outcomes
+from trainfeed.pipeline.review._whole_records import WholeRecords
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["preview_quarantine"]
@@ -49,6 +50,7 @@ def preview_quarantine(
 
     Raises:
         NotFoundError: The plan of the build is gone.
+        FormatError: A record is not of the plan's inputs: the quarantine is damaged.
         AccessDeniedError: Only the account that builds may read the records.
         PreprocessError: The function raised, or returned what the schema forbids.
         MemoryLimitError: The function took too much memory.
@@ -57,7 +59,8 @@ def preview_quarantine(
     plan = load_plan(DatasetFolder(Path(env.root), quarantine.dataset), quarantine.plan)
     kept = read_raw(Path(env.root), quarantine, _COMMAND, reason=reason, limit=limit)
     places = list(islice(quarantine.places(reason), limit))
-    with preview_place(spec, env, plan, places, kept) as place:
+    whole = WholeRecords(env, plan, spec, quarantine.place)
+    with preview_place(spec, env, whole, places, kept) as place:
         outcomes, filtered = _run(place)
     outcomes.sort(key=lambda outcome: (-outcome.records, outcome.reason))
     return QuarantinePreview(

@@ -15,6 +15,7 @@ place                            removed files
 ``unpublished``
 aliases; landing
 ``<work>/spill``                 folders of plans that were never published
+``<work>/previews``              quarantined records of previews that were killed
 ``<work>/attempts``              marks of attempts that were killed
 ``_trash``                       the rest of a sweep that was killed
 ================================ ================================================================
@@ -49,6 +50,7 @@ OLD: Final = timedelta(days=3)
 
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
 _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|\.probe-{_UUID}")
+_PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
@@ -158,6 +160,7 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
         yield from _files(models / model.name / "aliases", 1)
     work = Location.parse(env.work)
     yield from _folders(work / "spill", _ABANDONED, work / TRASH)
+    yield from _folders(work / "previews", _PREVIEW, work / TRASH)
     yield from _files(work / ATTEMPTS, 0, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
     yield from _files(Location.parse(env.landing), _LANDING_DEPTH)

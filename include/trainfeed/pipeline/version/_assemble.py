@@ -24,6 +24,7 @@ from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, P
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan, PlannedShard
+from trainfeed.pipeline.quarantine import QUARANTINE_FILE
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version._shard_writer import ShardPart
@@ -32,7 +33,6 @@ from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]
 
-_QUARANTINE: Final = "quarantine/records.arrow"
 _BATCH_ROWS: Final = 16_384
 _BATCH_BYTES: Final = 1 << 20
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
@@ -48,7 +48,7 @@ def assemble(stage: Stage) -> None:
     verdict = _verdict(stage)
     files = [
         _write_arrow(stage, CHUNKS, CHUNKS_SCHEMA, _chunks(stage)),
-        _write_arrow(stage, _QUARANTINE, QUARANTINE_SCHEMA, _quarantine(stage)),
+        _write_arrow(stage, QUARANTINE_FILE, QUARANTINE_SCHEMA, _quarantine(stage)),
         _write_bytes(stage, "statistics.json", canonical_json.dumps(dict(verdict.statistics))),
     ]
     if stage.spec.output.positions:
@@ -92,7 +92,7 @@ def _write_bytes(stage: Stage, name: str, data: bytes) -> FileEntry:
 def _write_arrow(
     stage: Stage, name: str, schema: pa.Schema, tables: Iterator[pa.Table]
 ) -> FileEntry:
-    mode = 0o600 if name == _QUARANTINE else 0o444
+    mode = 0o600 if name == QUARANTINE_FILE else 0o444
     with (
         StagedFile(stage.staged, name, mode=mode) as file,
         pa.ipc.new_file(pa.PythonFile(file, mode="w"), schema, options=_OPTIONS) as writer,

@@ -6,11 +6,14 @@ import json
 import shutil
 import stat
 
+import pyarrow.compute as pc
 import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.cli import main
 from trainfeed.errors import GateError
+from trainfeed.pipeline.plans import opened_landing, write_landing
+from trainfeed.storage import Location
 
 GATE = "quality: [{check: quarantine_ratio, max: 0}]"
 TARGET = "clicks/2024-03-01"
@@ -110,6 +113,20 @@ def test_landing_with_another_value_is_named_as_damaged(large, cli):
     assert "another value at this position" in row["not_from_landing"]
 
 
+def test_a_record_that_landing_lost_is_not_shown_as_whole(large, cli):
+    (file,) = (large.path / "landing").rglob("*.arrow")
+    with opened_landing(Location.parse(str(file))) as landing:
+        batches = [batch.filter(pc.field("offset") != 7) for batch in landing.iter_batches()]
+    file.unlink()
+    with file.open("wb") as written:
+        write_landing(written, batches, "kafka:clicks/0")
+    rows = {row["offset"]: row for row in parsed(cli("show", TARGET, "--json"))["shown"]}
+    assert rows[3]["whole"]
+    assert "not_from_landing" not in rows[3]
+    assert (rows[7]["time"], rows[7]["raw"]) == (None, "")
+    assert "got none at 1 offsets, the first is 7" in rows[7]["not_from_landing"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -140,8 +157,10 @@ def test_a_range_lists_versions_and_failed_builds_the_newest_first(project, cli)
         assert [build["published"] for build in report["builds"]] == [False, True]
         assert report["records"] == sum(build["records"] for build in report["builds"])
         assert len(report["builds"][0]["reasons"][0]["examples"]) == 3
+    assert set(report["builds"][0]["reasons"][0]["first"]) == {"source", "offset", "reason"}
     _, output, _ = cli("ls", "clicks")
     assert b"not published" in output
+    assert b"Expecting" not in output
     assert b"2 builds; quarantined: 30 not_json" in output
     assert parsed(cli("audit", "clicks", "--json"))["accesses"] == 0
 
@@ -151,6 +170,15 @@ def test_a_range_without_any_build_is_an_error(project, cli):
     assert cli("ls", "clicks/2024-04")[0] == 1
     assert cli("ls", "klicks")[0] == 1
     assert cli("ls", "clicks/2024-13")[0] == 2
+
+
+def test_a_reason_that_no_build_has_is_an_error_also_of_a_preview(project, cli):
+    project.build()
+    for target in (TARGET, "clicks/2024-03"):
+        status, output, said = cli("preview", target, "--reason", "not_jsn")
+        assert (status, output) == (1, b"")
+        assert "got 'not_jsn'" in said
+        assert "not_json" in said
 
 
 def test_preview_then_replay_of_a_range_which_names_each_failure(project, cli):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import trainfeed
@@ -98,7 +99,7 @@ def test_the_line_is_there_before_the_first_byte(built):
 def test_counting_and_positions_are_no_reading(built):
     found = found_of(built)
     assert found.reasons() == {"not_json": 18}
-    assert not hasattr(next(found.places()), "raw")
+    assert not {"raw", "message"} & set(vars(next(found.places())))
     assert list(accesses(built.folder)) == []
 
 
@@ -158,11 +159,12 @@ def test_lines_that_are_no_access_are_damage(built, line):
     assert all(isinstance(each, DamagedLine) for each in accesses(built.folder))
 
 
-def test_an_endless_line_is_not_read_into_memory(built):
+def test_a_line_that_is_too_long_hides_no_other(built):
     read(built)
-    built.folder.quarantine_audit.write_bytes(b"x" * 5000)
-    with pytest.raises(FormatError, match="at most 2048 bytes"):
-        list(accesses(built.folder))
+    path = built.folder.quarantine_audit
+    whole = path.read_bytes()
+    path.write_bytes(b"x" * 2047 + whole + whole)
+    assert [type(each) for each in accesses(built.folder)] == [DamagedLine, Access]
 
 
 def test_several_readers_at_once_lose_no_line(built):
@@ -205,3 +207,36 @@ def test_no_other_module_reads_raw_bytes():
 def test_the_name_of_the_file_is_below_the_data_set(tmp_path):
     folder = DatasetFolder(tmp_path, "clicks")
     assert folder.quarantine_audit.parent == folder.path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+def test_an_account_that_looks_first_does_not_lock_the_builder_out(built):
+    os.chown(built.folder.path, 12345, -1)
+    os.chown(built.version().path, 12345, -1)
+    path = built.version().path / "quarantine/records.arrow"
+    os.chown(path, 12345, -1)
+    with pytest.raises(AccessDeniedError, match="run the command as that account"):
+        read(built)
+    assert not built.folder.quarantine_audit.exists()
+
+
+def test_the_longest_texts_make_a_line_that_is_read(built):
+    read(built, reason="\U0001f4a5" * 500)
+    read(built, reason='"\\' * 500)
+    assert all(isinstance(each, Access) for each in accesses(built.folder))
+    lines = built.folder.quarantine_audit.read_bytes().splitlines()
+    assert (len(lines), max(map(len, lines)) < 2048) == (2, True)
+
+
+def test_positions_are_read_with_the_checks_of_every_reader(built):
+    (part,) = found_of(built).positions()
+    assert list(part.reasons) == ["not_json"] * 18
+    path = built.version().path / "quarantine/records.arrow"
+    path.chmod(0o644)
+    with pytest.raises(AccessDeniedError, match="got mode 0644"):
+        list(found_of(built).positions())
+    with pa.ipc.new_file(path, schema := pa.schema({"other": pa.int32()})) as writer:
+        writer.write_table(schema.empty_table())
+    path.chmod(0o600)
+    with pytest.raises(FormatError, match="got columns"):
+        list(found_of(built).positions())

@@ -2,13 +2,17 @@
 
 import shutil
 
+import pyarrow.compute as pc
 import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project
-from trainfeed.errors import GateError, PreprocessError
-from trainfeed.pipeline.quarantine import quarantine_of_version, unpublished_plans
+from trainfeed.errors import FormatError, GateError, PreprocessError
+from trainfeed.pipeline.plans import load_plan, opened_landing, write_landing
+from trainfeed.pipeline.quarantine import QuarantinedPlace, quarantine_of_version, unpublished_plans
 from trainfeed.pipeline.review import preview_quarantine
+from trainfeed.pipeline.review._whole_records import Pieces
+from trainfeed.storage import Location
 
 LARGE = b"not json" + b"x" * 1_000_000
 CODE = """
@@ -51,7 +55,8 @@ def write(project, code):
 
 
 def files(project):
-    return {path for path in project.path.rglob("*") if "quarantine-audit" not in path.name}
+    beside = {"previews", project.folder.quarantine_audit.name}
+    return {path for path in project.path.rglob("*") if path.name not in beside}
 
 
 def previewed(project, reason=None, limit=100):
@@ -97,6 +102,19 @@ def test_what_landing_lost_comes_from_the_quarantine_as_far_as_it_is_whole(broke
     assert (report.valid, report.left_out) == (2, 1)
     assert any("without key, headers" in note for note in report.notes)
     assert any("1 records were not previewed" in note for note in report.notes)
+
+
+def test_a_record_that_landing_lacks_comes_from_the_quarantine(broken):
+    for file in (broken.path / "landing").rglob("*.arrow"):
+        with opened_landing(Location.parse(str(file))) as landing:
+            batches = [each.filter(pc.field("offset") != 3) for each in landing.iter_batches()]
+        file.unlink()
+        with file.open("wb") as written:
+            write_landing(written, batches, "kafka:clicks/0")
+    write(broken, CODE.replace("return record.json()", 'raise Reject("no_value")'))
+    report = previewed(broken)
+    assert (report.valid, report.left_out) == (2, 1)
+    assert any("the first is 3" in note for note in report.notes)
 
 
 def test_reason_and_number_choose_records(broken):
@@ -156,3 +174,12 @@ def test_log_files_that_are_gone_leave_the_lines_of_the_quarantine(tmp_path):
     report = previewed(project)
     assert report.valid == report.quarantined
     assert report.notes
+
+
+@pytest.mark.parametrize(
+    "place", [("kafka:other/0", 3), ("kafka:clicks/0", -1), ("kafka:clicks/0", 20)]
+)
+def test_a_position_that_the_plan_did_not_read_is_damage(broken, place):
+    plan = load_plan(broken.folder, quarantine_of_version(broken.version()).plan)
+    with pytest.raises(FormatError, match=r"inputs of plan .* in the file"):
+        Pieces(plan, "the file").piece_of(QuarantinedPlace(*place, "not_json"))

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -14,6 +16,7 @@ import pytest
 from tests.unit.pipeline.test_kill import ROOT, Observer, command
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
+from trainfeed.pipeline.review._preview_place import _PREFIX, _above
 from trainfeed.pipeline.upkeep import OLD, sweep
 
 NOW = timedelta(0)
@@ -74,6 +77,16 @@ def test_what_a_killed_build_leaves_is_removed_when_it_is_old(project, point):
     undisturbed = project.elsewhere("undisturbed")
     undisturbed.build()
     assert project.version().manifest == undisturbed.version().manifest
+
+
+def test_what_a_killed_preview_of_quarantined_records_leaves_is_removed_too(project):
+    left = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_above(project.env)))
+    (left / "record").write_bytes(b"a record")
+    assert stat.S_IMODE(left.stat().st_mode) == 0o700
+    assert sweep(project.env) == []
+    grow_old(project)
+    sweep(project.env)
+    assert not left.exists()
 
 
 def test_folders_that_cannot_be_data_sets_are_not_looked_into(project):
