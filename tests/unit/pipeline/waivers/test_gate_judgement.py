@@ -30,7 +30,9 @@ def test_a_waiver_whose_time_is_over_is_named_and_publishes_nothing(refused):
     refused.waive(now=PAST)
     with pytest.raises(GateError) as caught:
         check(refused.stages)
-    assert "the waiver of ana until 2026-03-02T00:00:00Z: a storm, is over" in str(caught.value)
+    assert "the waiver of ana (builder) until 2026-03-02T00:00:00Z: a storm, is over" in str(
+        caught.value
+    )
     assert refused.folder.generations(DAY) == []
 
 

@@ -146,7 +146,7 @@ def test_of_two_people_at_once_one_is_told_about_the_other(refused):
         ends = list(pool.map(decide, ["ana", "ben"]))
     (message,) = [end for end in ends if isinstance(end, str)]
     (winner,) = [end for end in ends if not isinstance(end, str)]
-    assert f"by {winner.who} until {winner.until}: {winner.who} says so" in message
+    assert f"by {winner.who} (builder) until {winner.until}: {winner.who} says so" in message
     assert list(read_waivers(refused.folder, DAY, refused.plan_id).values()) == [winner]
 
 
