@@ -91,6 +91,20 @@ def test_a_damaged_decision_is_an_error_and_publishes_nothing(refused):
         check(refused.stages)
 
 
+def test_a_waiver_that_is_moved_away_lets_no_later_attempt_pass(refused):
+    refused.waive()
+    check(refused.stages)
+    (waiver,) = refused.folder.plans(DAY).glob("*.waiver-0001.json")
+    waiver.unlink()
+    with pytest.raises(FormatError, match=r"not there any more: .* waived by ana \(builder\)"):
+        refused.build()
+    assert refused.folder.generations(DAY) == []
+    (decision,) = refused.folder.plans(DAY).glob("*.waived-*.json")
+    decision.unlink()
+    with pytest.raises(GateError, match="is not published: quarantine_ratio"):
+        refused.build()
+
+
 def test_a_decision_about_fewer_gates_is_an_error(refused):
     refused.waive()
     both = gates(refused)
