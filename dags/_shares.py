@@ -17,6 +17,7 @@ from airflow.sdk import get_parsing_context
 from dags._build import build_dag
 from dags._train import train_dag
 from dags._uploads import uploads_dag
+from dags._waive import waive_dag
 from operators.datasets import datasets_folder
 from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_or_error
 
@@ -24,6 +25,7 @@ __all__ = ["NUM_SHARES", "make_dags", "raise_errors", "share_of"]
 
 # Fixed, with one file for each share: a data set keeps its share when others are added or removed.
 NUM_SHARES: Final = 8
+_KINDS: Final = ("build", "train", "uploads", "waive")
 
 
 def share_of(dataset: str) -> int:
@@ -40,10 +42,10 @@ def make_dags(share: int) -> None:
     if wanted is None:
         for spec in map(spec_or_error, _folders(share)):
             if isinstance(spec, DatasetSpec):
-                _make(spec, "build", "train", "uploads")
+                _make(spec, *_KINDS)
         return
     kind, _, name = wanted.partition(".")
-    if kind in {"build", "train", "uploads"} and name and share_of(name) == share:
+    if kind in _KINDS and name and share_of(name) == share:
         _make(load_spec(datasets_folder() / name), kind)
 
 
@@ -70,3 +72,6 @@ def _make(spec: DatasetSpec, *kinds: str) -> None:
         train_dag(spec)
     if "uploads" in kinds and spec.uploads is not None:
         uploads_dag(spec)
+    if "waive" in kinds:
+        # Also without gates in the specification: a change of the schema may stop a build, too.
+        waive_dag(spec)

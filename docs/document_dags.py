@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, _uploads, convert, housekeeping, models, outdated, waive
+from dags import _build, _train, _uploads, _waive, convert, housekeeping, models, outdated
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -49,7 +49,7 @@ def documents() -> Mapping[str, str]:
             ),
             *_family(_uploads, [_uploads.uploads_dag(specs[-1])]),
             *_family(models, [models.dag]),
-            *_family(waive, [waive.dag]),
+            *_family(_waive, [_waive.waive_dag(specs[0])]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
             *_family(outdated, [outdated.dag]),

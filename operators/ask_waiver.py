@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import Param
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._outcome import airflow_outcome
 from operators._stage import StageOperator, open_dataset
@@ -56,8 +56,9 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
     """Ask a person whether a build passes although gates with the severity ``ask`` failed.
 
     The task is skipped if no gate asks. Approved, the answer becomes a waiver with the name of the
-    Airflow user, and ``check`` judges again; rejected or not answered, the task fails for good. An
-    approval without a reason is asked again.
+    Airflow user, of exactly the gates in the question, and ``check`` judges again; rejected or not
+    answered, the task fails for good. An approval without a reason is asked again, until it has
+    one. If the plan was made again since the question, an answer waives nothing.
 
     Args:
         checked: Report of the task ``check`` (its XCom).
@@ -89,16 +90,25 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         found = self.built(context, planned, check_or_ask)
         if found["verdict"] != ASKS:
             return found
-        self._write_question(planned.ref, str(found["message"]))
+        with airflow_outcome(context):
+            if found["question"] != self._question:
+                raise _asked_otherwise(planned.ref)
+        self._write_question(planned.ref)
         return cast("JsonObject", HITLOperator.execute(self, context))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> JsonObject:
         """Take the answer of the person, or its absence."""
         from trainfeed.dataset import DatasetFolder
         from trainfeed.pipeline.stage import recorded_end
+        from trainfeed.pipeline.waivers import reason_problem
 
         planned = self.planned(context)
         ref = planned.ref
+        problem = reason_problem(str((event.get("params_input") or {}).get("why") or ""))
+        if event.get("chosen_options") == [self.APPROVE] and problem:
+            logger.warning("%s approved; %s; the question is asked again", _user(event), problem)
+            self._write_question(ref)
+            HITLOperator.execute(self, context)
         with airflow_outcome(context):
             _, env = open_dataset(self.dataset)
             folder = DatasetFolder(Path(env.root), ref.dataset)
@@ -112,7 +122,13 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
         return check(build)
 
-    def _write_question(self, ref: PlanRef, message: str) -> None:
+    @property
+    def _question(self) -> Mapping[str, Any]:
+        """The gates that ask, as the task ``check`` measured them, and the digest of the plan."""
+        return cast("Mapping[str, Any]", self.checked).get("question") or {}
+
+    def _write_question(self, ref: PlanRef) -> None:
+        message = str(cast("Mapping[str, Any]", self.checked)["message"])
         # Set here and not by a template: values of gates may come from records.
         self.subject = f"Publish {ref.dataset}/{ref.interval} although gates ask?"
         self.body = (
@@ -148,8 +164,8 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         """Write the waiver of an approval.
 
         Raises:
-            GateError: The person rejected, or nobody answered in time.
-            AirflowException: The approval has no reason; another attempt asks again.
+            GateError: The person rejected, nobody answered in time, or the plan was made again
+                since the question.
         """
         name = f"{ref.dataset}/{ref.interval}"
         who = _user(event)
@@ -165,10 +181,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
                 f" are kept; to be asked again: clear the task {self.task_id}; or: trainfeed waive"
                 f" {name} --plan {ref.plan_id} --why WHY --until TIME"
             ) from None
-        form = answer["params_input"]
-        if not str(form.get("why") or "").strip():
-            raise AirflowException(f"{who} approved without a reason; the question is asked again")
-        self._waive(env, folder, ref, who, form, context["dag_run"].run_id)
+        self._waive(env, folder, ref, who, answer["params_input"], context["dag_run"].run_id)
 
     def _waive(
         self,
@@ -179,20 +192,32 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         form: Mapping[str, Any],
         run_id: str,
     ) -> None:
+        from trainfeed.pipeline.plans import load_plan
         from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
 
+        if load_plan(folder, ref).sha256() != self._question.get("plan_sha256"):
+            raise _asked_otherwise(ref)
         now = datetime.now(UTC).replace(microsecond=0)
         wish = WaiverWish(
             who=who,
             account=f"Airflow run {run_id}",
             why=str(form["why"]),
             until=now + timedelta(days=int(form.get("days") or _DAYS)),
+            gates=self._question["gates"],
         )
         try:
             waive(env, waivable(folder, ref.interval, ref.plan_id), wish, now)
         except ConflictError as known:
             # Waived by another person meanwhile, or published: ``check`` looks at what is there.
             logger.warning("the answer of %s was not needed: %s", who, known)
+
+
+def _asked_otherwise(ref: PlanRef) -> GateError:
+    return GateError(
+        f"{ref.dataset}/{ref.interval} is not published: its gates were measured again, or waived,"
+        " since the question was made; nothing was waived or published, work files are kept; to be"
+        " asked about what failed now: clear the task check with the tasks after it"
+    )
 
 
 def _user(event: Mapping[str, Any]) -> str:

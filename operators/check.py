@@ -48,6 +48,10 @@ class CheckOperator(StageOperator):
 def check_or_ask(build: Build) -> JsonObject:
     """Check the staged version; return the report, or what to ask a person.
 
+    Returns:
+        The report of the stage; or, with the verdict ``asks``: ``message``, ``report``, and
+        ``question``, the gates that ask with limits and values, and the digest of the plan.
+
     Raises:
         GateError: The ledgers differ, or a gate that blocks failed.
     """
@@ -56,7 +60,7 @@ def check_or_ask(build: Build) -> JsonObject:
     try:
         return check(build).to_json()
     except GateError as error:
-        if not error.asks:
+        if error.question is None:
             raise
-        report = dict(error.report or {})
-        return {"stage": "check", "verdict": ASKS, "message": str(error), "report": report}
+        found = {"report": dict(error.report or {}), "question": dict(error.question)}
+        return {"stage": "check", "verdict": ASKS, "message": str(error), **found}

@@ -1,4 +1,4 @@
-"""Form of the DAG ``waive`` → a waiver of failed gates."""
+"""Form of a DAG ``waive.<data set>`` → a waiver of failed gates."""
 
 from __future__ import annotations
 
@@ -29,9 +29,16 @@ _DAY: Final = len("2013-01-01")
 class WaiveGatesOperator(BaseOperator):
     """Waive failed gates of an interval, in the name of the Airflow user who started the run.
 
+    Args:
+        dataset: Name of the data set.
+
     Returns:
         ``waiver``, and ``conf``: the parameters of the run of ``build.<data set>`` that publishes.
     """
+
+    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Write the waiver; a task that is cleared finds it written."""
@@ -41,9 +48,9 @@ class WaiveGatesOperator(BaseOperator):
 
         params, run = context["params"], context["dag_run"]
         with airflow_outcome(context):
-            require_known(params, "dataset", "interval", "why", "until", "plan", "check", "field")
+            require_known(params, "interval", "why", "until", "plan", "check", "field")
             env = environment_from_connections(())
-            folder = DatasetFolder(Path(env.root), params["dataset"])
+            folder = DatasetFolder(Path(env.root), self.dataset)
             wish = WaiverWish(
                 who=_user(context),
                 account=f"Airflow run {run.run_id}",
@@ -70,7 +77,7 @@ def _user(context: Context) -> str:
     if not who:
         raise ConfigError(
             "expected a run that a user of Airflow started, got one without a user; nothing was"
-            " written; trigger the DAG waive in the interface or by REST"
+            " written; trigger the DAG waive.<data set> in the interface or by REST"
         )
     return str(who)
 

@@ -50,13 +50,14 @@ def _waivers(waivers: Iterable[Mapping[str, Any]]) -> str:
         (
             ", ".join(map(_gate_name, waiver.get("gates", []))),
             waiver.get("who"),
+            waiver.get("account"),
             waiver.get("why"),
             waiver.get("at"),
             waiver.get("until"),
         )
         for waiver in waivers
     ]
-    return table(("gates", "who", "why", "at", "until"), rows)
+    return table(("gates", "who", "account", "why", "at", "until"), rows)
 
 
 def _gate_name(gate: Mapping[str, Any]) -> str:

@@ -34,7 +34,8 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated", "waive"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated"}
+OF_CLICKS = {"build.clicks", "train.clicks", "waive.clicks"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
     "confluent_kafka",
@@ -77,6 +78,7 @@ def test_the_repository_makes_a_dag_for_each_of_its_own_data_sets(load, monkeypa
         set(bag.dags)
         == {f"build.{spec.name}" for spec in specs}
         | {f"train.{spec.name}" for spec in specs if spec.train}
+        | {f"waive.{spec.name}" for spec in specs}
         | DAGS_OF_NO_DATA_SET
     )
 
@@ -89,13 +91,15 @@ def test_every_file_defines_its_dags(add, load, bundle):
     assert bag.import_errors == {}
     files = {Path(s.file).name: sorted(eval(s.dags)) for s in bag.dagbag_stats}
     # The shares of the names are 1 and 7.
-    shares = {1: ["build.clicks", "train.clicks"], 7: ["build.views"]}
+    shares = {
+        1: ["build.clicks", "train.clicks", "waive.clicks"],
+        7: ["build.views", "waive.views"],
+    }
     assert files == {
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
         "outdated.py": ["outdated"],
         "models.py": ["models"],
-        "waive.py": ["waive"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
     }
@@ -130,10 +134,13 @@ def test_a_gate_that_asks_adds_one_task_which_holds_up_no_other_interval(add, lo
     assert task.max_active_tis_per_dag is None
 
 
-def test_the_form_of_a_waiver_builds_the_interval_afterwards(load):
-    dag = load("dags").dags["waive"]
+def test_the_form_of_a_waiver_is_about_one_data_set_and_builds_the_interval(add, load):
+    add("clicks")
+    dag = load("dags").dags["waive.clicks"]
     assert dag.task_ids == ["waive", "build"]
-    assert dag.get_task("build").trigger_dag_id == "build.{{ params.dataset }}"
+    assert "dataset" not in dag.params
+    assert dag.get_task("waive").dataset == "clicks"
+    assert dag.get_task("build").trigger_dag_id == "build.clicks"
 
 
 def test_the_ticks_are_those_of_the_specification(add, load):
@@ -506,7 +513,7 @@ def test_a_new_data_set_has_its_dags(datasets, load):
     new_dataset(datasets, "clicks")
     bag = load()
     assert bag.import_errors == {}
-    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == OF_CLICKS
     assert "recorded topic `./sample`" in bag.dags["build.clicks"].doc_md
 
 
@@ -514,7 +521,7 @@ def test_a_wrong_specification_is_one_import_error_and_the_others_load(add, load
     add("clicks")
     folder = add("views", **{"schema:": "shema:"})
     bag = load()
-    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == OF_CLICKS
     ((file, error),) = bag.import_errors.items()
     assert Path(file).name == f"spec_errors_{share_of('views')}.py"
     assert f"{folder / 'dataset.yaml'}:9: shema: unknown field; did you mean 'schema'?" in error
@@ -535,7 +542,7 @@ def test_of_two_specifications_with_one_name_the_copy_is_named(add, load):
     original = add("clicks")
     shutil.copytree(original, original.with_name("clicks_copy"))
     bag = load()
-    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == OF_CLICKS
     ((_, error),) = bag.import_errors.items()
     said = "name: expected the name of its folder, 'clicks_copy', got 'clicks'; rename one"
     assert f"clicks_copy/dataset.yaml:1: {said}" in error
@@ -546,7 +553,7 @@ def test_a_missing_folder_of_data_sets_names_the_variable(load, datasets):
     assert all("TRAINFEED_DATASETS" in error for error in load().import_errors.values())
 
 
-@pytest.mark.parametrize("wanted", ["build.clicks", "train.clicks"])
+@pytest.mark.parametrize("wanted", ["build.clicks", "train.clicks", "waive.clicks"])
 def test_a_task_that_starts_parses_its_own_dag_only(add, load, monkeypatch, wanted):
     add("clicks")
     add("views", **{"schema:": "shema:"})
@@ -642,7 +649,7 @@ def test_of_five_hundred_specifications_no_file_takes_long(add, load, capsys):
         started = time.process_time()
         bag = load(f"dags/{kind}_{largest}.py")
         seconds[kind] = time.process_time() - started
-        assert len(bag.dags) == (2 * size if kind == "datasets" else 0)
+        assert len(bag.dags) == (3 * size if kind == "datasets" else 0)
     with capsys.disabled():
         sys.stdout.write(f" {size} of 500 specifications in {seconds} s ")
     # The DAG processor gives 30 s to one file, of a machine that may be ten times as busy.
@@ -680,7 +687,7 @@ def test_specifications_that_would_hang_or_are_huge_touch_no_other(add, load, da
     os.mkfifo(datasets / "views" / "dataset.yaml")
     (datasets / "buys" / "dataset.yaml").write_bytes(b"# " * (1 << 20))
     bag = load()
-    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "train.clicks"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == OF_CLICKS
     said = "\n".join(bag.import_errors.values())
     assert "views/dataset.yaml:1: expected a plain file, got a pipe" in said
     assert "buys/dataset.yaml:1: expected at most 262144 bytes, got more" in said
@@ -775,7 +782,10 @@ def test_a_data_set_with_uploads_has_a_dag_that_takes_them(add, load):
     add("views", extra="")
     bag = load()
     assert bag.import_errors == {}
-    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {"build.clicks", "uploads.clicks", "build.views"}
+    assert set(bag.dags) - DAGS_OF_NO_DATA_SET == {
+        *("build.clicks", "uploads.clicks", "waive.clicks"),
+        *("build.views", "waive.views"),
+    }
     dag = bag.dags["uploads.clicks"]
     edges = {task.task_id: task.downstream_task_ids for task in dag.tasks}
     assert edges == {"check": {"build", "settle"}, "build": set(), "settle": set()}

@@ -302,11 +302,13 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
 
 
 def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
-    waiver = {"gates": ACCOUNT["gates"], "who": HOSTILE, "why": "a storm", "until": "2026-12-31"}
+    waiver = {"gates": ACCOUNT["gates"], "who": HOSTILE, "account": "builder"}
+    waiver |= {"why": "a storm", "until": "2026-12-31"}
     reports[VERSION_KEY] = {**VERSION, "waivers": [waiver]}
     page = look()
     assert "<h2>Waived by people</h2>" in page
     assert "a storm" in page
+    assert ">builder<" in page
     assert "<script" not in page
 
 

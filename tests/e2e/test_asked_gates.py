@@ -1,4 +1,4 @@
-"""Gates that ask, in a real Airflow: answered by REST; and the DAG ``waive``."""
+"""Gates that ask, in a real Airflow: answered by REST; and the DAG ``waive.<data set>``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trainfeed.dataset import read_unpublished
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 
+WAIVE = "waive.flights"
 # A day of January has fewer departures.
 EDITS = [
     ("{check: count, min: 50, severity: block}", "{check: count, min: 5000, severity: ask}"),
@@ -27,7 +28,7 @@ def ground(recorded, tmp_path_factory):
 @pytest.fixture(scope="module")
 def airflow(ground):
     with ground.airflow() as airflow:
-        for dag in (BUILD, "waive"):
+        for dag in (BUILD, WAIVE):
             airflow.client.unpause(dag)
         yield airflow
 
@@ -93,8 +94,8 @@ def test_the_form_waives_a_rejected_build_and_a_new_run_publishes_what_was_made(
     airflow, ground, asked
 ):
     until_day = f"{datetime.now(UTC) + timedelta(days=5):%Y-%m-%d}"
-    form = {"dataset": "flights", "interval": NAMES[1], "why": "it is right", "until": until_day}
-    waived = airflow.client.trigger("waive", form)
+    form = {"interval": NAMES[1], "why": "it is right", "until": until_day}
+    waived = airflow.client.trigger(WAIVE, form)
     airflow.succeed([waived])
     run = next(r for r in airflow.client.dag_runs(BUILD) if r.run_id not in known(asked))
     airflow.succeed([run])

@@ -64,8 +64,8 @@ class GateError(TrainFeedError):
     """Ledgers differ, or a quality gate of the spec is broken.
 
     ``report`` is small JSON for pages: counts, reasons with examples, gates; None when no gate of
-    the spec is concerned. ``asks`` is True if every gate that stops the build has the severity
-    ``ask``: a person may let it pass.
+    the spec is concerned. ``question`` is there if all gates that stop the build have the severity
+    ``ask``: ``plan_sha256``, and these ``gates`` with limits and values.
 
     Cause: A count, a ratio or a range of `quality` does not hold, a metric is below `train.min` or
         does not pass the gate of `train.model`, or records were lost or doubled on the way.
@@ -76,11 +76,15 @@ class GateError(TrainFeedError):
     """
 
     report: Mapping[str, Any] | None = None
-    asks: bool = False
+    question: Mapping[str, Any] | None = None
 
     def __init__(
-        self, message: str, *, report: Mapping[str, Any] | None = None, asks: bool = False
+        self,
+        message: str,
+        *,
+        report: Mapping[str, Any] | None = None,
+        question: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.report = report
-        self.asks = asks
+        self.question = question

@@ -23,7 +23,7 @@ from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.sorting import ArrowWithTrailer
-from trainfeed.pipeline.stage import Stage, kept, run_stage
+from trainfeed.pipeline.stage import Stage, kept, measured_again, run_stage
 from trainfeed.pipeline.version import (
     CheckedShard,
     LateCounts,
@@ -35,7 +35,7 @@ from trainfeed.pipeline.version import (
     measured_gates,
     rows_by_source,
 )
-from trainfeed.pipeline.waivers import judged, measured_again
+from trainfeed.pipeline.waivers import judged
 from trainfeed.samples import Schema, Statistics
 
 __all__ = ["check"]
@@ -59,8 +59,7 @@ def check(build: Build) -> CheckReport | PublishedBefore:
 
 
 def _check(stage: Stage) -> CheckReport:
-    with measured_again(stage):
-        verdict, counts = _proved(stage)
+    verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     warnings = failures(verdict.gates, "warn", counts)
@@ -87,11 +86,12 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     """Prove completeness; return the verdict, with the value of every gate, and the counts."""
-    accounts = list(_accounts(stage))
-    ledger = _ledger(stage, accounts)
-    quarantine = _recount_quarantine(stage, ledger)
-    shards, statistics = _recount_shards(stage, ledger)
-    joined = _joined(stage, accounts, ledger)
+    with measured_again(stage):
+        accounts = list(_accounts(stage))
+        ledger = _ledger(stage, accounts)
+        quarantine = _recount_quarantine(stage, ledger)
+        shards, statistics = _recount_shards(stage, ledger)
+        joined = _joined(stage, accounts, ledger)
     late = _late(stage, accounts)
     measured = measured_gates(stage, ledger, late, shards, statistics)
     verdict = Verdict(

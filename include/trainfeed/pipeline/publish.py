@@ -25,9 +25,8 @@ from trainfeed.errors import (
 from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
-from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, run_stage
+from trainfeed.pipeline.stage import Stage, lift_end, measured_again, recorded_end, run_stage
 from trainfeed.pipeline.version import assemble, checked_content
-from trainfeed.pipeline.waivers import measured_again
 from trainfeed.storage import posix
 
 __all__ = ["publish", "summary"]

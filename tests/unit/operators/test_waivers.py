@@ -1,4 +1,4 @@
-"""Gates that ask: the question in Airflow, each answer, and the DAG ``waive``."""
+"""Gates that ask: the question in Airflow, each answer, and the DAG ``waive.<data set>``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import (
-    AirflowException,
     AirflowFailException,
     AirflowSkipException,
     TaskAwaitingInput,
@@ -22,6 +21,7 @@ from trainfeed.dataset import read_unpublished
 from trainfeed.dataset.waivers import read_waivers
 from trainfeed.errors import GateError
 from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
 
 DAY = "2024-03-01"
 ASK = "quality: [{check: quarantine_ratio, max: 0.05, severity: ask}]"
@@ -94,9 +94,14 @@ def event(option="Approve", *, user=USER, timed_out=False, **form):
     }
 
 
-def answer(project, make_context, context=None, **changes):
-    task = ask(project, {"verdict": "asks"})
+def answer(project, make_context, context=None, *, checked=None, **changes):
+    task = ask(project, checked or check(project, make_context))
     return task.execute_complete(context or context_of(make_context, task), event(**changes))
+
+
+def waiting_context(make_context, project):
+    context = context_of(make_context, ask(project, {}))
+    return {**context, "task_instance": type("Instance", (), {"id": "1"})}
 
 
 def context_of(make_context, task):
@@ -146,16 +151,19 @@ def test_an_approval_is_a_waiver_of_the_airflow_user_and_the_build_passes(asked,
     (waiver,) = read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]).values()
     assert (waiver.who, waiver.account, waiver.why) == ("ana", "Airflow run run 1", "a storm")
     assert report["verdict"] == "built"
-    assert report["waived"] == [f"quarantine_ratio waived by {waiver.told}"]
+    (told,) = report["waived"]
+    assert told.startswith("quarantine_ratio waived by ana (Airflow run run 1) until ")
     asked.build()
     assert asked.version().manifest.waivers[0]["who"] == "ana"
 
 
 def test_a_second_try_after_the_answer_does_not_ask_again(asked, make_context, questions):
-    answer(asked, make_context, why="a storm")
-    report = ask(asked, {"verdict": "asks"}).execute(make_context("scheduled"))
+    checked = check(asked, make_context)
+    answer(asked, make_context, checked=checked, why="a storm")
+    report = ask(asked, checked).execute(make_context("scheduled"))
     assert (report["verdict"], questions) == ("built", [])
-    answer(asked, make_context, why="another reason", user={"id": "2", "name": "ben"})
+    ben = {"id": "2", "name": "ben"}
+    answer(asked, make_context, checked=checked, why="another reason", user=ben)
     assert len(read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"])) == 1
 
 
@@ -183,11 +191,41 @@ def test_without_an_approval_the_run_fails_for_good_and_says_why(
     assert asked.folder.generations(DAY) == []
 
 
-def test_an_approval_without_a_reason_is_asked_again(asked, make_context):
-    with pytest.raises(AirflowException, match="ana approved without a reason") as caught:
-        answer(asked, make_context)
-    assert not isinstance(caught.value, AirflowFailException)
+@pytest.mark.parametrize("why", [None, "   ", " a ", "two\nlines"])
+def test_an_approval_without_a_reason_is_asked_again(asked, make_context, questions, why):
+    context = waiting_context(make_context, asked)
+    with pytest.raises(TaskAwaitingInput):
+        answer(asked, make_context, context, why=why)
+    assert "quarantine_ratio is 0.0983607" in questions[0]["body"]
+    assert read_unpublished(asked.folder, DAY).outcome == "waiting"
     assert read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]) == {}
+
+
+def test_an_approval_waives_no_gate_that_another_waiver_let_pass(project, make_context):
+    refused(project, BOTH)
+    now = datetime.now(UTC)
+    wish = WaiverWish("bob", "bob", "only today", now + timedelta(hours=1), ("count",))
+    waive(project.env, waivable(project.folder, DAY), wish, now)
+    answer(project, make_context, why="a storm")
+    waivers = read_waivers(project.folder, DAY, plan_of(project)["plan_id"]).values()
+    names = {each.who: [gate["check"] for gate in each.gates] for each in waivers}
+    assert names == {"bob": ["count"], "ana": ["quarantine_ratio"]}
+
+
+def test_an_answer_to_a_question_about_other_gates_waives_nothing(asked, make_context, questions):
+    checked = check(asked, make_context)
+    asked.edit("severity: ask}]", "severity: ask}, {check: count, max: 3}]")
+    with pytest.raises(GateError):
+        asked.build()
+    with pytest.raises(AirflowFailException, match="measured again, or waived, since the question"):
+        answer(asked, make_context, checked=checked, why="a storm")
+    assert read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]) == {}
+    asked.edit("{check: count, max: 3}", "{check: count, max: 3, severity: ask}")
+    with pytest.raises(GateError):
+        asked.build()
+    with pytest.raises(AirflowFailException, match="clear the task check"):
+        ask(asked, checked).execute(waiting_context(make_context, asked))
+    assert questions == []
 
 
 def form(make_context, user="ana", **changes):
@@ -195,7 +233,7 @@ def form(make_context, user="ana", **changes):
     context["dag_run"].triggering_user_name = user
     until = f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%d}"
     empty = dict.fromkeys(("plan", "check", "field"))
-    wanted = {"dataset": "clicks", "interval": DAY, "why": "a storm", "until": until}
+    wanted = {"interval": DAY, "why": "a storm", "until": until}
     context["params"] = {**wanted, **empty, **changes}
     return context
 
@@ -204,7 +242,7 @@ def test_the_form_waives_in_the_name_of_the_user_and_says_which_run_publishes(
     project, make_context
 ):
     refused(project, BOTH)
-    task, context = WaiveGatesOperator(task_id="waive"), form(make_context)
+    task, context = WaiveGatesOperator(task_id="waive", dataset="clicks"), form(make_context)
     done = task.execute(context)
     assert done["waiver"]["who"] == "ana"
     assert [gate["check"] for gate in done["waiver"]["gates"]] == ["quarantine_ratio", "count"]
@@ -220,7 +258,9 @@ def test_the_form_waives_in_the_name_of_the_user_and_says_which_run_publishes(
 
 def test_the_form_waives_a_chosen_gate_only(project, make_context):
     refused(project, BOTH)
-    done = WaiveGatesOperator(task_id="waive").execute(form(make_context, check="count"))
+    done = WaiveGatesOperator(task_id="waive", dataset="clicks").execute(
+        form(make_context, check="count")
+    )
     assert [gate["check"] for gate in done["waiver"]["gates"]] == ["count"]
 
 
@@ -235,5 +275,7 @@ def test_the_form_waives_a_chosen_gate_only(project, make_context):
 )
 def test_a_wrong_form_fails_at_once_and_writes_nothing(asked, make_context, user, changes, message):
     with pytest.raises(AirflowFailException, match=message):
-        WaiveGatesOperator(task_id="waive").execute(form(make_context, user, **changes))
+        WaiveGatesOperator(task_id="waive", dataset="clicks").execute(
+            form(make_context, user, **changes)
+        )
     assert read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]) == {}

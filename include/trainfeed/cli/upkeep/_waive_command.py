@@ -13,6 +13,7 @@ import typer
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, require_root
+from trainfeed.dataset.waivers import person
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_time
 from trainfeed.pipeline.waivers import Waivable, WaiverWish, next_command, waivable
@@ -89,10 +90,11 @@ def _print(found: Waivable, written: dict[str, Any], *, as_json: bool) -> None:
         print_json({"plan": found.plan.plan_id, "failed": gates, **written, "next": command})
     elif written:
         waiver = written["waiver"]
+        decided = f"{person(waiver['who'], waiver['account'])} until {waiver['until']}"
         typer.echo(
             printable_lines(
-                f"{len(waiver['gates'])} of {len(found.refused.gates)} waived by {waiver['who']}"
-                f" until {waiver['until']}: {waiver['why']}"
+                f"{len(waiver['gates'])} of {len(found.refused.gates)} waived by {decided}:"
+                f" {waiver['why']}"
             )
         )
         print_message(f"publish it: {command} (in Airflow: clear the task check of the run)")

@@ -12,8 +12,9 @@ from trainfeed.cli._known_datasets import complete_target, known_folder, readabl
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
+from trainfeed.dataset.waivers import person
 from trainfeed.errors import AccessDeniedError
-from trainfeed.pipeline.waivers import WaiverState, waiver_states
+from trainfeed.pipeline.waivers import UnreadWaiver, WaiverState, waiver_states
 from trainfeed.specification import gate_name, shown_number
 
 __all__ = ["app"]
@@ -45,29 +46,31 @@ def list_waivers(
 ) -> None:
     """List waivers: used by a version, unused, holding, or over.
 
-    Status 1 when waivers are closed to this account; the others are listed all the same.
+    Status 3 when a waiver is damaged, 1 when waivers are closed to this account; the others are
+    listed all the same.
     """
     now = datetime.now(UTC)
     name, _, interval = (target or "").partition("/")
     root = Path(readable_environment().root)
     names = data_sets_of(root) if target is None else [known_folder(name).name]
-    found: list[WaiverState] = []
+    found: list[WaiverState | UnreadWaiver] = []
     closed: list[AccessDeniedError] = []
     for each in names:
         try:
             found += waiver_states(DatasetFolder(root, each), now, interval or None)
         except AccessDeniedError as error:
             closed.append(error)
+    unread = [state for state in found if isinstance(state, UnreadWaiver)]
     if as_json:
         print_json([state.to_json() for state in found])
-    elif found:
-        print_rows(_COLUMNS, [_row(state) for state in found])
-    else:
+    elif rows := [_row(state) for state in found if isinstance(state, WaiverState)]:
+        print_rows(_COLUMNS, rows)
+    elif not (unread or closed):
         print_message("no waiver was found")
-    for problem in closed:
+    for problem in [*closed, *(each.error for each in unread)]:
         print_message(str(problem))
-    if closed:
-        raise typer.Exit(1)
+    if unread or closed:
+        raise typer.Exit(3 if any(each.is_damaged for each in unread) else 1)
 
 
 def _row(state: WaiverState) -> list[object]:
@@ -79,7 +82,7 @@ def _row(state: WaiverState) -> list[object]:
         waiver.plan,
         f"{state.state}{in_version}",
         ", ".join(gates),
-        waiver.who,
+        person(waiver.who, waiver.account),
         waiver.why,
         waiver.until,
     ]

@@ -3,7 +3,14 @@
 from trainfeed.dataset.waivers._applied_waivers import Applied, apply_waivers, read_applied
 from trainfeed.dataset.waivers._gate_files import Gate
 from trainfeed.dataset.waivers._refused import Refused, lift_refused, read_refused, write_refused
-from trainfeed.dataset.waivers._waiver import Waiver, read_waivers, write_waiver
+from trainfeed.dataset.waivers._waiver import (
+    Waiver,
+    person,
+    read_waiver,
+    read_waivers,
+    waiver_numbers,
+    write_waiver,
+)
 
 __all__ = [
     "Applied",
@@ -12,9 +19,12 @@ __all__ = [
     "Waiver",
     "apply_waivers",
     "lift_refused",
+    "person",
     "read_applied",
     "read_refused",
+    "read_waiver",
     "read_waivers",
+    "waiver_numbers",
     "write_refused",
     "write_waiver",
 ]

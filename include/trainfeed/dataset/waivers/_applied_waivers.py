@@ -20,7 +20,7 @@ from trainfeed.dataset.waivers._gate_files import (
     sealed,
     text_of,
 )
-from trainfeed.dataset.waivers._waiver import Waiver
+from trainfeed.dataset.waivers._waiver import Waiver, person
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.specification import gate_name
 from trainfeed.storage import posix
@@ -69,7 +69,8 @@ class Applied:
     def told(self) -> str:
         """The gates, who waived them, until when, and why; for messages."""
         gates = ", ".join(map(gate_name, self.gates))
-        return f"{gates} waived by {self.who} until {self.until}: {self.why}"
+        who = person(self.who, self.account)
+        return f"{gates} waived by {who} until {self.until}: {self.why}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of the manifest."""

@@ -25,7 +25,7 @@ from trainfeed.errors import ConflictError, FormatError, WindowError
 from trainfeed.intervals import parse_time
 from trainfeed.storage import posix
 
-__all__ = ["Waiver", "read_waivers", "write_waiver"]
+__all__ = ["Waiver", "person", "read_waiver", "read_waivers", "waiver_numbers", "write_waiver"]
 
 _TEXTS: Final = ("who", "account", "why", "until", "at")
 _REMEDY: Final = (
@@ -58,7 +58,7 @@ class Waiver:
     @property
     def told(self) -> str:
         """Who, why and until when, for messages."""
-        return f"{self.who} until {self.until}: {self.why}"
+        return f"{person(self.who, self.account)} until {self.until}: {self.why}"
 
     def holds_at(self, now: datetime) -> bool:
         """Return whether the waiver lets gates pass at the aware time ``now``."""
@@ -71,6 +71,11 @@ class Waiver:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
         return {**vars(self), "gates": list(self.gates)}
+
+
+def person(who: str, account: str) -> str:
+    """Return who decided, with the account if it has another name; a name is not proved."""
+    return who if who == account else f"{who} ({account})"
 
 
 def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: int) -> None:
@@ -88,7 +93,7 @@ def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: i
     """
     path = waiver_path(folder, interval, waiver.plan, number)
     if not posix.create_exclusive(path, sealed(waiver.to_json()), mode=MODE):
-        first = _read(folder, interval, waiver.plan, number)
+        first = read_waiver(folder, interval, waiver.plan, number)
         raise ConflictError(
             f"{path}: gates of {folder.name}/{interval} were waived meanwhile by {first.told};"
             " nothing was written; look at that waiver, and waive again if it is not enough"
@@ -103,10 +108,17 @@ def read_waivers(folder: DatasetFolder, interval: str, plan_id: str) -> dict[int
         StorageError: The publication root refused or failed.
     """
     numbers = waiver_numbers(folder, interval, plan_id)
-    return {number: _read(folder, interval, plan_id, number) for number in numbers}
+    return {number: read_waiver(folder, interval, plan_id, number) for number in numbers}
 
 
-def _read(folder: DatasetFolder, interval: str, plan_id: str, number: int) -> Waiver:
+def read_waiver(folder: DatasetFolder, interval: str, plan_id: str, number: int) -> Waiver:
+    """Return one waiver of a plan.
+
+    Raises:
+        NotFoundError: There is none with this number.
+        FormatError: It is damaged.
+        StorageError: The publication root refused or failed.
+    """
     path = waiver_path(folder, interval, plan_id, number)
     what = f"a waiver of plan {plan_id}"
     value = read_sealed(path, what, _REMEDY)

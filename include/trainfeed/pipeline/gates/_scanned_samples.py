@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainfeed.pipeline.quarantine import Example, plain
 from trainfeed.pipeline.sorting import ArrowWithTrailer
-from trainfeed.pipeline.stage import Stage
+from trainfeed.pipeline.stage import Stage, measured_again
 from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["SampleColumns", "StagedSamples", "shown_value"]
@@ -68,11 +68,12 @@ class StagedSamples:
             FormatError: A work file is damaged.
             StorageError: A work file cannot be read.
         """
-        for group in range(len(self._stage.plan.preprocess)):
-            with closing(ArrowWithTrailer(self._stage.spill_file(group))) as spill:
-                for table in spill.iter_tables():
-                    if len(table):
-                        yield self._decoded(table)
+        with measured_again(self._stage):
+            for group in range(len(self._stage.plan.preprocess)):
+                with closing(ArrowWithTrailer(self._stage.spill_file(group))) as spill:
+                    for table in spill.iter_tables():
+                        if len(table):
+                            yield self._decoded(table)
 
     def _decoded(self, table: pa.Table) -> SampleColumns:
         records = table["record"].to_pylist()

@@ -1,5 +1,6 @@
 """Steps that all stages share before, during and after their work: plan, code, staging, space."""
 
+from trainfeed.pipeline.stage._measured_again import measured_again
 from trainfeed.pipeline.stage._opened_stage import Stage, kept
 from trainfeed.pipeline.stage._recorded_end import lift_end, recorded_end
 from trainfeed.pipeline.stage._run_stage import run_stage, unit_of
@@ -12,6 +13,7 @@ __all__ = [
     "kept",
     "landed_bytes",
     "lift_end",
+    "measured_again",
     "recorded_end",
     "require_space",
     "run_stage",

@@ -80,8 +80,14 @@ def refusal(
     return GateError(
         message[:_MOST_CHARS],
         report={**report, "offending": _offending(gates, examples)},
-        asks=all(gate.severity == "ask" for gate in gates),
+        question=_question(stage, gates),
     )
+
+
+def _question(stage: Stage, gates: Sequence[GateResult]) -> JsonObject | None:
+    if any(gate.severity != "ask" for gate in gates):
+        return None
+    return {"plan_sha256": stage.plan.sha256(), "gates": [gate.to_json() for gate in gates]}
 
 
 def check_report(

@@ -2,12 +2,13 @@
 
 from trainfeed.pipeline.waivers._gate_judgement import Judgement, judge, judged
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, waivable
-from trainfeed.pipeline.waivers._waive import WaiverWish, waive
-from trainfeed.pipeline.waivers._waiver_state import WaiverState, waiver_states
-from trainfeed.pipeline.waivers._work_kept import kept_account, kept_shards, measured_again
+from trainfeed.pipeline.waivers._waive import WaiverWish, reason_problem, waive
+from trainfeed.pipeline.waivers._waiver_state import UnreadWaiver, WaiverState, waiver_states
+from trainfeed.pipeline.waivers._work_kept import kept_account, kept_shards
 
 __all__ = [
     "Judgement",
+    "UnreadWaiver",
     "Waivable",
     "WaiverState",
     "WaiverWish",
@@ -15,8 +16,8 @@ __all__ = [
     "judged",
     "kept_account",
     "kept_shards",
-    "measured_again",
     "next_command",
+    "reason_problem",
     "waivable",
     "waive",
     "waiver_states",

@@ -7,7 +7,7 @@ the plan and of that decision, whatever the clock says later.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -66,9 +66,10 @@ def judge(folder: DatasetFolder, ref: PlanRef, gates: Sequence[Gate], now: datet
     if not gates:
         return Judgement()
     applied = read_applied(folder, ref.interval, ref.plan_id, gates)
-    if applied is not None:
-        return Judgement(_complete(folder, ref, applied, gates))
     waivers = read_waivers(folder, ref.interval, ref.plan_id)
+    if applied is not None:
+        _require_there(folder, ref, applied, waivers.values())
+        return Judgement(_complete(folder, ref, applied, gates))
     found = {number: each for number, each in waivers.items() if each.holds_at(now)}
     covering = [_first(found, gate) for gate in gates]
     left = [gate for gate, number in zip(gates, covering, strict=True) if number is None]
@@ -116,6 +117,22 @@ def _record(stage: Stage, gates: Sequence[Gate], lines: Sequence[str]) -> None:
 
 def _first(waivers: Mapping[int, Waiver], gate: Gate) -> int | None:
     return next((number for number, waiver in waivers.items() if waiver.covers(gate)), None)
+
+
+def _require_there(
+    folder: DatasetFolder, ref: PlanRef, applied: Sequence[Applied], waivers: Iterable[Waiver]
+) -> None:
+    """Refuse a decision by a waiver that was taken back, or proved to be forged."""
+    names = ("who", "account", "why", "until", "at")
+    known = {tuple(getattr(waiver, name) for name in names) for waiver in waivers}
+    for each in applied:
+        if tuple(getattr(each, name) for name in names) not in known:
+            raise FormatError(
+                f"plan {ref.plan_id} passed by a waiver that is not there any more: {each.told};"
+                " nothing was published; to have its gates judged again, move away the files"
+                f" {ref.plan_id}.waived-*.json, too",
+                path=str(folder.plans(ref.interval)),
+            )
 
 
 def _complete(

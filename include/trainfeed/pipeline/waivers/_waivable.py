@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainfeed.dataset import DatasetFolder, Manifest, read_unpublished
 from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.waivers import Refused, read_refused, read_waivers
+from trainfeed.dataset.waivers import Refused, person, read_refused, read_waivers
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.planner import is_replay
@@ -128,7 +128,9 @@ def require_unpublished(folder: DatasetFolder, plan: Plan) -> None:
     if (path / MANIFEST).is_file():
         manifest, _ = Manifest.read(path)
         whose = "this plan" if manifest.plan == plan.plan_id else f"plan {manifest.plan}"
-        told = "; ".join(f"{each['who']}: {each['why']}" for each in manifest.waivers)
+        told = "; ".join(
+            f"{person(each['who'], each['account'])}: {each['why']}" for each in manifest.waivers
+        )
         by = f"by {whose}" + (f", with the waiver of {told}" if told else "")
     raise ConflictError(
         f"{folder.name}/{interval}/{path.name} is published {by}; a waiver has no effect on it;"

@@ -18,8 +18,9 @@ from trainfeed.dataset.waivers import Gate, Waiver, read_waivers, write_waiver
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, require_unpublished
+from trainfeed.specification import gate_name
 
-__all__ = ["WaiverWish", "waive"]
+__all__ = ["WaiverWish", "reason_problem", "waive"]
 
 _MOST_CHARS: Final = 500
 _LEAST_CHARS: Final = 3
@@ -35,9 +36,12 @@ class WaiverWish:
         who: The person.
         account: The account, or the run of a scheduler, that acts for the person.
         why: The reason, 3 to 500 characters.
-        until: The last moment at which ``check`` lets the plan pass; aware, at most a year ahead.
+        until: The last moment at which ``check`` lets the plan pass; aware, at most a year ahead,
+            cut to seconds.
         checks: Only gates with one of these checks; empty for all failed gates.
         fields: Only gates of one of these fields; empty for all.
+        gates: Exactly these gates, with limits and values, as the person saw them; None for those
+            of ``checks`` and ``fields``.
     """
 
     who: str
@@ -46,6 +50,7 @@ class WaiverWish:
     until: datetime
     checks: Sequence[str] = field(default=())
     fields: Sequence[str] = field(default=())
+    gates: Sequence[Gate] | None = None
 
 
 def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) -> Waiver:
@@ -67,20 +72,14 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
     require_writable_root(env)
     folder = DatasetFolder(Path(env.root), found.plan.dataset)
     _require_complete(wish, now)
-    gates = tuple(gate for gate in found.refused.gates if _is_meant(gate, wish))
-    if not gates:
-        names = ", ".join(sorted({str(gate["check"]) for gate in found.refused.gates}))
-        raise ConfigError(
-            f"expected a gate that failed ({names}), got checks {list(wish.checks)} and fields"
-            f" {list(wish.fields)}; nothing was written"
-        )
+    gates = _meant(found, wish)
     plan, interval = found.plan, found.plan.interval["name"]
     waiver = Waiver(
         plan=plan.plan_id,
         who=wish.who,
         account=wish.account,
         why=wish.why.strip(),
-        until=format_time(wish.until),
+        until=format_time(wish.until.replace(microsecond=0)),
         at=format_time(now.replace(microsecond=0)),
         gates=gates,
     )
@@ -99,21 +98,52 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
     return waiver
 
 
+def reason_problem(text: str) -> str | None:
+    """Return what is wrong with the reason of a waiver, or None."""
+    return _problem("why", text, _LEAST_CHARS)
+
+
+def _problem(name: str, text: str, least: int) -> str | None:
+    if least <= len(text.strip()) <= _MOST_CHARS and text.isprintable():
+        return None
+    return (
+        f"expected {name} of {least} to {_MOST_CHARS} printable characters on one line, got"
+        f" {text[:80]!r}"
+    )
+
+
 def _require_complete(wish: WaiverWish, now: datetime) -> None:
-    for name, text in (("who", wish.who), ("account", wish.account), ("why", wish.why)):
-        size = len(text.strip())
-        least = _LEAST_CHARS if name == "why" else 1
-        if not (least <= size <= _MOST_CHARS and text.isprintable()):
-            raise ConfigError(
-                f"expected {name} of {least} to {_MOST_CHARS} printable characters on one line, got"
-                f" {text[:80]!r}; nothing was written"
-            )
+    problems = (
+        _problem("who", wish.who, 1),
+        _problem("account", wish.account, 1),
+        reason_problem(wish.why),
+    )
+    for problem in filter(None, problems):
+        raise ConfigError(f"{problem}; nothing was written")
     until = format_time(wish.until)
-    if not now < wish.until <= now + _LONGEST:
+    if not now < wish.until.replace(microsecond=0) <= now + _LONGEST:
         raise ConfigError(
             f"expected an end of the waiver after now, {format_time(now.replace(microsecond=0))},"
             f" and within a year, got {until}; nothing was written"
         )
+
+
+def _meant(found: Waivable, wish: WaiverWish) -> tuple[Gate, ...]:
+    failed = found.refused.gates
+    if wish.gates is None:
+        gates = tuple(gate for gate in failed if _is_meant(gate, wish))
+    else:
+        known = [dict(gate) for gate in failed]
+        gates = tuple(wish.gates) if all(dict(gate) in known for gate in wish.gates) else ()
+    if not gates:
+        names = ", ".join(sorted({str(gate["check"]) for gate in failed}))
+        wanted = f"checks {list(wish.checks)} and fields {list(wish.fields)}"
+        if wish.gates is not None:
+            wanted = ", ".join(map(gate_name, wish.gates)) + " with other limits or values"
+        raise ConfigError(
+            f"expected a gate that failed ({names}), got {wanted}; nothing was written"
+        )
+    return gates
 
 
 def _is_meant(gate: Gate, wish: WaiverWish) -> bool:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.waivers import Waiver, read_waivers
+from trainfeed.dataset.waivers import Waiver, read_waiver, waiver_numbers
+from trainfeed.errors import AccessDeniedError, FormatError
 from trainfeed.storage import posix
 
-__all__ = ["WaiverState", "waiver_states"]
+__all__ = ["UnreadWaiver", "WaiverState", "waiver_states"]
 
 State = Literal["used", "holds", "over", "unused"]
 
@@ -43,9 +44,38 @@ class WaiverState:
         return {**vars(self), "waiver": self.waiver.to_json()}
 
 
+@dataclass(frozen=True)
+class UnreadWaiver:
+    """A waiver that could not be read.
+
+    Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        plan: Id of the plan.
+        number: Number among the waivers of the plan.
+        error: ``FormatError`` for a damaged waiver or manifest of its version,
+            ``AccessDeniedError`` for one that is closed to this account.
+    """
+
+    dataset: str
+    interval: str
+    plan: str
+    number: int
+    error: FormatError | AccessDeniedError
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a file is damaged."""
+        return isinstance(self.error, FormatError)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that commands print."""
+        return {**vars(self), "error": str(self.error)}
+
+
 def waiver_states(
     folder: DatasetFolder, now: datetime, interval: str | None = None
-) -> Iterator[WaiverState]:
+) -> Iterator[WaiverState | UnreadWaiver]:
     """Yield the waivers of a data set, or of one interval, by interval, plan and number.
 
     Args:
@@ -54,14 +84,18 @@ def waiver_states(
         interval: Name of the interval, or None for all.
 
     Raises:
-        FormatError: A waiver, or the manifest of its version, is damaged.
         StorageError: The publication root refused or failed.
     """
     for name in folder.planned_intervals() if interval is None else [interval]:
         for plan_id in folder.plan_ids(name):
-            for number, waiver in read_waivers(folder, name, plan_id).items():
-                state, generation = _state(folder, name, waiver, now)
-                yield WaiverState(folder.name, name, number, state, generation, waiver)
+            for number in waiver_numbers(folder, name, plan_id):
+                try:
+                    waiver = read_waiver(folder, name, plan_id, number)
+                    state, generation = _state(folder, name, waiver, now)
+                except (FormatError, AccessDeniedError) as error:
+                    yield UnreadWaiver(folder.name, name, plan_id, number, error)
+                else:
+                    yield WaiverState(folder.name, name, number, state, generation, waiver)
 
 
 def _state(

@@ -8,12 +8,12 @@ as a work file turns out missing or damaged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.waivers import lift_refused, read_refused
-from trainfeed.errors import FormatError, GateError, NotFoundError
+from trainfeed.dataset.waivers import read_refused
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import ArrowWithTrailer
@@ -21,7 +21,7 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart
 from trainfeed.storage import posix
 
-__all__ = ["kept_account", "kept_shards", "measured_again"]
+__all__ = ["kept_account", "kept_shards"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,16 +49,6 @@ def kept_shards(stage: Stage, shards: Sequence[PlannedShard]) -> list[ShardEntry
     except (FormatError, NotFoundError) as error:
         logger.warning("convert runs again, its shards cannot be used: %s", error)
         return None
-
-
-@contextmanager
-def measured_again(stage: Stage) -> Iterator[None]:
-    """Have the next build make all work files anew if the block finds one missing or damaged."""
-    try:
-        yield
-    except (FormatError, GateError, NotFoundError):
-        lift_refused(stage.folder, stage.plan.interval["name"], stage.plan.plan_id)
-        raise
 
 
 def _was_measured(stage: Stage) -> bool:

@@ -100,9 +100,22 @@ def test_a_damaged_waiver_is_damage(cli, refused, until):
     assert cli("waive", TARGET, *until)[0] == 0
     (path,) = refused.folder.plans(DAY).glob("*.waiver-0001.json")
     path.write_bytes(path.read_bytes().replace(b"storm", b"state"))
-    assert cli("waivers", "ls", "clicks")[0] == 3
+    assert cli("waive", TARGET, *until)[0] == 3
     assert cli("build", "clicks", "--interval", DAY)[0] == 3
     assert refused.folder.generations(DAY) == []
+
+
+def test_a_damaged_waiver_is_named_and_hides_no_other(cli, refused, until):
+    for check, who in (("range", "ana"), ("quarantine_ratio", "ben")):
+        assert cli("waive", TARGET, *until, "--check", check, "--who", who)[0] == 0
+    (path,) = refused.folder.plans(DAY).glob("*.waiver-0001.json")
+    path.write_bytes(path.read_bytes().replace(b"storm", b"state"))
+    status, output, message = cli("waivers", "ls")
+    account = pwd.getpwuid(os.getuid()).pw_name
+    assert (status, f"ben ({account})" in output, path.name in message) == (3, True, True)
+    damaged, holding = json.loads(cli("waivers", "ls", "--json")[1])
+    assert "a waiver of plan" in damaged["error"]
+    assert holding["waiver"]["who"] == "ben"
 
 
 def test_waivers_that_are_closed_to_the_account_are_named(cli, refused, until, monkeypatch):

@@ -70,7 +70,7 @@ def test_every_kind_that_blocks_says_field_value_limit_counts_and_examples(proje
     assert sum(line.startswith("  accepted_values at kafka:clicks/") for line in lines) == 4
     assert COUNTS_OF_CHANGES in str(error)
     assert f"or let it pass: trainfeed waive clicks/{DAY} --plan " in str(error)
-    assert not error.asks
+    assert error.question is None
     assert project.folder.current_generation(DAY) is None
     names = {gate["name"] for gate in error.report["gates"]}
     assert {"share of label = 0", "count", "schema_evolution"} <= names
@@ -81,7 +81,7 @@ def test_every_kind_that_blocks_says_field_value_limit_counts_and_examples(proje
 
 def test_gates_that_ask_block_and_say_how_to_approve(project):
     error = refused(with_gates(project, "ask"))
-    assert error.asks
+    assert {gate["severity"] for gate in error.question["gates"]} == {"ask"}
     assert f"trainfeed waive clicks/{DAY} --plan " in str(error)
     assert project.folder.current_generation(DAY) is None
 
@@ -89,7 +89,7 @@ def test_gates_that_ask_block_and_say_how_to_approve(project):
 def test_a_gate_that_blocks_beside_one_that_asks_does_not_ask(project):
     with_gates(project, "ask")
     project.edit("by: [label], severity: ask", "by: [label], severity: block")
-    assert not refused(project).asks
+    assert refused(project).question is None
 
 
 @pytest.mark.parametrize("output", ["codec: zstd", "format: tfrecord"])

@@ -14,6 +14,7 @@ from tests.unit.pipeline.conftest import project
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.dataset import Manifest
+from trainfeed.dataset.waivers import read_refused
 from trainfeed.errors import GateError, NotFoundError
 from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.check import check
@@ -105,6 +106,8 @@ def test_a_reference_that_is_gone_is_one_error_and_the_next_plan_has_another(pro
         caught.value
     )
     assert "nothing was published; build the interval again" in str(caught.value)
+    # The work files are in order, so their gates may still be waived.
+    assert read_refused(project.folder, THIRD, plan_id) is not None
     assert project.build(THIRD)["verdict"] == "built"
     assert project.version(THIRD).manifest.references == []
 

@@ -30,7 +30,9 @@ def test_a_waiver_whose_time_is_over_is_named_and_publishes_nothing(refused):
     refused.waive(now=PAST)
     with pytest.raises(GateError) as caught:
         check(refused.stages)
-    assert "the waiver of ana until 2026-03-02T00:00:00Z: a storm, is over" in str(caught.value)
+    assert "the waiver of ana (builder) until 2026-03-02T00:00:00Z: a storm, is over" in str(
+        caught.value
+    )
     assert refused.folder.generations(DAY) == []
 
 
@@ -87,6 +89,20 @@ def test_a_damaged_decision_is_an_error_and_publishes_nothing(refused):
     path.write_bytes(path.read_bytes().replace(b"ana", b"eve"))
     with pytest.raises(FormatError, match="the waivers in use of plan"):
         check(refused.stages)
+
+
+def test_a_waiver_that_is_moved_away_lets_no_later_attempt_pass(refused):
+    refused.waive()
+    check(refused.stages)
+    (waiver,) = refused.folder.plans(DAY).glob("*.waiver-0001.json")
+    waiver.unlink()
+    with pytest.raises(FormatError, match=r"not there any more: .* waived by ana \(builder\)"):
+        refused.build()
+    assert refused.folder.generations(DAY) == []
+    (decision,) = refused.folder.plans(DAY).glob("*.waived-*.json")
+    decision.unlink()
+    with pytest.raises(GateError, match="is not published: quarantine_ratio"):
+        refused.build()
 
 
 def test_a_decision_about_fewer_gates_is_an_error(refused):

@@ -30,7 +30,7 @@ LATER = NOW + timedelta(days=2)
 def test_the_refusal_names_the_command_that_waives(refused_once, refused):
     command = f"trainfeed waive clicks/{DAY} --plan {refused.plan_id} --why WHY --until TIME"
     assert command in refused_once[1]
-    assert not refused_once[2].asks
+    assert refused_once[2].question is None
 
 
 def test_the_failed_gates_are_shown_with_their_values(refused):
@@ -81,6 +81,8 @@ def test_the_version_differs_from_one_with_looser_gates_in_gates_and_waivers_alo
     ("changes", "error", "message"),
     [
         ({"why": "no"}, ConfigError, "expected why of 3 to 500"),
+        ({"why": " a "}, ConfigError, "expected why of 3 to 500"),
+        ({"gates": [{"check": "count", "value": 1}]}, ConfigError, "got count with other limits"),
         ({"why": " " * 9}, ConfigError, "expected why of 3 to 500"),
         ({"why": "two\nlines"}, ConfigError, "printable characters on one line"),
         ({"who": ""}, ConfigError, "expected who of 1 to 500"),
@@ -95,6 +97,12 @@ def test_an_incomplete_decision_writes_nothing(refused, changes, error, message)
     with pytest.raises(error, match=message):
         refused.waive(now=NOW, **changes)
     assert read_waivers(refused.folder, DAY, refused.plan_id) == {}
+
+
+def test_the_times_of_a_waiver_have_whole_seconds(refused):
+    now = NOW.replace(microsecond=7)
+    waiver = refused.waive(now=now, until=now + timedelta(hours=1))
+    assert (waiver.at, waiver.until) == ("2026-03-01T00:00:00Z", "2026-03-01T01:00:00Z")
 
 
 def test_nothing_is_waived_where_no_gate_failed(project):
@@ -139,7 +147,7 @@ def test_of_two_people_at_once_one_is_told_about_the_other(refused):
         ends = list(pool.map(decide, ["ana", "ben"]))
     (message,) = [end for end in ends if isinstance(end, str)]
     (winner,) = [end for end in ends if not isinstance(end, str)]
-    assert f"by {winner.who} until {winner.until}: {winner.who} says so" in message
+    assert f"by {winner.who} (builder) until {winner.until}: {winner.who} says so" in message
     assert list(read_waivers(refused.folder, DAY, refused.plan_id).values()) == [winner]
 
 
@@ -155,7 +163,7 @@ def test_the_slower_of_two_is_told_also_when_both_had_looked(refused, monkeypatc
 def test_a_second_waiver_may_be_about_another_gate_or_a_later_time_only(refused):
     refused.waive(checks=["range"])
     with pytest.raises(ConflictError, match="are waived already by ana"):
-        refused.waive(checks=["range"])
+        refused.waive(checks=["range"], why="another reason")
     refused.waive(who="ben")
     assert sorted(read_waivers(refused.folder, DAY, refused.plan_id)) == [1, 2]
     refused.build()
