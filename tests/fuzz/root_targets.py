@@ -88,9 +88,9 @@ def spill(data: bytes) -> None:
 def quarantine(data: bytes) -> None:
     """Quarantined records of a published version; its digest is right, as an author's would be."""
     folder = _home() / "quarantined"
-    _placed(folder / "quarantine" / "records.arrow", data)
+    _placed(folder / "quarantine" / "records.arrow", data).chmod(0o600)
     found: Quarantine = quarantine_of_version(Version(folder, _quarantined(), "0" * 64))
-    assert sum(found.reasons().values()) == len(list(found.records()))
+    assert sum(found.reasons().values()) == len(list(found.places()))
 
 
 def current(data: bytes) -> None:
