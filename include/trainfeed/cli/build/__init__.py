@@ -9,6 +9,7 @@ from trainfeed.lazy_faces import on_demand
 if TYPE_CHECKING:
     from trainfeed.cli.build._bring_forward import bring_forward
     from trainfeed.cli.build._build_command import build
+    from trainfeed.cli.build._one_build import build_one
     from trainfeed.cli.build._range_build import IntervalBuild, build_each
     from trainfeed.cli.build._training_wish import Training, declines, require_training, settle
 
@@ -18,6 +19,7 @@ __all__ = [
     "bring_forward",
     "build",
     "build_each",
+    "build_one",
     "declines",
     "require_training",
     "settle",
@@ -29,6 +31,7 @@ _HOMES: Final = {
     "bring_forward": "._bring_forward",
     "build": "._build_command",
     "build_each": "._range_build",
+    "build_one": "._one_build",
     "declines": "._training_wish",
     "require_training": "._training_wish",
     "settle": "._training_wish",

@@ -10,8 +10,9 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli._asked_intervals import Intervals, Json, Name, is_range, open_asked
-from trainfeed.cli._printing import error_console, print_json, print_mapping, print_message
+from trainfeed.cli._printing import error_console, print_json, print_message
 from trainfeed.cli.build._dry_runs import print_dry_runs
+from trainfeed.cli.build._one_build import build_one
 from trainfeed.cli.build._preview import print_preview
 from trainfeed.cli.build._range_build import IntervalBuild, build_each
 from trainfeed.cli.build._range_results import print_results
@@ -27,7 +28,6 @@ from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval, intervals_in, parse_range
 from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.local import BuildRequest
-from trainfeed.pipeline.local import build as run_build
 from trainfeed.pipeline.preview import preview
 from trainfeed.specification import DatasetSpec, TrainingWish
 
@@ -96,22 +96,7 @@ def build(  # noqa: PLR0913 - options of a command
         _build_range(ranged, request, jobs=jobs, as_json=as_json)
     else:
         why_none = declines(training, [chosen[0].name], chosen[0].name)
-        _build(spec, env, chosen[0], replace(request, untrained=why_none), as_json=as_json)
-
-
-def _build(
-    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest, *, as_json: bool
-) -> None:
-    place = f"{spec.name}/{interval.name}"
-    with error_console().status("") as status:
-        report = run_build(
-            spec,
-            interval,
-            env,
-            request,
-            on_stage=lambda stage: status.update(f"{place}: {stage}"),
-        )
-    print_json(report.to_json()) if as_json else print_mapping(report.to_json())
+        build_one(spec, env, chosen[0], replace(request, untrained=why_none), as_json=as_json)
 
 
 @dataclass(frozen=True)

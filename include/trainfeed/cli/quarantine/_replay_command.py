@@ -9,9 +9,7 @@ import typer
 
 from trainfeed.cli._asked_intervals import Intervals, Json, Name, is_range, open_asked
 from trainfeed.cli._printing import (
-    error_console,
     print_json,
-    print_mapping,
     print_message,
     print_rows,
 )
@@ -19,16 +17,15 @@ from trainfeed.cli.build import (
     IntervalBuild,
     Training,
     build_each,
+    build_one,
     declines,
     require_training,
     settle,
 )
 from trainfeed.cli.file import progress
-from trainfeed.config import Environment
 from trainfeed.errors import ConfigError
-from trainfeed.intervals import Interval, intervals_in, parse_range
-from trainfeed.pipeline.local import BuildRequest, build
-from trainfeed.specification import DatasetSpec
+from trainfeed.intervals import intervals_in, parse_range
+from trainfeed.pipeline.local import BuildRequest
 
 __all__ = ["replay"]
 
@@ -70,7 +67,7 @@ def replay(
     if not is_range(chosen, asked):
         untrained = declines(training, names, names[0])
         request = BuildRequest(rebuild=why, untrained=untrained, replay=True)
-        _replay(spec, env, chosen[0], request, as_json=as_json)
+        build_one(spec, env, chosen[0], request, as_json=as_json)
         return
 
     def options(name: str) -> list[str]:
@@ -80,21 +77,6 @@ def replay(
     results, is_ended = _replay_each(spec.name, names, options, jobs)
     settle(spec, env, training, results)
     _report(results, is_ended=is_ended, as_json=as_json)
-
-
-def _replay(
-    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest, *, as_json: bool
-) -> None:
-    place = f"{spec.name}/{interval.name}"
-    with error_console().status("") as status:
-        report = build(
-            spec,
-            interval,
-            env,
-            request,
-            on_stage=lambda stage: status.update(f"{place}: {stage}"),
-        )
-    print_json(report.to_json()) if as_json else print_mapping(report.to_json())
 
 
 def _replay_each(

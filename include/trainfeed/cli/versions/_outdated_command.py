@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._known_datasets import (
-    complete_target,
     known_folder,
     readable_environment,
     specified,
@@ -16,9 +15,10 @@ from trainfeed.cli._known_datasets import (
 from trainfeed.cli._outdated_table import counted, print_outdated, told_cost
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.cli.file import progress
+from trainfeed.cli.versions._optional_range import NameOrAll, RangeOrAll, name_and_range
 from trainfeed.config import Environment
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.outdated import OutdatedReport, compare_with_source, find_outdated
 from trainfeed.specification import load_spec
@@ -29,16 +29,8 @@ _SET_COLUMNS: Final = ("dataset", "intervals", "first cause", "cost of bringing 
 
 
 def outdated(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="NAME or NAME/RANGE; by default all data sets.", autocompletion=complete_target
-        ),
-    ] = None,
-    asked: Annotated[
-        str | None,
-        typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
-    ] = None,
+    name: NameOrAll = None,
+    asked: RangeOrAll = None,
     *,
     against_source: Annotated[
         bool,
@@ -59,13 +51,9 @@ def outdated(
     if name is None:
         _show_all(env, against_source=against_source, as_json=as_json)
         return
-    name, _, rest = name.partition("/")
-    if rest and asked:
-        raise ConfigError(
-            f"expected the range once, as NAME/RANGE or NAME RANGE, got {rest!r} and {asked!r}"
-        )
+    name, asked = name_and_range(name, asked)
     known_folder(name)
-    span = parse_range(rest or asked or "") if rest or asked else None
+    span = parse_range(asked) if asked else None
     report = _report(env, name, span, against_source=against_source)
     if not report.intervals:
         raise NotFoundError(

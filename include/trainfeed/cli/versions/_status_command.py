@@ -11,16 +11,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli._known_datasets import (
-    complete_target,
     known_folder,
     readable_environment,
     specified,
 )
 from trainfeed.cli._printing import print_json, print_message, print_rows
+from trainfeed.cli.versions._optional_range import NameOrAll, RangeOrAll, name_and_range
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, FormatError, StorageError, TrainFeedError
+from trainfeed.errors import FormatError, StorageError, TrainFeedError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.status import (
     STATES,
@@ -40,16 +40,8 @@ _NOTHING: Final = "nothing is complete"
 
 
 def status(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="NAME or NAME/RANGE; by default all data sets.", autocompletion=complete_target
-        ),
-    ] = None,
-    asked: Annotated[
-        str | None,
-        typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
-    ] = None,
+    name: NameOrAll = None,
+    asked: RangeOrAll = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -63,16 +55,7 @@ def status(
     if name is None:
         _show_all(env, attempts, as_json=as_json)
     else:
-        _show_one(env, attempts, *_target(name, asked), as_json=as_json)
-
-
-def _target(name: str, asked: str | None) -> tuple[str, str | None]:
-    name, _, rest = name.partition("/")
-    if rest and asked:
-        raise ConfigError(
-            f"expected the range once, as NAME/RANGE or NAME RANGE, got {rest!r} and {asked!r}"
-        )
-    return name, rest or asked
+        _show_one(env, attempts, *name_and_range(name, asked), as_json=as_json)
 
 
 def _show_one(
