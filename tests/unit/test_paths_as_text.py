@@ -56,6 +56,7 @@ BETWEEN_ROOMS = {
     "job_homes.root",
     "kept_job.home",
     "kept_job.root",
+    "read_sealed.path",
     "newest_checkpoint.folder",
     "read_checkpoint.path",
     "remove_unfinished.folder",

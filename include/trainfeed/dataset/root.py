@@ -12,8 +12,6 @@ was made before there were markers, or is mounted read-only, can be read as it i
 
 from __future__ import annotations
 
-import os
-import pwd
 import shlex
 import uuid
 from dataclasses import asdict, dataclass
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import canonical_json
+from trainfeed.accounts import account_name
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.layout import MODELS, is_name
@@ -32,7 +31,6 @@ from trainfeed.storage import posix
 __all__ = [
     "ROOT_MARKER",
     "RootMark",
-    "account_name",
     "data_sets_of",
     "init_root",
     "published_root",
@@ -236,12 +234,3 @@ def _not_a_root(root: Path, setting: str) -> RootError:
         f"{expected}: {found}; nothing was made or changed there; correct {setting}, or mount the"
         f" file system; {remedy}"
     )
-
-
-def account_name() -> str:
-    """Name of the account that this process runs as, or its number."""
-    number = os.geteuid()
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"uid {number}"

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainfeed import canonical_json, faults
-from trainfeed.dataset.root import account_name
+from trainfeed.accounts import account_name
 from trainfeed.errors import FormatError
 from trainfeed.models._models_folder import ModelFolder
 from trainfeed.paths import listed, read_plain

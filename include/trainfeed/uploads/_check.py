@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trainfeed import canonical_json
+from trainfeed.accounts import account_name
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.root import account_name
 from trainfeed.errors import AccessDeniedError, FormatError, MemoryLimitError, NotFoundError
 from trainfeed.intervals import format_time
 from trainfeed.printable_text import printable

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from trainfeed.accounts import account_name, person
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, require_root
-from trainfeed.dataset.waivers import person
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_time
 from trainfeed.pipeline.waivers import Waivable, WaiverWish, next_command, waivable
@@ -62,19 +60,12 @@ def waive(  # noqa: PLR0913 - options of a command
     if dry_run:
         _print(found, {}, as_json=as_json)
         return
-    account = _account()
+    account = account_name()
     if why is None or until is None:
         raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
     wish = WaiverWish(who or account, account, why, parse_time(until), check or (), field or ())
     waiver = write_waiver(env, found, wish, datetime.now(UTC))
     _print(found, {"waiver": waiver.to_json()}, as_json=as_json)
-
-
-def _account() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid {os.getuid()}"
 
 
 def _show(target: str, found: Waivable) -> None:

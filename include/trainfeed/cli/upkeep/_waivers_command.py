@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
+from trainfeed.accounts import person
 from trainfeed.cli._known_datasets import complete_target, known_folder, readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.dataset.waivers import person
 from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.waivers import UnreadWaiver, WaiverState, waiver_states
 from trainfeed.specification import gate_name, shown_number

@@ -5,7 +5,6 @@ from trainfeed.dataset.waivers._gate_files import Gate
 from trainfeed.dataset.waivers._refused import Refused, lift_refused, read_refused, write_refused
 from trainfeed.dataset.waivers._waiver import (
     Waiver,
-    person,
     read_waiver,
     read_waivers,
     waiver_numbers,
@@ -19,7 +18,6 @@ __all__ = [
     "Waiver",
     "apply_waivers",
     "lift_refused",
-    "person",
     "read_applied",
     "read_refused",
     "read_waiver",

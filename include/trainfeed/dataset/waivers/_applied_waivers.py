@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
 from trainfeed.dataset.waivers._gate_files import (
     MODE,
     Gate,
     applied_path,
     gates_of,
-    read_sealed,
-    sealed,
-    text_of,
 )
-from trainfeed.dataset.waivers._waiver import Waiver, person
+from trainfeed.dataset.waivers._waiver import Waiver
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.specification import gate_name
 from trainfeed.storage import posix

@@ -14,18 +14,15 @@ from typing import Any, Final
 
 from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, check_name
-from trainfeed.errors import FormatError
-from trainfeed.paths import listed, read_plain
+from trainfeed.dataset.sealed_json import text_of
+from trainfeed.paths import listed
 
 __all__ = [
     "MODE",
     "Gate",
     "applied_path",
     "gates_of",
-    "read_sealed",
     "refused_path",
-    "sealed",
-    "text_of",
     "waiver_numbers",
     "waiver_path",
 ]
@@ -34,8 +31,6 @@ Gate = Mapping[str, Any]
 
 MODE: Final = 0o640
 
-# Room for thousands of gates; a longer file is none of these.
-_MAX_BYTES: Final = 1 << 20
 _WAIVER: Final = re.compile(r"\.waiver-([0-9]{4,8})\.json")
 
 
@@ -64,44 +59,6 @@ def waiver_numbers(folder: DatasetFolder, interval: str, plan_id: str) -> list[i
     names = (path.name for path in listed(folder.plans(interval), f"{check_name(plan_id)}.*"))
     found = (_WAIVER.fullmatch(name.removeprefix(plan_id)) for name in names)
     return sorted(int(match[1]) for match in found if match)
-
-
-def sealed(value: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file: canonical JSON that ends with its own digest."""
-    return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
-
-
-def read_sealed(path: Path, what: str, remedy: str) -> dict[str, Any]:
-    """Read a file of this room.
-
-    Args:
-        path: The file.
-        what: What the file should be, for the message.
-        remedy: What to do about a damaged file, likewise.
-
-    Raises:
-        NotFoundError: There is none.
-        FormatError: The file is damaged, too large, or something else.
-        StorageError: The publication root refused or failed.
-    """
-    data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
-    try:
-        canonical_json.require_intact(data, path=str(path))
-        return dict(canonical_json.loads(data))
-    except (FormatError, TypeError, ValueError) as error:
-        raise FormatError(f"expected {what}: {error}; {remedy}", path=str(path)) from error
-
-
-def text_of(value: Mapping[str, Any], name: str) -> str:
-    """Return a member that is text.
-
-    Raises:
-        TypeError: It is something else.
-        KeyError: It is missing.
-    """
-    if not isinstance(value[name], str):
-        raise TypeError(f"{name}: expected text, got {value[name]!r}")
-    return str(value[name])
 
 
 def gates_of(value: Mapping[str, Any]) -> tuple[Gate, ...]:

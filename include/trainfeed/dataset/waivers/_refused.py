@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
 from trainfeed.dataset.waivers._gate_files import (
     MODE,
     Gate,
     gates_of,
-    read_sealed,
     refused_path,
-    sealed,
-    text_of,
 )
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.storage import posix

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
 from trainfeed.dataset.waivers._gate_files import (
     MODE,
     Gate,
     gates_of,
-    read_sealed,
-    sealed,
-    text_of,
     waiver_numbers,
     waiver_path,
 )
@@ -25,7 +24,7 @@ from trainfeed.errors import ConflictError, FormatError, WindowError
 from trainfeed.intervals import parse_time
 from trainfeed.storage import posix
 
-__all__ = ["Waiver", "person", "read_waiver", "read_waivers", "waiver_numbers", "write_waiver"]
+__all__ = ["Waiver", "read_waiver", "read_waivers", "waiver_numbers", "write_waiver"]
 
 _TEXTS: Final = ("who", "account", "why", "until", "at")
 _REMEDY: Final = (
@@ -71,11 +70,6 @@ class Waiver:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
         return {**vars(self), "gates": list(self.gates)}
-
-
-def person(who: str, account: str) -> str:
-    """Return who decided, with the account if it has another name; a name is not proved."""
-    return who if who == account else f"{who} ({account})"
 
 
 def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from trainfeed import faults
+from trainfeed.accounts import account_name
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import AccessDeniedError
 from trainfeed.intervals import format_time
@@ -70,7 +70,7 @@ class Access:
         uid = os.geteuid()
         return cls(
             at=format_time(datetime.now(UTC).replace(microsecond=0)),
-            account=_account(uid),
+            account=_short(account_name()),
             uid=uid,
             host=_short(socket.gethostname()),
             command=_short(command),
@@ -183,13 +183,6 @@ def _is_typed(access: Access) -> bool:
     return all(isinstance(each, str) for each in (*texts, *names)) and all(
         type(each) is int for each in numbers
     )
-
-
-def _account(uid: int) -> str:
-    try:
-        return _short(pwd.getpwuid(uid).pw_name)
-    except KeyError:
-        return f"uid {uid}"
 
 
 def _short(text: str) -> str:

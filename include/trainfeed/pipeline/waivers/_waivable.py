@@ -6,9 +6,10 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainfeed.accounts import person
 from trainfeed.dataset import DatasetFolder, Manifest, read_unpublished
 from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.waivers import Refused, person, read_refused, read_waivers
+from trainfeed.dataset.waivers import Refused, read_refused, read_waivers
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.planner import is_replay

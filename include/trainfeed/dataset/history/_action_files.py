@@ -1,0 +1,57 @@
+"""The files of actions: one for each, complete before the action begins, and never changed.
+
+A file stands for an action that began, also if a kill prevented the rest; no action is without one.
+Files are in folders by month, and their names begin with the time, so that two writers, also on two
+mounts, never write the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainfeed import canonical_json, faults
+from trainfeed.dataset.history._action import Action, DamagedAction
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.sealed_json import read_sealed, sealed
+from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.intervals import parse_time
+from trainfeed.paths import listed
+from trainfeed.storage import posix
+
+__all__ = ["actions", "record_action"]
+
+
+def record_action(folder: DatasetFolder, action: Action) -> None:
+    """Write an action durably; if this fails, the caller changes nothing.
+
+    Args:
+        folder: The data set.
+        action: The action that is about to begin.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    at = parse_time(action.at)
+    month = folder.history / f"{at:%Y%m}"
+    digest = canonical_json.sha256_of(action.to_json())[:8]
+    posix.make_public_dir(month)
+    path = month / f"{at:%Y%m%dT%H%M%S.%fZ}-{action.action}-{digest}.json"
+    # A name that is taken is that of the very same action.
+    posix.create_exclusive(path, sealed(action.to_json()), is_public=True)
+    faults.point("history.after_action")
+
+
+def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
+    """Yield the actions on a data set, the oldest first.
+
+    Raises:
+        AccessDeniedError: This account may not read the history.
+        StorageError: The publication root refused or failed.
+    """
+    for month in sorted(listed(folder.history, "[0-9]*")):
+        for path in sorted(listed(month, "[0-9]*.json")):
+            try:
+                value = read_sealed(path, "an action", "nothing else depends on the file")
+                yield Action.from_json(value)
+            except (FormatError, NotFoundError, TypeError, WindowError) as error:
+                yield DamagedAction(path, str(error))

@@ -1,0 +1,63 @@
+"""The layout of data sets below the publication root, and the rules for names in it.
+
+::
+
+    <root>/TRAINFEED.json                  the marker of a publication root; see root.py
+    <root>/<dataset>/
+      SCHEDULE.json                        the schedule, from which intervals follow
+      STATUS.jsonl                         index of trainfeed status; never trusted, may be deleted
+      code/<digest>.json                   the code of a plan, to show later changes
+      lookups/<digest>                     a lookup file of a plan, to show later changes
+      versions/<interval>/g0001/           one immutable version
+      versions/<interval>/CURRENT          advisory pointer; may be missing or behind
+      versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
+      versions/<interval>/g0001.removed    deleted by retention: the number is never used again
+      boundaries/<topic>/<topic uuid>/     one file per point in time
+      plans/<interval>/<plan id>.json
+      plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
+      plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
+      unpublished/<interval>.json          why the last attempt did not publish the interval
+      _staging/<plan id>/                  becomes a version by one rename
+      _staging/tmp/                        unfinished files of single attempts
+      training/<interval>/<job>/           one folder per training job
+      training/_marks/                     which versions a training has seen
+      history/<yyyymm>/<time>-….json       one action of a person, or of upkeep; see history
+      uploads/<interval>/<file>            labelled files, put there by people
+      receipts/<number>.json               one per accepted upload, in order of arrival
+      receipts/refused/<digest>.json       the reason why an upload is refused
+      receipts/announced.json              number of the last receipt with an asset event
+      receipts/content/<sha256>            the bytes of accepted uploads
+    <root>/models/                         models of all data sets; see trainfeed.models
+"""
+
+from __future__ import annotations
+
+from trainfeed.dataset.layout._dataset_folder import DatasetFolder
+from trainfeed.dataset.layout._entry_names import (
+    CURRENT,
+    CURRENT_BYTES,
+    MANIFEST,
+    MANIFEST_DIGEST,
+    MODELS,
+    SKIPPED,
+    check_name,
+    generation_name,
+    is_generation,
+    is_name,
+    parse_generation,
+)
+
+__all__ = [
+    "CURRENT",
+    "CURRENT_BYTES",
+    "MANIFEST",
+    "MANIFEST_DIGEST",
+    "MODELS",
+    "SKIPPED",
+    "DatasetFolder",
+    "check_name",
+    "generation_name",
+    "is_generation",
+    "is_name",
+    "parse_generation",
+]

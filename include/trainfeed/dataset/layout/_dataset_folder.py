@@ -1,0 +1,124 @@
+"""What is in the folder of one data set: intervals, plans, and the generations of an interval."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from trainfeed.dataset.layout._dataset_paths import DatasetPaths
+from trainfeed.dataset.layout._entry_names import (
+    CURRENT,
+    CURRENT_BYTES,
+    GENERATION,
+    MANIFEST,
+    check_name,
+    is_name,
+)
+from trainfeed.errors import FormatError, NotFoundError, StorageError
+from trainfeed.paths import read_plain
+from trainfeed.storage.posix import map_errors
+
+__all__ = ["DatasetFolder"]
+
+_PLAN_FILE: Final = re.compile(r"([0-9a-f]{16}-g[0-9]{4,})\.json")
+
+
+class DatasetFolder(DatasetPaths):
+    """The folder of one data set: its paths, and what is there. Nothing is created.
+
+    Attributes:
+        root: The publication root.
+        name: The data set.
+    """
+
+    def unpublished_intervals(self) -> list[str]:
+        """Names of the intervals with such a file, sorted."""
+        names = _names(self.path / "unpublished")
+        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(stem for stem in stems if is_name(stem))
+
+    def plan_ids(self, interval: str) -> list[str]:
+        """Names of the plans of an interval, published or not, sorted."""
+        names = _names(self.path / "plans" / check_name(interval))
+        return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
+
+    def planned_intervals(self) -> list[str]:
+        """Names of the intervals that have plans, sorted."""
+        return sorted(name for name in _names(self.path / "plans") if is_name(name))
+
+    def intervals(self) -> list[str]:
+        """Names of the intervals that have a folder, sorted."""
+        return sorted(name for name in _names(self.path / "versions") if is_name(name))
+
+    def generations(self, interval: str) -> list[int]:
+        """The generations that are neither withdrawn nor removed, ascending."""
+        entries = self._entries(interval)
+        gone = {number for number, suffix in entries if suffix}
+        return sorted({number for number, suffix in entries if not suffix} - gone)
+
+    def last_generation(self, interval: str) -> int:
+        """The largest number ever used, also of withdrawn and removed generations; 0 if none."""
+        return max((number for number, _ in self._entries(interval)), default=0)
+
+    def current_generation(self, interval: str) -> int | None:
+        """The newest generation that is neither withdrawn nor removed, or None; for writers.
+
+        The method lists the interval's folder and does not use CURRENT, which may be behind.
+        """
+        return max(self.generations(interval), default=None)
+
+    def is_removed(self, interval: str, generation: int) -> bool:
+        """Whether retention has deleted the generation, for good."""
+        mark = self.removal_mark(interval, generation)
+        with map_errors(mark):
+            return mark.exists()
+
+    def readable_generation(self, interval: str) -> int | None:
+        """The generation for readers: the one that CURRENT names; None if there is none.
+
+        CURRENT is only a hint. If it is missing, torn, or names a generation that is gone, the
+        newest existing generation is used.
+        """
+        return self._pointed(interval) or self.current_generation(interval)
+
+    def require_generation(self, interval: str) -> int:
+        """The generation for readers, as from ``readable_generation``.
+
+        Raises:
+            NotFoundError: The interval has no readable version.
+        """
+        generation = self.readable_generation(interval)
+        if generation is None:
+            raise NotFoundError(
+                f"data set {self.name!r} has no published version of interval {interval}"
+                f" in {self.interval(interval)}; build it: trainfeed build {self.name}"
+                f" --interval {interval}"
+            )
+        return generation
+
+    def _pointed(self, interval: str) -> int | None:
+        folder = self.interval(interval)
+        try:
+            match = GENERATION.fullmatch(
+                read_plain(folder / CURRENT, follow=False, max_bytes=CURRENT_BYTES).decode().strip()
+            )
+        except (FormatError, StorageError, UnicodeDecodeError):
+            return None
+        if match is None or match[2]:
+            return None
+        # The pointer may be behind: its generation must have a manifest, and no mark.
+        marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
+        manifest = folder / match[0] / MANIFEST
+        with map_errors(manifest):
+            gone = any(mark.exists() for mark in marks) or not manifest.is_file()
+        return None if gone else int(match[1])
+
+    def _entries(self, interval: str) -> list[tuple[int, str]]:
+        matches = map(GENERATION.fullmatch, _names(self.interval(interval)))
+        return [(int(m[1]), m[2] or "") for m in matches if m]
+
+
+def _names(folder: Path) -> list[str]:
+    with map_errors(folder):
+        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
