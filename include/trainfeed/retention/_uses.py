@@ -7,12 +7,16 @@ from datetime import datetime
 from typing import Final
 
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.retention._leased import used_by_leases
 from trainfeed.retention._unfinished_trainings import used_by_trainings
 from trainfeed.retention._use import Use
 
 __all__ = ["Uses", "uses_of"]
 
-_USERS: Final[tuple[Callable[[DatasetFolder, datetime], Iterable[Use]], ...]] = (used_by_trainings,)
+_USERS: Final[tuple[Callable[[DatasetFolder, datetime], Iterable[Use]], ...]] = (
+    used_by_trainings,
+    used_by_leases,
+)
 
 
 class Uses:
