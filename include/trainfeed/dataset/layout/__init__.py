@@ -19,6 +19,8 @@
       unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single attempts
+      _leases/read.<uuid>.json             versions that a reader uses now; see leases
+      _leases/build.<interval>.<uuid>.json who builds an interval now; advice, no lock
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
       history/<yyyymm>/<time>-….json       one action of a person, or of upkeep; see history

@@ -97,6 +97,11 @@ class DatasetPaths:
         return self.path / "training" / check_name(interval) / check_name(job)
 
     @property
+    def leases(self) -> Path:
+        """The folder of leases of readers and builds."""
+        return self.path / "_leases"
+
+    @property
     def training_marks(self) -> Path:
         """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
