@@ -10,7 +10,8 @@
       lookups/<digest>                     a lookup file of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
-      versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
+      versions/<interval>/g0001.withdrawn  hidden from readers by a person; see withdrawals
+      versions/<interval>/g0001.restored-* a withdrawal that was taken back; it hides nothing
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json

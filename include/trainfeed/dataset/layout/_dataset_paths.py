@@ -135,6 +135,14 @@ class DatasetPaths:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
 
+    def interval_lock(self, interval: str) -> Path:
+        """The lock of an interval, held while a version is published, withdrawn or restored."""
+        return self.interval(interval) / ".lock"
+
+    def withdrawal_mark(self, interval: str, generation: int) -> Path:
+        """The mark of a generation that a person has withdrawn."""
+        return self.interval(interval) / f"{generation_name(generation)}.withdrawn"
+
     def removal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that retention has deleted."""
         return self.interval(interval) / f"{generation_name(generation)}.removed"
