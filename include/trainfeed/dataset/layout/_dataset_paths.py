@@ -112,6 +112,15 @@ class DatasetPaths:
         return self.path / "history"
 
     @property
+    def tags(self) -> Path:
+        """The folder of tags, with one folder for each."""
+        return self.path / "tags"
+
+    def tag(self, tag: str) -> Path:
+        """The folder with the changes of a tag."""
+        return self.tags / check_name(tag)
+
+    @property
     def quarantine_audit(self) -> Path:
         """The file with a line for every reading of quarantined bytes."""
         return self.path / "quarantine-audit.jsonl"
