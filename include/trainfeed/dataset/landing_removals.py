@@ -1,23 +1,36 @@
 """The note that retention removed landing files of an interval: when, by which rule, and how many.
 
 Landing files are on another file system than the publication root, and often the only copy of
-records that the source has deleted since. Whoever misses one must learn that it is not lost, but was
-removed by a rule. The note is beside the plans that name the files, in
+records that the source has deleted since. Whoever misses one must learn that it is not lost, but
+was removed by a rule. The note is beside the plans that name the files, in
 ``plans/<interval>/LANDING_REMOVED.json``; the note of a later removal replaces it. The files may
 be there again: a build that reads the source writes them anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
-from trainfeed.errors import FormatError, NotFoundError, TrainFeedError, WindowError
+from trainfeed.errors import (
+    FormatError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    TrainFeedError,
+    WindowError,
+)
 from trainfeed.intervals import parse_time
 from trainfeed.storage import posix
 
-__all__ = ["LandingRemoval", "told_landing_removal", "write_landing_removal"]
+__all__ = [
+    "LandingRemoval",
+    "telling_landing_removal",
+    "told_landing_removal",
+    "write_landing_removal",
+]
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,22 @@ def told_landing_removal(folder: DatasetFolder, interval: str) -> str:
         f"; retention removed {found.files} landing files of {folder.name}/{interval} on"
         f" {found.at} ({found.why})"
     )
+
+
+@contextmanager
+def telling_landing_removal(folder: DatasetFolder, interval: str) -> Iterator[None]:
+    """Let an error about records that the source has deleted name the removal of their copy, too.
+
+    Raises:
+        OffsetOutOfRangeError: The block raised it.
+    """
+    try:
+        yield
+    except OffsetOutOfRangeError as error:
+        told = told_landing_removal(folder, interval)
+        if not told:
+            raise
+        raise OffsetOutOfRangeError(f"{error}{told}") from error
 
 
 def _read(folder: DatasetFolder, interval: str) -> LandingRemoval:
