@@ -121,7 +121,6 @@ def test_no_later_task_of_the_run_goes_on_with_a_withdrawn_version(project):
 
 
 def test_a_plan_does_not_compare_with_a_version_withdrawn_since(project):
-    project.edit("seed: 7\n", "seed: 7\nquality:\n  - {check: count_vs, previous: 1, min_ratio: 0.1}\n")
     where = Build(project.spec, project.env, plan_of(project, "2024-03-02"))
     (reference,) = load_plan(project.folder, where.ref).references
     assert reference.is_usable(project.folder, statistics=False)
