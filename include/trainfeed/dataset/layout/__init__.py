@@ -10,7 +10,8 @@
       lookups/<digest>                     a lookup file of a plan, to show later changes
       versions/<interval>/g0001/           one immutable version
       versions/<interval>/CURRENT          advisory pointer; may be missing or behind
-      versions/<interval>/g0001.withdrawn  hidden from readers; no command writes this mark
+      versions/<interval>/g0001.withdrawn  hidden from readers by a person; see withdrawals
+      versions/<interval>/g0001.restored-* a withdrawal that was taken back; it hides nothing
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
@@ -24,6 +25,7 @@
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
       history/<yyyymm>/<time>-….json       one action of a person, or of upkeep; see history
+      tags/<tag>/0001.json                 one change of a tag; the last one is the tag
       uploads/<interval>/<file>            labelled files, put there by people
       receipts/<number>.json               one per accepted upload, in order of arrival
       receipts/refused/<digest>.json       the reason why an upload is refused

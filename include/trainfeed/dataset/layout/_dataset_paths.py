@@ -112,6 +112,15 @@ class DatasetPaths:
         return self.path / "history"
 
     @property
+    def tags(self) -> Path:
+        """The folder of tags, with one folder for each."""
+        return self.path / "tags"
+
+    def tag(self, tag: str) -> Path:
+        """The folder with the changes of a tag."""
+        return self.tags / check_name(tag)
+
+    @property
     def quarantine_audit(self) -> Path:
         """The file with a line for every reading of quarantined bytes."""
         return self.path / "quarantine-audit.jsonl"
@@ -125,6 +134,14 @@ class DatasetPaths:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def interval_lock(self, interval: str) -> Path:
+        """The lock of an interval, held while a version is published, withdrawn or restored."""
+        return self.interval(interval) / ".lock"
+
+    def withdrawal_mark(self, interval: str, generation: int) -> Path:
+        """The mark of a generation that a person has withdrawn."""
+        return self.interval(interval) / f"{generation_name(generation)}.withdrawn"
 
     def removal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that retention has deleted."""
