@@ -32,7 +32,8 @@ def show_leases(
 ) -> None:
     """Show who reads or builds versions now, which retention therefore keeps, and until when.
 
-    A lease that its process renews no more is listed as ended, until upkeep removes it. Status 3 when a lease cannot be read; until its time has passed it keeps every version.
+    A lease that its process renews no more is listed as ended, until upkeep removes it. Status 3
+    when a lease cannot be read; until its time has passed it keeps every version.
     """
     now = datetime.now(UTC)
     root = Path(readable_environment().root)
