@@ -1,12 +1,11 @@
-"""Removes files of killed and abandoned builds, and superseded generations."""
+"""Removes files of killed and abandoned builds."""
 
-from trainfeed.pipeline.upkeep._leftovers import OLD, Swept, sweep
-from trainfeed.pipeline.upkeep._retention import Removal, prune
+from trainfeed.pipeline.upkeep._leftovers import OLD, TRASH, Swept, discard, sweep
 
 __all__ = [
     "OLD",
-    "Removal",
+    "TRASH",
     "Swept",
-    "prune",
+    "discard",
     "sweep",
 ]
