@@ -85,7 +85,8 @@ class TaskList:
         tasks = cls(data.folder.name, split, found.versions, chunks_per_task, seed)
         if not tasks.num_tasks:
             raise ConfigError(
-                f"expected chunks in split {split!r} of {name}/{found.asked}, got none; nothing is served"
+                f"expected chunks in split {split!r} of {name}/{found.asked}, got none; nothing is"
+                " served"
             )
         return tasks
 

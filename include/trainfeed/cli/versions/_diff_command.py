@@ -39,8 +39,8 @@ def diff(
         list[str],
         typer.Argument(
             metavar="NAME A B",
-            help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN or NAME@TAG/I; or two"
-            " folders.",
+            help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN or NAME@TAG/I; or"
+            " two folders.",
             autocompletion=complete_target,
         ),
     ],
