@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.retention._context import Kind
+from trainfeed.retention.kinds._retired_intervals import RetiredIntervals
 from trainfeed.retention.kinds._superseded import SupersededGenerations
+from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 
 __all__ = ["KINDS"]
 
-KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(),)
+KINDS: Final[tuple[Kind, ...]] = (
+    RetiredIntervals(),
+    SupersededGenerations(),
+    WithdrawnGenerations(),
+)
