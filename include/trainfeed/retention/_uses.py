@@ -8,6 +8,7 @@ from typing import Final
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._leased import used_by_leases
+from trainfeed.retention._planned_references import used_by_open_plans
 from trainfeed.retention._tagged import used_by_tags
 from trainfeed.retention._unfinished_trainings import used_by_trainings
 from trainfeed.retention._use import Use
@@ -18,6 +19,7 @@ _USERS: Final[tuple[Callable[[DatasetFolder, datetime], Iterable[Use]], ...]] = 
     used_by_trainings,
     used_by_leases,
     used_by_tags,
+    used_by_open_plans,
 )
 
 

@@ -13,6 +13,7 @@ from trainfeed import canonical_json, faults
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
@@ -48,9 +49,12 @@ def test_the_oldest_interval_goes_with_its_plans_and_says_who_and_why(three):
         "g0001.removed",
         "g0002.removed",
     ]
-    assert list(folder.plans(DAYS[0]).glob("*.json")) == []
     found = retirement_of(folder, DAYS[0])
     assert (found.who, found.why, found.last_generation) == ("ann", "keep_intervals: 2", 2)
+    # Landing files are found through plans, so these go last.
+    assert {each.item.kind for each in run(three).expired} == {"landing"}
+    assert {each.item.kind for each in run(three).expired} == {"plans"}
+    assert folder.plan_ids(DAYS[0]) == []
     assert run(three).expired == ()
 
 
@@ -140,7 +144,6 @@ POINTS = [
     "retirement.after_file",
     "prune.after_mark",
     "discard.after_rename",
-    "retention.after_file",
 ]
 
 
@@ -152,9 +155,10 @@ def test_a_killed_retirement_shows_the_newest_generation_or_none_and_is_complete
         assert three.version(DAYS[0]).manifest.generation == 2
     except NotFoundError:
         assert three.folder.generations(DAYS[0]) == []
-    run(three)
+    for _ in range(3):
+        run(three)
     assert retired(three) == [DAYS[0]]
-    assert list(three.folder.plans(DAYS[0]).glob("*.json")) == []
+    assert three.folder.plan_ids(DAYS[0]) == []
     assert [path.name for path in three.folder.interval(DAYS[0]).iterdir() if path.is_dir()] == []
     assert run(three).expired == ()
 
@@ -182,3 +186,20 @@ def test_superseded_generations_go_before_whole_intervals_do(three):
     superseded = sizes[0] // 2
     three.edit("max_bytes: 0", f"max_bytes: {newest + sum(sizes) - superseded + 1000}")
     assert [each.item.name for each in run(three).expired] == [f"{DAYS[0]}/g0001"]
+
+
+def test_versions_that_gates_of_an_open_build_compare_with_stay(three):
+    three.edit("keep_intervals: 2", "keep_intervals: 2, keep_generations: 1")
+    plan(three.spec, three.interval("2024-03-02"), three.env, rebuild="open")
+    (kept,) = [each for each in run(three, dry_run=True).kept if each.item.name == DAYS[0]]
+    assert "compares with it and may still be published" in kept.why
+
+
+def test_plans_that_were_never_published_have_an_end_of_their_own(three):
+    three.edit("keep_intervals: 2", "plans: {keep_days: 30}")
+    plan(three.spec, three.interval(DAYS[1]), three.env, rebuild="given up")
+    assert run(three).expired == ()
+    later = datetime.now(UTC) + timedelta(days=31)
+    (gone,) = prune(Context.of(three.spec, three.env, now=later)).expired
+    assert (gone.item.kind, gone.item.name[:11]) == ("plans", f"{DAYS[1]}/")
+    assert len(three.folder.plan_ids(DAYS[1])) == 1

@@ -1,4 +1,4 @@
-"""Whole intervals, which are retired: every generation, and the plans, go for good."""
+"""Whole intervals, which are retired: every generation goes for good."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import cast
 
-from trainfeed.dataset.retirements import retirement_of
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
@@ -17,7 +16,6 @@ from trainfeed.retention.kinds._interval_removal import (
     end_retirements,
     user_of,
 )
-from trainfeed.retention.kinds._spent_plans import plan_files, plans_item, remove_files
 from trainfeed.specification import RetentionRule, earlier_versions
 
 __all__ = ["RetiredIntervals", "retiring"]
@@ -32,37 +30,22 @@ class RetiredIntervals:
     name = "intervals"
 
     def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
-        """Yield intervals to retire, the oldest first, after retirements that were begun."""
-        yield from _begun(context, self.name)
+        """Yield intervals to retire, the oldest first."""
         yield from _held(context, self.name)
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
         """Retire the intervals."""
-        whole = [each for each in items if isinstance(each.item, IntervalItem)]
-        for each in whole:
-            begin_retirement(context, cast("IntervalItem", each.item), each.why)
-        kept = end_retirements(context, [cast("IntervalItem", each.item) for each in whole])
-        for each in items:
-            retired = retirement_of(context.folder, each.item.name)
-            if retired is not None and each.item.name not in kept:
-                remove_files(plan_files(context.folder, each.item.name, retired.last_generation))
-        return [Kept(each.item, kept[each.item.name]) for each in whole if each.item.name in kept]
+        found = [cast("IntervalItem", each.item) for each in items]
+        for each, item in zip(items, found, strict=True):
+            begin_retirement(context, item, each.why)
+        kept = end_retirements(context, found)
+        return [Kept(item, kept[item.name]) for item in found if item.name in kept]
 
 
 def retiring(context: Context) -> frozenset[str]:
     """Return the names of the intervals that a run retires now."""
     found = _held(context, RetiredIntervals.name)
     return frozenset(each.item.name for each in found if isinstance(each, Expired))
-
-
-def _begun(context: Context, kind: str) -> Iterator[Expired]:
-    """Yield the plans of retired intervals that a killed run has left."""
-    for interval in context.folder.planned_intervals():
-        retired = retirement_of(context.folder, interval)
-        if retired is not None:
-            files = plan_files(context.folder, interval, retired.last_generation)
-            if files:
-                yield Expired(plans_item(kind, interval, files), "a retirement that was begun")
 
 
 def _held(context: Context, kind: str) -> Iterator[Expired | Kept | Excess]:

@@ -1,45 +1,88 @@
-"""The plan files of an interval up to a generation: of an interval that was retired."""
+"""Plans that no version needs: those of retired intervals, and those that were never published."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final, cast
 
-from trainfeed import faults
-from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.paths import listed
-from trainfeed.retention._item import Item
-from trainfeed.storage import posix
+from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.dataset.leases import building
+from trainfeed.dataset.retirements import retirement_of
+from trainfeed.retention._context import Context
+from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._rule import held_against
+from trainfeed.retention.kinds._plan_files import PlanItem, plan_item, remove_plan_files
+from trainfeed.retention.landing import landed_for
 
-__all__ = ["plan_files", "plans_item", "remove_files"]
+__all__ = ["SpentPlans"]
 
-_PLAN_FILE: Final = re.compile(r"([0-9a-f]{16}-g([0-9]{4,}))\..*json")
+# A build that pauses goes on within this time; it is that after which housekeeping removes its
+# work files.
+_YOUNG: Final = timedelta(days=3)
 
 
-def plan_files(folder: DatasetFolder, interval: str, last: int) -> list[Path]:
-    """Return plans, refusals and waivers of generations up to ``last``, sorted.
+class SpentPlans:
+    """Plans of retired intervals, and by the rule ``plans`` those that were never published.
 
-    A plan comes after the files about it: while it is there, so are they.
+    The plans of a retired interval go after its landing files, which are found through them.
     """
-    matched = ((path, _PLAN_FILE.fullmatch(path.name)) for path in listed(folder.plans(interval)))
-    found = [path for path, match in matched if match and int(match[2]) <= last]
-    return sorted(found, key=lambda path: (path.name.count("."), path.name), reverse=True)
+
+    name = "plans"
+
+    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+        """Yield plans with the files about them, by interval."""
+        open_ones = []
+        for interval in context.folder.planned_intervals():
+            retired = retirement_of(context.folder, interval)
+            if retired is None:
+                open_ones += _open(context.folder, self.name, interval)
+            else:
+                yield from _of_retired(context, self.name, interval, retired.last_generation)
+        rule = context.spec.retention.plans
+        yield from held_against(rule, open_ones, context.now, lambda item: _user(context, item))
+
+    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
+        """Delete the files of the plans, that of a plan after those about it."""
+        kept = []
+        for each in items:
+            item = cast("PlanItem", each.item)
+            why = None if item.is_retired else _user(context, item)
+            if why is None:
+                remove_plan_files(item)
+            else:
+                kept.append(Kept(item, why))
+        return kept
 
 
-def plans_item(kind: str, interval: str, files: list[Path]) -> Item:
-    """Return plan files as one item, whose age begins with the newest of them."""
-    with posix.map_errors(files[0].parent):
-        found = [path.lstat() for path in files]
-    since = datetime.fromtimestamp(max(each.st_mtime for each in found), UTC)
-    size = sum(each.st_size for each in found)
-    return Item(kind, interval, size, since, tuple(map(str, files)))
+def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterator[Expired | Kept]:
+    ids = [each for each in context.folder.plan_ids(interval) if _number(each) <= last]
+    left = landed_for(context, interval) if ids else []
+    for plan_id in ids:
+        item = plan_item(context.folder, kind, interval, plan_id, is_retired=True)
+        if left:
+            yield Kept(item, f"its landing files go first, as {left[0]}")
+        else:
+            yield Expired(item, "its interval is retired")
 
 
-def remove_files(files: list[Path]) -> None:
-    """Delete files one by one; those that are gone are passed over."""
-    for path in files:
-        with posix.map_errors(path):
-            path.unlink(missing_ok=True)
-        faults.point("retention.after_file")
+def _open(folder: DatasetFolder, kind: str, interval: str) -> list[PlanItem]:
+    """Return the plans of an interval whose generation was never published."""
+    last = folder.last_generation(interval)
+    ids = [each for each in folder.plan_ids(interval) if _number(each) > last]
+    return [plan_item(folder, kind, interval, each, is_retired=False) for each in ids]
+
+
+def _user(context: Context, item: Item) -> str | None:
+    """Return why a plan that was never published may still be."""
+    plan = cast("PlanItem", item)
+    if plan.since > context.now - _YOUNG:
+        return "a build of it may pause"
+    if plan.generation <= context.folder.last_generation(plan.interval):
+        return "its generation was published"
+    lease = next(iter(building(context.folder, plan.interval, context.now)), None)
+    return None if lease is None else f"it is being built: {lease.told}"
+
+
+def _number(plan_id: str) -> int:
+    return parse_generation(plan_id.rpartition("-")[2])
