@@ -16,7 +16,7 @@ may write the file, as no digest is that lies in the same file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -62,11 +62,11 @@ class ContentDigest:
     def update(self, batch: pa.RecordBatch) -> None:
         """Take in the records of a batch of ``LANDING_SCHEMA``."""
         for stream, name in enumerate(_NUMBERS):
-            self._streams[stream].update(memoryview(_numbers(batch, name)))
+            self._streams[stream].update(_numbers(batch, name).data)
         self._update_texts(_KEYS, batch.column("key"))
         self._update_texts(_VALUES, batch.column("value"))
         headers = batch.column("headers")
-        self._streams[_HEADERS].update(memoryview(_counts(headers, _ends(headers))))
+        self._streams[_HEADERS].update(_counts(headers, _ends(headers)).data)
         items = headers.flatten()
         self._update_texts(_HEADER_KEYS, pc.struct_field(items, "key"))
         self._update_texts(_HEADER_VALUES, pc.struct_field(items, "value"))
@@ -84,7 +84,7 @@ class ContentDigest:
             # Arrow allows bytes behind a null, which belong to no record.
             column = pc.fill_null(column, pa.scalar(b"", column.type))
             ends = _ends(column)
-        self._streams[stream].update(memoryview(lengths))
+        self._streams[stream].update(lengths.data)
         _, _, data = column.buffers()
         if data is not None:
             self._streams[stream + 1].update(memoryview(data)[ends[0] : ends[-1]])
@@ -112,7 +112,7 @@ def digest_of(metadata: Mapping[str, str], path: str | None) -> Digest:
     return ContentDigest()
 
 
-def _ends(column: pa.Array) -> NDArray[np.int32]:
+def _ends(column: pa.Array) -> NDArray[Any]:
     """Return the boundaries of the items of a column: one more than it has items."""
     _, ends, *_ = column.buffers()
     if ends is None or not len(column):
@@ -120,7 +120,7 @@ def _ends(column: pa.Array) -> NDArray[np.int32]:
     return np.frombuffer(ends, "<i4", len(column) + 1, column.offset * 4)
 
 
-def _counts(column: pa.Array, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+def _counts(column: pa.Array, ends: NDArray[Any]) -> NDArray[np.int32]:
     """Return the lengths of the items of a column, -1 for null."""
     lengths = np.diff(ends)
     if column.null_count:
@@ -128,5 +128,5 @@ def _counts(column: pa.Array, ends: NDArray[np.int32]) -> NDArray[np.int32]:
     return lengths
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[Any]:
     return np.ascontiguousarray(batch.column(name).to_numpy())
