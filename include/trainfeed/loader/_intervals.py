@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from trainfeed.dataset import Coverage, DatasetFolder, Skip, cover, published_root
 from trainfeed.errors import ConfigError
-from trainfeed.readers import DatasetReader
+from trainfeed.readers import DatasetReader, leased
 
 __all__ = ["IntervalWindow", "open_intervals"]
 
@@ -36,6 +37,7 @@ def open_intervals(
     split: str,
     missing: str = "fail",
     root: str | Path | None = None,
+    lease: timedelta | bool = False,
 ) -> IntervalWindow:
     """Open the current versions of intervals, in the order given.
 
@@ -46,8 +48,11 @@ def open_intervals(
         split: Name of the split.
         missing: ``fail`` refuses a window with gaps; ``skip`` reads the published ones.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
+        lease: Whether to keep retention from removing the versions until ``dataset.close()``; see
+            ``open_dataset``.
 
     Raises:
+        AccessDeniedError: This account may not write the lease.
         WindowIncompleteError: An interval is not published, and ``missing`` is ``fail``.
         NotFoundError: None of the intervals is published.
         WindowError: A text is not an interval or range, or the schedule has no interval there.
@@ -64,7 +69,7 @@ def open_intervals(
         raise _no_list(intervals)
     found.require(missing)
     dataset = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
-    return IntervalWindow(dataset, found.missing, found.skipped)
+    return IntervalWindow(leased(dataset, lease), found.missing, found.skipped)
 
 
 def _joined(folder: DatasetFolder, parts: Sequence[Coverage]) -> Coverage:

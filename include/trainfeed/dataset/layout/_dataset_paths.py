@@ -102,6 +102,11 @@ class DatasetPaths:
         return self.path / "training" / check_name(interval) / check_name(job)
 
     @property
+    def leases(self) -> Path:
+        """The folder of leases of readers and builds."""
+        return self.path / "_leases"
+
+    @property
     def training_marks(self) -> Path:
         """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
@@ -125,6 +130,14 @@ class DatasetPaths:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def interval_lock(self, interval: str) -> Path:
+        """The lock of an interval, held while a version is published, withdrawn or restored."""
+        return self.interval(interval) / ".lock"
+
+    def withdrawal_mark(self, interval: str, generation: int) -> Path:
+        """The mark of a generation that a person has withdrawn."""
+        return self.interval(interval) / f"{generation_name(generation)}.withdrawn"
 
     def removal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that retention has deleted."""

@@ -13,7 +13,7 @@ place                            removed files
                                  of repairs that were killed, also in ``<work>/spill``
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``, ``receipts``,      incomplete
-``unpublished``
+``unpublished``, ``_leases``
 aliases; landing
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/previews``              quarantined records of previews that were killed
@@ -65,6 +65,7 @@ _DEPTHS: Final = {
     "boundaries": 2,
     "training": 2,
     "receipts": 1,
+    "_leases": 0,
 }
 _LANDING_DEPTH: Final = 3
 
