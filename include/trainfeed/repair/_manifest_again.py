@@ -76,9 +76,15 @@ def _again(order: RepairOrder, state: ManifestState, place: RepairPlace) -> Mani
         if state.accepts(hashlib.sha256(data).hexdigest()):
             _put_back(order.path, place, data)
             return ManifestOutcome("repaired", "made again from its plan", effort)
-        reasons.append(f"plan {plan.plan_id} leads to another manifest")
+        reasons.append(f"plan {plan.plan_id} leads to {_why_not(state)}")
     nothing = f"{order.folder.plans(order.interval)} has no plan of this generation"
     return ManifestOutcome("not repaired", "; ".join(reasons) or nothing, effort, order.offers())
+
+
+def _why_not(state: ManifestState) -> str:
+    if state.accepts_any:
+        return "a manifest with another digest"
+    return "a manifest, but nothing that is left names the digest of the published one"
 
 
 def _plans_of(order: RepairOrder) -> list[Plan]:
@@ -102,8 +108,9 @@ def _put_back(path: Path, place: RepairPlace, data: bytes) -> None:
     staged = place.staging / "manifest"
     posix.make_public_dir(staged)
     write_manifest_file(staged, data)
-    for name in (MANIFEST, MANIFEST_DIGEST):
-        faults.point("repair.before_manifest")
-        with map_errors(path / name):
-            (staged / name).replace(path / name)
+    faults.point("repair.before_manifest")
+    with map_errors(path):
+        (staged / MANIFEST).replace(path / MANIFEST)
+        faults.point("repair.between_manifests")
+        (staged / MANIFEST_DIGEST).replace(path / MANIFEST_DIGEST)
     posix.sync_dir(path)

@@ -45,8 +45,17 @@ class ManifestState:
 
     def accepts(self, digest: str) -> bool:
         """Return whether a manifest that was made again, with this digest, is the published one."""
-        own = {self.actual, self.promised} - {None}
-        return digest in (self.witnesses or own)
+        return digest in self._known
+
+    @property
+    def accepts_any(self) -> bool:
+        """Whether any digest of the published manifest is known."""
+        return bool(self._known)
+
+    @property
+    def _known(self) -> frozenset[str]:
+        own = (self.actual, self.promised)
+        return self.witnesses or frozenset(each for each in own if each is not None)
 
     def findings(self) -> list[Finding]:
         """Return the damage of the two files."""

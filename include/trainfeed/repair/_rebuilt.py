@@ -16,6 +16,7 @@ from typing import Final
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.version import CHUNKS, POSITIONS, STATISTICS
+from trainfeed.paths import make_folders
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -80,6 +81,7 @@ def rebuild(
         convert(begun, number)
         faults.point("repair.after_shard")
     stage = Stage.open(begun)
+    make_folders(stage.staged)
     for name in names:
         if name in STAGED_WRITERS:
             STAGED_WRITERS[name](stage)

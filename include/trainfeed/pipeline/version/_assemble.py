@@ -32,6 +32,7 @@ from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]
 
+
 def assemble(stage: Stage) -> None:
     """Write index, positions, quarantine, statistics, documents and manifest: the staged version.
 
