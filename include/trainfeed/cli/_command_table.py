@@ -142,7 +142,7 @@ COMMANDS: Final = (
     Entry(
         "prune",
         ".upkeep:prune_dataset",
-        "Delete the generations outside `retention` in dataset.yaml; never the current one.",
+        "Remove what `retention` in dataset.yaml does not keep; never what is in use.",
         example="trainfeed prune flights --dry-run",
     ),
     Entry(

@@ -17,6 +17,7 @@
       plans/<interval>/<plan id>.json
       plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
+      plans/<interval>/LANDING_REMOVED.json  when and why retention removed its landing files
       unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single attempts
@@ -25,6 +26,7 @@
       training/<interval>/<job>/           one folder per training job
       training/_marks/                     which versions a training has seen
       history/<yyyymm>/<time>-….json       one action of a person, or of upkeep; see history
+      tags/<tag>/0001.json                 one change of a tag; the last one is the tag
       uploads/<interval>/<file>            labelled files, put there by people
       receipts/<number>.json               one per accepted upload, in order of arrival
       receipts/refused/<digest>.json       the reason why an upload is refused

@@ -85,6 +85,10 @@ class DatasetPaths:
         """The file with the decision to skip an interval."""
         return self.plans(interval) / SKIPPED
 
+    def landing_removal(self, interval: str) -> Path:
+        """The file that says when and why retention removed landing files of an interval."""
+        return self.plans(interval) / "LANDING_REMOVED.json"
+
     def unpublished(self, interval: str) -> Path:
         """The file that says why the last attempt at an interval did not publish it."""
         return self.path / "unpublished" / f"{check_name(interval)}.json"
@@ -115,6 +119,15 @@ class DatasetPaths:
     def history(self) -> Path:
         """The folder of actions of people and upkeep, with one folder for each month."""
         return self.path / "history"
+
+    @property
+    def tags(self) -> Path:
+        """The folder of tags, with one folder for each."""
+        return self.path / "tags"
+
+    def tag(self, tag: str) -> Path:
+        """The folder with the changes of a tag."""
+        return self.tags / check_name(tag)
 
     @property
     def quarantine_audit(self) -> Path:
