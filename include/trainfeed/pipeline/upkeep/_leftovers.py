@@ -43,11 +43,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-<<<<<<< HEAD
-__all__ = ["OLD", "REPAIR", "TRASH", "Swept", "discard", "sweep"]
-=======
-__all__ = ["LANDING_TRASH", "OLD", "TRASH", "Swept", "discard", "sweep"]
->>>>>>> ground
+__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
