@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainfeed.config import Environment
+from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import generation_name
@@ -48,6 +49,11 @@ class RepairWish:
     who: str | None = None
     dry_run: bool = False
     backup: Path | None = None
+
+    def __post_init__(self) -> None:
+        # A folder given as text becomes a Path.
+        if self.backup is not None:
+            object.__setattr__(self, "backup", Path(local_source(self.backup)))
 
 
 def repair(

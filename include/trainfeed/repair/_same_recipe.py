@@ -32,8 +32,9 @@ def require_same_code(spec: DatasetSpec, folder: DatasetFolder, plan: Plan) -> N
     if changes:
         files = code.strip().partition("\n")[0]
         raise CodeChangedError(
-            f"today's {' and '.join(filter(None, [changes, files]))}, so the files of plan"
-            f" {plan.plan_id} cannot be made again with what {spec.folder} has now"
+            f"code or specification are not those of plan {plan.plan_id}:"
+            f" {'; '.join(filter(None, [changes, files]))}; its files cannot be made again with"
+            f" what {spec.folder} has now"
         )
 
 

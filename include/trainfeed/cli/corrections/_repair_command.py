@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from trainfeed.cli._known_datasets import complete_target
-from trainfeed.cli._printing import error_console, print_json, print_message, print_rows
+from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.errors import ConfigError
@@ -18,7 +18,7 @@ from trainfeed.specification import check_name, load_spec
 
 __all__ = ["repair"]
 
-_DAMAGED = 3
+_DAMAGED: Final = 3
 
 
 def repair(
@@ -74,11 +74,10 @@ def _print(report: RepairReport) -> None:
     if not report.files:
         typer.echo(f"{report.version} is intact")
         return
-    rows = [
-        [each.finding.name, each.finding.kind, each.finding.what, each.outcome, each.how]
-        for each in report.files
-    ]
-    print_rows(("file", "damage", "found", "outcome", "how"), rows)
+    for each in report.files:
+        found = each.finding
+        typer.echo(printable_lines(f"{found.name}: {found.kind}: {found.what}"))
+        typer.echo(printable_lines(f"  {each.outcome}: {each.how}"))
     if report.dry_run:
         print_message("nothing was changed, this was a dry run")
         return
