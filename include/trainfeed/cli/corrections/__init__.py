@@ -1,4 +1,4 @@
-"""Corrections on the command line: what people change about published versions."""
+"""Corrections of published data on the command line: tags, and damaged files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.cli.corrections._repair_command import repair
+    from trainfeed.cli.corrections._tag_command import tag
+    from trainfeed.cli.corrections._tags_command import tags
+    from trainfeed.cli.corrections._untag_command import untag
 
-__all__ = ["repair"]
+__all__ = ["repair", "tag", "tags", "untag"]
 
 _HOMES: Final = {
     "repair": "._repair_command",
+    "tag": "._tag_command",
+    "tags": "._tags_command",
+    "untag": "._untag_command",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -18,6 +18,7 @@ from trainfeed.pipeline.version._verdict import (
     Verdict,
 )
 from trainfeed.pipeline.version._version_report import version_report
+from trainfeed.pipeline.version._wanted import require_wanted
 
 __all__ = [
     "STAGED_WRITERS",
@@ -34,6 +35,7 @@ __all__ = [
     "filtered_reasons",
     "measured_gates",
     "refusal",
+    "require_wanted",
     "rows_by_source",
     "total_statistics",
     "version_report",
