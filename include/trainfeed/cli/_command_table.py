@@ -128,6 +128,18 @@ COMMANDS: Final = (
         example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
     ),
     Entry(
+        "withdraw",
+        ".corrections:withdraw",
+        "Hide a published version: readers turn to the generation before, which is verified first.",
+        example="trainfeed withdraw flights/2013-01-01 --why 'labels of the day before'",
+    ),
+    Entry(
+        "restore",
+        ".corrections:restore",
+        "Take a withdrawal back: the version is verified, and readers may get it again.",
+        example="trainfeed restore flights/2013-01-01/g0002 --why 'the labels were right'",
+    ),
+    Entry(
         "tag",
         ".corrections:tag",
         "Give the versions of a range a name that does not follow later builds, or move it.",
@@ -156,6 +168,12 @@ COMMANDS: Final = (
         ".upkeep:prune_dataset",
         "Remove what `retention` in dataset.yaml does not keep; never what is in use.",
         example="trainfeed prune flights --dry-run",
+    ),
+    Entry(
+        "leases",
+        ".upkeep:show_leases",
+        "Show who reads or builds versions now, which retention therefore keeps, and until when.",
+        example="trainfeed leases flights",
     ),
     Entry(
         "process-base64",
