@@ -27,7 +27,7 @@ from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S, until
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.dataset.leases import building, hold_versions, leased_versions, leases
+from trainfeed.dataset.leases import HeldLease, building, hold_versions, leased_versions, leases
 from trainfeed.errors import NotFoundError, TrainFeedError
 
 DAY = "2024-03-01"
@@ -161,8 +161,17 @@ def check_one_version(mounts: Mounts) -> Version:
     return version
 
 
-def race(mounts: Mounts, number: int) -> tuple[bool, bool]:
-    """Let a reader lease a version while retention marks it; return who saw the other."""
+def race(mounts: Mounts, number: int, held: list[HeldLease]) -> tuple[bool, bool]:
+    """Let a reader lease a version while retention marks it.
+
+    Args:
+        mounts: The clients.
+        number: Number of the race.
+        held: Gets the lease; one that nobody refers to is released.
+
+    Returns:
+        Whether the reader got its lease, and whether retention saw it.
+    """
     name = f"2024-01-01.{number}"
     mounts.folder(2).interval(name).mkdir(parents=True)
     gate = threading.Barrier(2)
@@ -170,7 +179,7 @@ def race(mounts: Mounts, number: int) -> tuple[bool, bool]:
     def read() -> bool:
         gate.wait()
         try:
-            hold_versions(mounts.folder(0), [(name, 1)], "a race")._holder._released.set()
+            held.append(hold_versions(mounts.folder(0), [(name, 1)], "a race"))
         except NotFoundError:
             return False
         return True
@@ -191,7 +200,10 @@ def race(mounts: Mounts, number: int) -> tuple[bool, bool]:
 def test_reader_and_retention_on_two_clients_never_miss_each_other(
     mounts: Mounts, rounds: int
 ) -> None:
-    seen = [race(mounts, number) for number in range(rounds)]
+    held: list[HeldLease] = []
+    seen = [race(mounts, number, held) for number in range(rounds)]
+    for lease in held:
+        lease.release()
     # The reader reads although retention saw no lease: the version would go from under it.
     assert seen.count((True, False)) == 0
 
@@ -226,7 +238,9 @@ def stopped_and_overtaken(
     mounts: Mounts, builders: list[Project], point: str, then: Callable[[], None]
 ) -> tuple[int, str]:
     """Stop the first builder at a point for longer than its lease; let the second build; go on."""
-    first = start(builders[0], f"{point}:stop")
+    once = builders[0].path / "once"
+    once.mkdir()
+    first = start(builders[0], f"{point}:stop:{once}")
     try:
         until(lambda: is_stopped(first))
         (held,) = building(mounts.folder(2), DAY, datetime.now(UTC))
@@ -238,9 +252,11 @@ def stopped_and_overtaken(
         then()
         status, output = ended(start(builders[1]))
         assert status == 0, output
-    finally:
         first.send_signal(signal.SIGCONT)
-    return ended(first)
+        return ended(first)
+    finally:
+        first.kill()
+        first.communicate()
 
 
 @pytest.mark.parametrize(
