@@ -39,7 +39,7 @@ COMMANDS: Final = (
     Entry(
         "train",
         ".training:train",
-        "Train on the window of intervals that ends with --interval; reuse a finished job.",
+        "Train on the window that ends with --interval, or on a tag; reuse a finished job.",
         example="trainfeed train flights --interval 2013-01-04",
     ),
     Entry(
@@ -126,6 +126,18 @@ COMMANDS: Final = (
         ".upkeep:waive",
         "Let failed gates of an unpublished build pass, with the values that they have now.",
         example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
+    ),
+    Entry(
+        "withdraw",
+        ".corrections:withdraw",
+        "Hide a published version: readers turn to the generation before, which is verified first.",
+        example="trainfeed withdraw flights/2013-01-01 --why 'labels of the day before'",
+    ),
+    Entry(
+        "restore",
+        ".corrections:restore",
+        "Take a withdrawal back: the version is verified, and readers may get it again.",
+        example="trainfeed restore flights/2013-01-01/g0002 --why 'the labels were right'",
     ),
     Entry(
         "tag",
