@@ -262,7 +262,7 @@ def stopped_and_overtaken(
 @pytest.mark.parametrize(
     "point",
     [
-        "publish.before_rename",
+        "publish.after_verify",
         *(
             pytest.param(name, marks=pytest.mark.nightly)
             for name in (
@@ -272,7 +272,6 @@ def stopped_and_overtaken(
                 "staging.before_rename",
                 "check.before_rename",
                 "publish.after_manifest",
-                "publish.after_verify",
             )
         ),
     ],
@@ -293,7 +292,7 @@ def test_a_builder_whose_client_was_evicted_fails_and_harms_nothing(
     """CE-06."""
     with Observer(mounts.folder(2)) as observer:
         status, output = stopped_and_overtaken(
-            mounts, builders, "publish.before_rename", lambda: mounts.evict(0)
+            mounts, builders, "publish.after_verify", lambda: mounts.evict(0)
         )
     assert status == 1, output
     assert observer.problems == []
