@@ -7,7 +7,8 @@ from typing import Final
 from trainfeed.retention._context import Kind
 from trainfeed.retention.kinds._superseded import SupersededGenerations
 from trainfeed.retention.landing import LandingFiles
+from trainfeed.retention.trainings import Trainings
 
 __all__ = ["KINDS"]
 
-KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(), LandingFiles())
+KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(), LandingFiles(), Trainings())
