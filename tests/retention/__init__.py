@@ -1,1 +1,1 @@
-"""Retention over many simulated nights: the clock and the small days are simulated, the code is real."""
+"""Retention over many simulated nights, with the code that runs every night."""
