@@ -29,14 +29,16 @@ from trainfeed.pipeline.plans import landing_name_of, load_plan
 from trainfeed.retention import KINDS, Context, execute, plan_removals
 from trainfeed.storage import Location
 from trainfeed.training.launch import train
+from trainfeed.withdrawal import Maker, withdraw
 
 START: Final = datetime(2024, 3, 1, tzinfo=UTC)
 EVENTS: Final = 24
 PARTITIONS: Final = 2
 LANDING_DAYS: Final = 30
 TRAINING_DAYS: Final = 45
+INTERVAL_DAYS: Final = 120
 RULES: Final = (
-    "retention: {keep_generations: 2, "
+    f"retention: {{keep_generations: 2, keep_intervals_days: {INTERVAL_DAYS}, "
     f"landing: {{keep_days: {LANDING_DAYS}}}, trainings: {{keep_days: {TRAINING_DAYS}}}}}"
 )
 TRAIN: Final = """
@@ -83,6 +85,7 @@ class Nights:
     waiting: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     versions_ever: int = 0
+    withdrawn: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,7 +118,9 @@ class Nights:
 
     def _events(self, number: int) -> None:
         """Let people and readers do what they do on some nights."""
-        past = _name(self.random.randrange(number + 1))
+        past = _name(self.random.randrange(max(0, number - 100), number + 1))
+        if past in self.withdrawn:
+            past = _name(number)
         if self.random.random() < 0.08:
             self._count("rebuilds")
             self._build(past, rebuild=f"night {number}")
@@ -130,6 +135,8 @@ class Nights:
             plan(self._spec, self.project.interval(past), self.project.env, rebuild=f"try {number}")
             self.waiting.setdefault(past, number)
         self._end_uses(number)
+        if self.random.random() < 0.04 and past not in {_name(number), *self.waiting}:
+            self._withdraw(past, number)
 
     def _end_uses(self, number: int) -> None:
         for tag, since in list(self.tags.items()):
@@ -145,6 +152,10 @@ class Nights:
         for interval, since in list(self.waiting.items()):
             if number - since > 10:  # a person clears the run: the build is made after all
                 self._build(interval, rebuild=f"try {since}")
+        for interval, since in list(self.withdrawn.items()):
+            if number - since > 5:
+                self._build(interval, rebuild="the source is as it was")
+                del self.withdrawn[interval]
 
     def _build(self, name: str, **request: str) -> None:
         report = self.project.build(name, **request)
@@ -182,14 +193,27 @@ class Nights:
         )
         self.leases.append((held, number + self.random.randrange(1, 30)))
 
+    def _withdraw(self, name: str, number: int) -> None:
+        """Withdraw what readers get, where nobody needs it to be there."""
+        generation = self.project.version(name).manifest.generation
+        if len(self.project.folder.generations(name)) == 1 and number - _number(name) > 20:
+            self._count("withdrawals")
+            maker = Maker("a person", "test", "wrong values")
+            withdraw(self.project.env, "clicks", name, generation, maker)
+            self.withdrawn[name] = number
+
     def _retention(self) -> int:
-        context = Context.of(self._spec, self.project.env, now=self.now)
-        found = plan_removals(context, KINDS)
-        done = execute(context, KINDS, found)
-        assert done == found
-        again = plan_removals(Context.of(self._spec, self.project.env, now=self.now), KINDS)
-        assert again.expired == ()
-        return len(done.expired)
+        """Run retention until nothing is left: plans of a retired interval go after its landing."""
+        removed = 0
+        for _ in range(3):
+            context = Context.of(self._spec, self.project.env, now=self.now)
+            found = plan_removals(context, KINDS)
+            done = execute(context, KINDS, found)
+            assert done.expired == found.expired
+            removed += len(done.expired)
+            if not found.expired:
+                return removed
+        raise AssertionError(found.expired)
 
     def _require_model(self) -> None:
         used = self._used()
@@ -199,6 +223,23 @@ class Nights:
         limit = self.now - timedelta(days=LANDING_DAYS)
         self.landed = {name: at for name, at in self.landed.items() if at > limit or name in wanted}
         assert {_interval_of(file) for file in self._files()} == set(self.landed)
+        last = _number(f"{self.now - timedelta(days=1):%Y-%m-%d}")
+        young = {_name(each) for each in range(max(0, last - INTERVAL_DAYS + 2), last + 1)}
+        folder = self.project.folder
+        readable = {name for name in folder.intervals() if folder.readable_generation(name)}
+        assert young - readable <= set(self.withdrawn)
+        assert readable <= young | {name for name, _ in used} | set(self._aging())
+
+    def _aging(self) -> list[str]:
+        """Return the intervals at the border, and those published again since their end."""
+        limit = self.now - timedelta(days=INTERVAL_DAYS + 1)
+        names = self.project.folder.intervals()
+        return [name for name in names if self._last_published(name) > limit]
+
+    def _last_published(self, name: str) -> datetime:
+        paths = self.project.folder.interval(name).glob("g[0-9][0-9][0-9][0-9]")
+        times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in paths]
+        return max(times, default=START)
 
     def _used(self) -> set[tuple[str, int]]:
         held = {version for lease, _ in self.leases for version in lease.lease.versions}
@@ -239,6 +280,10 @@ def _day(number: int):
 
 def _name(number: int) -> str:
     return f"{START + timedelta(days=number):%Y-%m-%d}"
+
+
+def _number(name: str) -> int:
+    return (datetime.fromisoformat(name).replace(tzinfo=UTC) - START).days
 
 
 def _interval_of(file: str) -> str:

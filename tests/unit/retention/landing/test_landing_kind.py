@@ -10,6 +10,8 @@ import pytest
 from tests.unit.pipeline.clicks import batch, day
 from trainfeed import faults
 from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.pipeline import Build
+from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.upkeep import sweep
 from trainfeed.retention import Context, execute, plan_removals
@@ -84,6 +86,20 @@ def test_files_of_a_plan_that_may_still_be_published_stay(built):
     removals = prune(built)
     assert removals.expired == ()
     assert "may still be published" in removals.kept[0].why
+
+
+def test_files_of_a_plan_that_is_given_up_go_before_the_plan(built):
+    built.edit("landing: {keep_days: 30}", "plans: {keep_days: 5}")
+    built.edit("seed: 7", "seed: 7\nresources: {records_per_task: 25}")
+    made = plan(built.spec, built.interval(), built.env, rebuild="changed labels")
+    ingest(Build(built.spec, built.env, made.ref), 0)
+    assert len(landed(built)) > 6
+    at = (NOW - timedelta(days=4)).timestamp()
+    path = built.folder.plan(DAY, made.ref.plan_id)
+    os.utime(path, (at, at))
+    assert prune(built).expired == ()
+    assert names(prune(built, NOW + timedelta(days=2)).expired) == [f"{DAY} (superseded)"]
+    assert len(landed(built)) == 6
 
 
 def test_a_plan_made_between_the_look_and_the_removal_keeps_its_files(built):
