@@ -38,7 +38,13 @@ def test_a_year_of_nights_stays_bounded_and_removes_nothing_in_use(project: Proj
     assert nights.counts.keys() >= {"rebuilds", "tags", "leases", "trainings", "withdrawals"}
 
 
-def test_some_nights_on_the_services_agree_with_the_model(project: Project) -> None:
+def test_some_nights_on_the_services_agree_with_the_model(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.retention.nights.LANDING_DAYS", 2)
+    monkeypatch.setattr("tests.retention.nights.RULES", "retention: {landing: {keep_days: 2}}")
     nights = Nights(project, seed=2, with_training=False)
-    nights.prepare(3)
-    assert [nights.run(number).number for number in range(3)] == [0, 1, 2]
+    nights.prepare(5)
+    seen = [nights.run(number) for number in range(5)]
+    assert seen[-1].landing < seen[-1].landing_ever
+    assert seen[-1].removed > 0

@@ -2,13 +2,16 @@
 
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.clicks import batch, day
+from tests.unit.pipeline.clicks import Project, batch, day
+from tests.unit.pipeline.conftest import make_project
 from trainfeed import faults
+from trainfeed.config import KafkaSettings
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
@@ -22,14 +25,31 @@ NOW = datetime(2024, 6, 1, tzinfo=UTC)
 KINDS = (LandingFiles(),)
 
 
-@pytest.fixture
-def built(project):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
     """Two published days whose landing files are kept for thirty days."""
+    project = make_project(tmp_path_factory.mktemp("template"))
     project.edit("seed: 7", "seed: 7\nretention: {landing: {keep_days: 30}}")
     for number, name in enumerate((DAY, NEXT)):
         project.build(name)
         published(project, name, NOW - timedelta(days=40 - 20 * number))
     return project
+
+
+@pytest.fixture
+def built(template, tmp_path):
+    """A copy of them: a build of its own for each test would take most of its time."""
+    path = tmp_path / "copy"
+    shutil.copytree(template.path, path)
+    env = replace(
+        template.env,
+        root=str(path / "root"),
+        landing=str(path / "landing"),
+        work=str(path / "work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(path / "recorded"))},
+        datasets=path / "datasets",
+    )
+    return Project(path, env)
 
 
 def published(project, interval, at, generation=1):
