@@ -39,7 +39,7 @@ COMMANDS: Final = (
     Entry(
         "train",
         ".training:train",
-        "Train on the window of intervals that ends with --interval; reuse a finished job.",
+        "Train on the window that ends with --interval, or on a tag; reuse a finished job.",
         example="trainfeed train flights --interval 2013-01-04",
     ),
     Entry(
@@ -120,6 +120,12 @@ COMMANDS: Final = (
         ".versions:verify",
         "Compare every file of a version, or of all, with its manifest.",
         example="trainfeed verify flights/2013-01",
+    ),
+    Entry(
+        "repair",
+        ".corrections:repair",
+        "Repair the damaged files of a version, if they can be had with the published digests.",
+        example="trainfeed repair flights/2013-01-01/g0001 --dry-run",
     ),
     Entry(
         "waive",

@@ -7,6 +7,7 @@ are small, and the reason why the job is never run a second time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,19 +16,20 @@ from pathlib import Path
 from typing import Final, cast
 
 from trainfeed import faults
-from trainfeed.errors import FormatError, StorageError, TrainFeedError
+from trainfeed.errors import StorageError, TrainFeedError
 from trainfeed.intervals import format_time
 from trainfeed.jobs import RESULT_FILE, JobRecord, JobRemoval
-from trainfeed.paths import walk
+from trainfeed.paths import listed, walk
 from trainfeed.pipeline.upkeep import TRASH, discard
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
 from trainfeed.retention.trainings._promoted_jobs import promoted_jobs
 from trainfeed.storage import Location, posix
-from trainfeed.training.kept_jobs import job_homes
 
 __all__ = ["Trainings"]
+
+logger = logging.getLogger(__name__)
 
 _FOLDERS: Final = ("output", "checkpoints", "tensorboard")
 _BEGUN: Final = "a removal that was begun"
@@ -46,12 +48,13 @@ class Trainings:
     def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
         """Yield finished trainings; one without a result is never looked at."""
         items: list[_JobItem] = []
-        for home in job_homes(context.folder.root, context.folder.name):
+        for home in _homes(context):
             try:
                 record, begun = JobRecord(home), JobRemoval.read(home)
                 item = None if record.result() is None else _item(self.name, home)
-            except FormatError as error:
-                yield Kept(_item(self.name, home), f"its files cannot be read: {error}")
+            except TrainFeedError as error:
+                unknown = _JobItem(self.name, _name(home), 0, context.now, (), home)
+                yield Kept(unknown, f"its files cannot be read: {error}")
                 continue
             if item is not None and item.places and begun is not None:
                 yield Expired(item, _BEGUN)
@@ -74,6 +77,19 @@ class Trainings:
                     continue
                 _remove(context, item, each.why)
         return kept
+
+
+def _homes(context: Context) -> Iterator[Path]:
+    """Yield the folders of jobs; an interval whose folder cannot be listed is passed over."""
+    marks = context.folder.training_marks
+    for place in sorted(listed(marks.parent)):
+        try:
+            with posix.map_errors(place):
+                homes = [home for home in listed(place) if place != marks and home.is_dir()]
+        except StorageError as error:
+            logger.warning("the trainings in %s are left as they are: %s", place, error)
+        else:
+            yield from sorted(homes)
 
 
 def _remove(context: Context, item: _JobItem, why: str) -> None:
@@ -114,12 +130,16 @@ def _item(kind: str, home: Path) -> _JobItem:
         since = datetime.fromtimestamp((result if result.exists() else home).stat().st_mtime, UTC)
     return _JobItem(
         kind=kind,
-        name=f"{home.parent.name}/{home.name}",
+        name=_name(home),
         num_bytes=num_bytes,
         since=since,
         places=tuple(map(str, parts)),
         home=home,
     )
+
+
+def _name(home: Path) -> str:
+    return f"{home.parent.name}/{home.name}"
 
 
 def _size(part: Path) -> int:
