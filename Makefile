@@ -129,6 +129,12 @@ docs-site: .venv-docs/.done ## Build the documentation as a site that needs no n
 	@$(BIN)python docs/stage_site.py build/docs
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "open site/index.html in a browser"
+setup-spark: .venv-spark/.done ## Create .venv-spark: Spark, and what executors need (450 MB; JDK 17)
+.venv-spark/.done: .venv/bin/uv requirements/spark.txt requirements/functions.txt
+	@echo "installing what requirements/spark.txt pins (450 MB)"
+	@$(BIN)uv venv --quiet --allow-existing --python $(BIN)python .venv-spark
+	@$(BIN)uv pip install --quiet --python .venv-spark/bin/python --require-hashes -r requirements/spark.txt -r requirements/functions.txt
+	@touch $@
 .venv-docs/.done: .venv/bin/uv requirements/docs.txt
 	@echo "installing what requirements/docs.txt pins"
 	@$(BIN)uv venv --quiet --allow-existing .venv-docs
@@ -205,15 +211,17 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --overrides requirements/peers-small-without.txt --group peers-small pyproject.toml -o requirements/peers-small.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) --extra hdfs --extra spark -c requirements.txt pyproject.toml -o requirements/spark.txt
 lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/guides/add-a-package.md
 	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
 	@$(COMPILE) -c requirements/docs.txt --group docs | diff -u requirements/docs.txt -
+	@$(COMPILE) --extra hdfs --extra spark -c requirements.txt -c requirements/spark.txt pyproject.toml | diff -u requirements/spark.txt -
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
 	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
-	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
+	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .venv-spark .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
