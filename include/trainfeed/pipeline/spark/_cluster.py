@@ -19,9 +19,7 @@ SPARK_CONNECTION: Final = "spark_default"
 _MASTER: Final = r"^(local(\[(\*|[0-9]+)(,[0-9]+)?\])?|spark://[^\s]+|yarn|k8s://[^\s]+)$"
 _OPTION: Final = r"^spark\.[A-Za-z0-9_.-]+$"
 _SUBMIT: Final = "spark-submit"
-_EXAMPLE: Final = (
-    f"{SPARK_CONNECTION}: {{master: 'spark://host:7077', python: /opt/bin/python}}"
-)
+_EXAMPLE: Final = f"{SPARK_CONNECTION}: {{master: 'spark://host:7077', python: /opt/bin/python}}"
 
 
 class SparkCluster(BaseModel):

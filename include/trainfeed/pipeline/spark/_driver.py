@@ -16,6 +16,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import ConfigError, EngineError, QuotaExceededError, TrainFeedError
 from trainfeed.pipeline._ref import PlanRef
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> None:
         failure = folder.failure() or Failure.of(_error_of(error))
     except TrainFeedError as error:
         failure = Failure.of(error)
+    faults.point("spark.before_result")
     folder.end(failure)
     if failure is not None:
         sys.exit(1)
