@@ -63,6 +63,10 @@ class Case:
         preprocess = self.spec.preprocess.model_copy(update={"engine": engine})
         return replace(self, spec=self.spec.model_copy(update={"preprocess": preprocess}), env=env)
 
+    def read_again(self):
+        """The same data set with its file as it is now."""
+        return replace(self, spec=load_spec(self.spec.folder))
+
     def build(self):
         """Build the interval; return the report."""
         chosen = self.spec.schedule_model().interval_named(self.interval)
@@ -92,14 +96,14 @@ def _env(folder, **places):
 
 
 @pytest.fixture
-def clicks(tmp_path):
-    project = make_project(tmp_path)
-    return Case(project.spec, "2024-03-01", project.env, 183)
+def project(tmp_path):
+    return make_project(tmp_path)
 
 
 @pytest.fixture
-def project(tmp_path):
-    return make_project(tmp_path)
+def clicks(project):
+    """The small data set, as it is before any edit."""
+    return Case(project.spec, "2024-03-01", project.env, 183)
 
 
 @pytest.fixture(scope="session")

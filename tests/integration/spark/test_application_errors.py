@@ -46,8 +46,7 @@ def test_a_function_keeps_its_limits(project, clicks, tmp_path, fault, limits, e
     project.edit(BEGIN, fault.lstrip("\n") + BEGIN, "preprocess.py")
     path = project.env.datasets / "clicks" / "dataset.yaml"
     path.write_text(path.read_text() + f"resources: {{{limits}}}\n")
-    case = type(clicks)(project.spec, clicks.interval, clicks.env, clicks.positions)
-    there = case.at(tmp_path / "there", "spark")
+    there = clicks.read_again().at(tmp_path / "there", "spark")
     with pytest.raises(ends[0], match=ends[1]) as caught:
         there.build()
     assert "offset 20" in str(caught.value)
