@@ -101,7 +101,19 @@ train:
     download: {path: /models/start/clicks, connection: hdfs_default}
     upload: {path: /models, connection: hdfs_default}
   tracking: {tensorboard: true, mlflow: mlflow_default, experiment: clicks}
-retention: {keep_generations: 3, keep_days: 400}
+retention:
+  keep_generations: 3
+  keep_days: 400
+  keep_withdrawn_days: 90
+  keep_intervals: 1000
+  keep_intervals_days: 1100
+  max_bytes: 2000GiB
+  plans: {keep: 10, keep_days: 30, max_bytes: 1GiB}
+  landing: {keep_days: 30}
+  work: {keep_days: 7}
+  trainings: {keep: 100}
+  models: {keep: 20}
+  uploads: {keep_days: 400}
 resources:
   pool: kafka_reads
   max_active_runs: 4

@@ -39,7 +39,7 @@ COMMANDS: Final = (
     Entry(
         "train",
         ".training:train",
-        "Train on the window of intervals that ends with --interval; reuse a finished job.",
+        "Train on the window that ends with --interval, or on a tag; reuse a finished job.",
         example="trainfeed train flights --interval 2013-01-04",
     ),
     Entry(
@@ -122,10 +122,46 @@ COMMANDS: Final = (
         example="trainfeed verify flights/2013-01",
     ),
     Entry(
+        "repair",
+        ".corrections:repair",
+        "Repair the damaged files of a version, if they can be had with the published digests.",
+        example="trainfeed repair flights/2013-01-01/g0001 --dry-run",
+    ),
+    Entry(
         "waive",
         ".upkeep:waive",
         "Let failed gates of an unpublished build pass, with the values that they have now.",
         example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
+    ),
+    Entry(
+        "withdraw",
+        ".corrections:withdraw",
+        "Hide a published version: readers turn to the generation before, which is verified first.",
+        example="trainfeed withdraw flights/2013-01-01 --why 'labels of the day before'",
+    ),
+    Entry(
+        "restore",
+        ".corrections:restore",
+        "Take a withdrawal back: the version is verified, and readers may get it again.",
+        example="trainfeed restore flights/2013-01-01/g0002 --why 'the labels were right'",
+    ),
+    Entry(
+        "tag",
+        ".corrections:tag",
+        "Give the versions of a range a name that does not follow later builds, or move it.",
+        example="trainfeed tag flights 2013-01 prod --why 'release of January'",
+    ),
+    Entry(
+        "untag",
+        ".corrections:untag",
+        "Remove a tag; the versions and the history of the tag stay.",
+        example="trainfeed untag flights prod --why 'replaced by jan-2013'",
+    ),
+    Entry(
+        "tags",
+        ".corrections:tags",
+        "List the tags of a data set, or show what one names, or named.",
+        example="trainfeed tags flights prod --history",
     ),
     Entry(
         "gc",
@@ -136,8 +172,14 @@ COMMANDS: Final = (
     Entry(
         "prune",
         ".upkeep:prune_dataset",
-        "Delete the generations outside `retention` in dataset.yaml; never the current one.",
+        "Remove what `retention` in dataset.yaml does not keep; never what is in use.",
         example="trainfeed prune flights --dry-run",
+    ),
+    Entry(
+        "leases",
+        ".upkeep:show_leases",
+        "Show who reads or builds versions now, which retention therefore keeps, and until when.",
+        example="trainfeed leases flights",
     ),
     Entry(
         "process-base64",

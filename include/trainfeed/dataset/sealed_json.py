@@ -20,20 +20,23 @@ def sealed(value: Mapping[str, Any]) -> bytes:
     return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
 
 
-def read_sealed(path: Path, what: str, remedy: str) -> dict[str, Any]:
-    """Read such a file; it has at most 1 MiB, and is no link.
+def read_sealed(
+    path: Path, what: str, remedy: str, *, max_bytes: int = _MAX_BYTES
+) -> dict[str, Any]:
+    """Read such a file; it is no link.
 
     Args:
         path: The file.
         what: What the file should be, for the message.
         remedy: What to do about a damaged file, likewise.
+        max_bytes: The length up to which it is read, by default 1 MiB.
 
     Raises:
         NotFoundError: There is none.
         FormatError: The file is damaged, too large, or something else.
         StorageError: The publication root refused or failed.
     """
-    data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
+    data = read_plain(path, follow=False, max_bytes=max_bytes)
     try:
         canonical_json.require_intact(data, path=str(path))
         return dict(canonical_json.loads(data))

@@ -65,6 +65,7 @@ class ChosenModel:
             known = ", ".join(model_version(number) for number in self.folder.versions()[-5:])
             raise NotFoundError(
                 f"expected a version of model {self.folder.name} that {self.alias} points to, there"
-                f" is none; name one: {known}"
+                f" is none; name one: {known}; aliases of models were looked up, not tags of data"
+                " (trainfeed tags NAME)"
             )
         return model.manifest.version

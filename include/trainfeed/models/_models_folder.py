@@ -22,6 +22,7 @@ from trainfeed.dataset.layout import MODELS
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import listed
 from trainfeed.specification import check_name, did_you_mean
+from trainfeed.version_names import check_version_name
 
 __all__ = ["ModelFolder", "ModelsFolder", "is_version", "model_version", "parse_version"]
 
@@ -83,7 +84,7 @@ class ModelFolder:
 
     def alias(self, alias: str) -> Path:
         """The folder with the changes of an alias."""
-        return self.path / _ALIASES / check_name(alias, what="alias")
+        return self.path / _ALIASES / check_version_name(alias, what="alias")
 
     def versions(self) -> list[int]:
         """Numbers of the versions, ascending.

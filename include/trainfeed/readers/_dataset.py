@@ -1,11 +1,8 @@
-"""Published versions as one data set: opened by name, interval or range, striped over ranks.
+"""The samples of published versions: one split of one or more versions, striped over ranks.
 
 Samples are read in the order of their versions, splits and shards. The sample with ordinal ``i``
-belongs to rank ``i % world_size``, so one shard serves any number of ranks. The current version of
-an interval is found through its file CURRENT, and the files of a version through its manifest.
-Folders are listed only to open a range (the folder of the intervals), and for an interval whose
-CURRENT names no existing version. A range with a missing interval is refused, unless ``missing``
-is ``skip``.
+belongs to rank ``i % world_size``, so one shard serves any number of ranks. The files of a version
+are found through its manifest; no folder is listed.
 """
 
 from __future__ import annotations
@@ -14,17 +11,16 @@ import functools
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from trainfeed.datacenters import local_source
-from trainfeed.dataset import DatasetFolder, Skip, Version, cover, published_root
+from trainfeed.dataset import Skip, Version
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
-from trainfeed.dataset.layout import is_generation, parse_generation
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.dataset.leases import HeldLease
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import open_plain
 from trainfeed.readers._blocks import BlockSource, SampleSource
 from trainfeed.readers._position import ended
@@ -33,75 +29,7 @@ from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.whole_numbers import rank_of
 
-__all__ = ["DatasetReader", "open_dataset"]
-
-
-def open_dataset(
-    name: str | Path,
-    *,
-    interval: str | date | None = None,
-    split: str,
-    generation: str | None = None,
-    missing: str = "fail",
-    root: str | Path | None = None,
-) -> DatasetReader:
-    """Open a split of a published data set.
-
-    Args:
-        name: Name of a data set below the publication root, or the path of one version.
-        interval: Name of an interval, a day, or a range: ``2026-01`` for a month, ``2026-01-01``,
-            ``2026-01-01T05``, ``first/last`` with both ends included. The text stands for all
-            intervals that start in this time; ``version`` of the result names them. None if
-            ``name`` is the path of a version.
-        split: Name of the split.
-        generation: Generation of a single interval, such as ``g0002``; None takes the current one.
-        missing: ``fail`` refuses a range with missing intervals; ``skip`` reads the others, and
-            ``missing`` of the result names the missing ones. An interval that was left out on
-            purpose is not missing; ``skipped`` of the result names it.
-        root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
-
-    Raises:
-        NotFoundError: No requested interval is published, or the path does not exist.
-        WindowIncompleteError: Intervals of the range are not published, and ``missing`` is
-            ``fail``.
-        WindowError: ``interval`` is not an interval or range, or the schedule has no interval
-            there.
-        ConfigError: There is no such split or policy, the versions of a range have different
-            schemas or overlap, or ``generation`` or ``root`` comes with a path.
-        RootError: The publication root is missing, or the folder is not a publication root.
-        ChecksumError: A manifest differs from the published one.
-    """
-    if interval is None:
-        if generation is not None or root is not None:
-            raise ConfigError(
-                f"expected an interval beside generation and root, got only {str(name)!r}; name an"
-                " interval, or give the path of a version alone"
-            )
-        return DatasetReader([_version_at(Path(local_source(name)))], split)
-    folder = DatasetFolder(published_root(root), str(name))
-    asked = str(interval)
-    if generation is not None:
-        number = parse_generation(generation)
-        if "/" in asked:
-            raise ConfigError(f"a generation pins one interval, {asked!r} is a range; name one")
-        return DatasetReader([Version.resolve(folder, asked, number)], split)
-    first, _, last = asked.partition("/")
-    if is_generation(last):
-        raise ConfigError(
-            f"expected interval={first!r} and generation={last!r}, got interval={asked!r}"
-        )
-    found = cover(folder, asked)
-    found.require(missing)
-    return DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
-
-
-def _version_at(path: Path) -> Version:
-    if not path.exists():
-        raise NotFoundError(
-            f"expected the path of a version, nothing is at {path}; to open a data set by its name,"
-            f" name an interval too: open_dataset({path.name!r}, interval=…, split=…)"
-        )
-    return Version.open(path)
+__all__ = ["DatasetReader"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +50,7 @@ class DatasetReader:
         split: Name of the split.
         missing: Requested intervals that are not published.
         skipped: Requested intervals that were left out on purpose.
+        lease: The lease of the versions, which ``close`` releases; None without a lease.
 
     Attributes:
         versions: The versions in reading order.
@@ -130,6 +59,8 @@ class DatasetReader:
             without a recorded schedule, the ranges without a version.
         skipped: Requested intervals that were left out on purpose, with reason and time.
         schema: Schema of the samples.
+        lease: The lease that keeps the versions from removal; None without one, and in a worker
+            process, which relies on the lease of its parent.
     """
 
     def __init__(
@@ -139,6 +70,7 @@ class DatasetReader:
         *,
         missing: Sequence[str] = (),
         skipped: Sequence[Skip] = (),
+        lease: HeldLease | None = None,
     ) -> None:
         if not versions:
             raise ConfigError("expected at least one published version, found none")
@@ -146,6 +78,7 @@ class DatasetReader:
         self.split = split
         self.missing = tuple(missing)
         self.skipped = tuple(skipped)
+        self.lease = lease
         self.schema: Schema = versions[0].schema
         for version in versions:
             version.num_samples(split)
@@ -154,6 +87,25 @@ class DatasetReader:
                     f"{version.name} has another schema than {versions[0].name}; rebuild one of"
                     " them, or read them one by one"
                 )
+
+    def close(self) -> None:
+        """Release the lease; does nothing without one. The data set may still be read."""
+        if self.lease is not None:
+            self.lease.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "lease": None}
 
     @property
     def num_samples(self) -> int:
@@ -221,6 +173,8 @@ class DatasetReader:
         self, rank: int, world_size: int, position: int
     ) -> Iterator[tuple[_Span, memoryview, slice]]:
         """Yield the chunks with samples of a rank from a position on, and the samples' slice."""
+        if self.lease is not None:
+            self.lease.require()
         num_samples = len(range(rank, self.num_samples, world_size))
         if position > num_samples:
             raise ended(position, num_samples)

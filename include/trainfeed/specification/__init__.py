@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec
 from trainfeed.specification._json_schema import json_schema, json_schema_text
 from trainfeed.specification._load import (
     SPEC_FILE,
@@ -15,6 +15,7 @@ from trainfeed.specification._load import (
 from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
 from trainfeed.specification._model import DatasetSpec, fingerprint_fields
 from trainfeed.specification._problems import did_you_mean, nearest
+from trainfeed.specification._retention_part import RetentionRule, RetentionSpec
 from trainfeed.specification._source_kind import (
     LateRule,
     Measure,
@@ -98,6 +99,7 @@ __all__ = [
     "RecordedSourceSpec",
     "RelativeCountCheck",
     "ResourceSpec",
+    "RetentionRule",
     "RetentionSpec",
     "SchemaEvolutionCheck",
     "Severity",

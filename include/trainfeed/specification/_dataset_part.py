@@ -1,4 +1,4 @@
-"""The output side of a specification: files, retention, resources."""
+"""The output side of a specification: files, resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainfeed.specification._spec_values import (
     WrongValueError,
 )
 
-__all__ = ["OutputSpec", "ResourceSpec", "RetentionSpec"]
+__all__ = ["OutputSpec", "ResourceSpec"]
 
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 _DEFAULT_LEVELS = {"zstd": 1, "gzip": 6}
@@ -82,18 +82,6 @@ class OutputSpec(Part):
         if samples is not None:
             raise WrongValueError("one of shards and samples_per_shard", "leave one out")
         return None
-
-
-class RetentionSpec(Part):
-    """Which generations of an interval are kept; ``trainfeed prune`` removes the others.
-
-    Attributes:
-        keep_generations: Number of newest generations that are kept.
-        keep_days: Number of days after publication for which further generations are kept.
-    """
-
-    keep_generations: Annotated[int, Field(ge=1)] = 3
-    keep_days: Annotated[int, Field(ge=1)] | None = None
 
 
 class ResourceSpec(Part):

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field, PrivateAttr
 
 from trainfeed.intervals import Schedule
-from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec, RetentionSpec
+from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec
+from trainfeed.specification._retention_part import RetentionSpec
 from trainfeed.specification._source_kind import MissingRule
 from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
 from trainfeed.specification._spec_values import (
@@ -57,7 +58,7 @@ class DatasetSpec(Part):
         output: The files of a version.
         quality: Gates that an interval has to pass before it is published.
         train: The training that follows a version, if any.
-        retention: Generations that are kept.
+        retention: How long versions, plans, landing files and all else are kept.
         resources: Resources of a build.
     """
 

@@ -224,7 +224,8 @@ def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
     assert status == 3
     assert [bool(report["problems"]) for report in json.loads(output)] == [True, False, False]
     assert message == (
-        "build it again: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
+        "repair it: trainfeed repair clicks/2024-03-01/g0001; or build it again, as the next"
+        " generation: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
     )
 
 
@@ -444,11 +445,11 @@ def test_pairs_are_a_table_without_a_row_of_names(cli, project):
 def test_superseded_generations_are_named_and_removed(cli, project):
     project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 1}")
     project.build()
-    assert cli("prune", "clicks") == (0, "removed 0 generations, 0 bytes\n", "")
+    assert cli("prune", "clicks") == (0, "clicks: removed nothing\n", "")
     project.build(rebuild="again")
     status, output, _ = cli("prune", "clicks", "--dry-run")
     assert status == 0
-    assert output.splitlines()[-1].startswith("would remove 1 generations, ")
-    (removed,) = json.loads(cli("prune", "clicks", "--json")[1])
-    assert (removed["interval"], removed["generation"]) == ("2024-03-01", 1)
+    assert output.splitlines()[-1].startswith("clicks: would remove 1 generations, ")
+    ((removed,),) = [each["removed"] for each in json.loads(cli("prune", "clicks", "--json")[1])]
+    assert (removed["name"], removed["why"]) == ("2024-03-01/g0001", "keep_generations: 1")
     assert not project.folder.version("2024-03-01", 1).exists()

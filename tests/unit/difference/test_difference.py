@@ -9,7 +9,7 @@ from trainfeed.dataset.version import STATISTICS
 from trainfeed.difference import Side, difference, record_comparison
 from trainfeed.difference._value_changes import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
-from trainfeed.pipeline.upkeep import prune
+from trainfeed.retention import Context, prune
 from trainfeed.sources import record_topic
 from trainfeed.storage import Location
 
@@ -151,7 +151,8 @@ def test_a_replaced_topic_leaves_the_samples_out_with_the_reason(project):
 
 def test_a_removed_version_tells_what_its_plan_knows(rebuilt):
     rebuilt.edit("seed: 7\n", "seed: 7\nretention: {keep_generations: 1}\n")
-    assert [each.generation for each in prune(rebuilt.spec, rebuilt.env.root)] == [1]
+    removals = prune(Context.of(rebuilt.spec, rebuilt.env))
+    assert [each.item.name for each in removals.expired] == ["2024-03-01/g0001"]
     found = compared(rebuilt)
     assert (found.first.state, found.is_complete) == ("removed", False)
     assert section(found, "code").texts[0].name == "preprocess.py"

@@ -8,7 +8,7 @@ import pytest
 
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.lineage import SourcePosition, Tracer
-from trainfeed.pipeline.upkeep import prune
+from trainfeed.retention import Context, prune
 
 DAY = "2024-03-01"
 VERSION = "version clicks/2024-03-01/g0001"
@@ -139,7 +139,7 @@ def test_a_job_without_its_folder_is_known_by_its_model(chain):
 def test_a_removed_version_keeps_its_place_in_the_lineage(chain):
     project, job = chain
     project.edit("seed: 7\n", "seed: 7\nretention: {keep_generations: 1}\n")
-    prune(project.spec, project.env.root)
+    prune(Context.of(project.spec, project.env))
     found = tracer(project).of_model("click_model@prod")
     assert found.graph.nodes[VERSION].facts["state"] == "removed"
     assert (VERSION, job) in edges(found)

@@ -11,7 +11,8 @@ from tests.unit.pipeline.conftest import project
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import SpecError
 from trainfeed.models import PROD, ModelsFolder, promote, register
-from trainfeed.pipeline.upkeep import prune, sweep
+from trainfeed.pipeline.upkeep import sweep
+from trainfeed.retention import Context, prune
 from trainfeed.specification import RESERVED_NAMES, check_dataset_name
 
 __all__ = ["cli", "project"]
@@ -55,7 +56,7 @@ def test_a_data_set_of_an_earlier_version_that_is_called_models_is_no_model(fold
 def test_housekeeping_and_retention_leave_models_alone(folder, project):
     before = content(folder)
     sweep(project.env, older_than=ALL)
-    prune(project.spec, project.env.root)
+    prune(Context.of(project.spec, project.env))
     assert content(folder) == before
 
 

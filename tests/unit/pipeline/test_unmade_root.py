@@ -12,8 +12,9 @@ from trainfeed.errors import RootError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
-from trainfeed.pipeline.upkeep import prune, sweep
+from trainfeed.pipeline.upkeep import sweep
 from trainfeed.readers import open_dataset
+from trainfeed.retention import Context, prune
 from trainfeed.training.launch import train
 
 DAY = "2024-03-01"
@@ -47,7 +48,7 @@ WRITERS = {
     "preview": lambda p: preview(p.spec, p.interval(), p.env, limit=10),
     "train": lambda p: train(p.spec, p.env, p.interval()),
     "gc": lambda p: sweep(p.env),
-    "prune": lambda p: prune(p.spec, Path(p.env.root)),
+    "prune": lambda p: prune(Context.of(p.spec, p.env)),
 }
 
 

@@ -26,7 +26,7 @@ def verify(
     target: Annotated[
         str,
         typer.Argument(
-            help="NAME for all its versions, NAME/RANGE, NAME/INTERVAL/gNNNN.",
+            help="NAME for all its versions, NAME/RANGE, NAME@TAG, NAME/INTERVAL/gNNNN.",
             autocompletion=complete_target,
         ),
     ],
@@ -47,15 +47,18 @@ def verify(
             problems = "\n".join([*report["problems"], *unreadable])
             typer.echo(printable_lines(problems or f"{report['target']} is intact"))
     _end_of_verify(checked)
-    if found.asked is not None and found.generation is None:
+    if (found.asked is not None or found.tag is not None) and found.generation is None:
         tell_gaps(found.coverage())
 
 
 def _end_of_verify(checked: list[dict[str, Any]]) -> None:
     if damaged := [report["target"] for report in checked if report["problems"]]:
         name, interval, *_ = damaged[0].split("/")
-        remedy = f"{program()} build {name} --interval {interval} --rebuild WHY"
-        print_message(f"build it again: {remedy}")
+        again = f"{program()} build {name} --interval {interval} --rebuild WHY"
+        print_message(
+            f"repair it: {program()} repair {damaged[0]}; or build it again, as the next"
+            f" generation: {again}"
+        )
         raise typer.Exit(3)
     if any(report["unreadable"] for report in checked):
         print_message(
@@ -68,6 +71,8 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
 def _places(target: LookTarget) -> list[tuple[str, Path]]:
     """Return the versions of a target, each with its name and folder."""
     folder, asked = target.folder, target.asked
+    if target.tag is not None:
+        return [(f"{folder.name}/{each.name}", each.path) for each in target.coverage().versions]
     if asked is not None and not target.is_range():
         number = target.generation or folder.require_generation(asked)
         suffix = f"/{generation_name(number)}" if target.generation else ""

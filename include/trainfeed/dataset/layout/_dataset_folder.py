@@ -16,7 +16,7 @@ from trainfeed.dataset.layout._entry_names import (
     is_name,
 )
 from trainfeed.errors import FormatError, NotFoundError, StorageError
-from trainfeed.paths import read_plain
+from trainfeed.paths import is_there, read_plain
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DatasetFolder"]
@@ -111,7 +111,7 @@ class DatasetFolder(DatasetPaths):
         marks = (folder / f"{match[0]}.withdrawn", folder / f"{match[0]}.removed")
         manifest = folder / match[0] / MANIFEST
         with map_errors(manifest):
-            gone = any(mark.exists() for mark in marks) or not manifest.is_file()
+            gone = any(map(is_there, marks)) or not manifest.is_file()
         return None if gone else int(match[1])
 
     def _entries(self, interval: str) -> list[tuple[int, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainfeed.datacenters import local_source
 from trainfeed.dataset.layout._entry_names import (
+    RETIRED,
     SKIPPED,
     check_name,
     check_topic,
@@ -56,6 +57,11 @@ class DatasetPaths:
         """The folder of unfinished versions."""
         return self.path / "_staging"
 
+    @property
+    def trash(self) -> Path:
+        """The folder of what was taken away, which upkeep deletes later."""
+        return self.path / "_trash"
+
     def staged(self, plan_id: str) -> Path:
         """The staging folder of a plan."""
         return self.staging / check_name(plan_id)
@@ -80,6 +86,10 @@ class DatasetPaths:
         """The file with the decision to skip an interval."""
         return self.plans(interval) / SKIPPED
 
+    def landing_removal(self, interval: str) -> Path:
+        """The file that says when and why retention removed landing files of an interval."""
+        return self.plans(interval) / "LANDING_REMOVED.json"
+
     def unpublished(self, interval: str) -> Path:
         """The file that says why the last attempt at an interval did not publish it."""
         return self.path / "unpublished" / f"{check_name(interval)}.json"
@@ -97,6 +107,11 @@ class DatasetPaths:
         return self.path / "training" / check_name(interval) / check_name(job)
 
     @property
+    def leases(self) -> Path:
+        """The folder of leases of readers and builds."""
+        return self.path / "_leases"
+
+    @property
     def training_marks(self) -> Path:
         """The folder of marks about trainings; no interval has this name."""
         return self.path / "training" / "_marks"
@@ -105,6 +120,15 @@ class DatasetPaths:
     def history(self) -> Path:
         """The folder of actions of people and upkeep, with one folder for each month."""
         return self.path / "history"
+
+    @property
+    def tags(self) -> Path:
+        """The folder of tags, with one folder for each."""
+        return self.path / "tags"
+
+    def tag(self, tag: str) -> Path:
+        """The folder with the changes of a tag."""
+        return self.tags / check_name(tag)
 
     @property
     def quarantine_audit(self) -> Path:
@@ -120,6 +144,18 @@ class DatasetPaths:
     def receipts(self) -> Path:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
+
+    def interval_lock(self, interval: str) -> Path:
+        """The lock of an interval, held while a version is published, withdrawn or restored."""
+        return self.interval(interval) / ".lock"
+
+    def withdrawal_mark(self, interval: str, generation: int) -> Path:
+        """The mark of a generation that a person has withdrawn."""
+        return self.interval(interval) / f"{generation_name(generation)}.withdrawn"
+
+    def retirement(self, interval: str) -> Path:
+        """The file that says who retired an interval, and why."""
+        return self.interval(interval) / RETIRED
 
     def removal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that retention has deleted."""

@@ -1,12 +1,21 @@
-"""Removes files of killed and abandoned builds, and superseded generations."""
+"""Removes files of killed and abandoned builds."""
 
-from trainfeed.pipeline.upkeep._leftovers import OLD, Swept, sweep
-from trainfeed.pipeline.upkeep._retention import Removal, prune
+from trainfeed.pipeline.upkeep._leftovers import (
+    LANDING_TRASH,
+    OLD,
+    REPAIR,
+    TRASH,
+    Swept,
+    discard,
+    sweep,
+)
 
 __all__ = [
+    "LANDING_TRASH",
     "OLD",
-    "Removal",
+    "REPAIR",
+    "TRASH",
     "Swept",
-    "prune",
+    "discard",
     "sweep",
 ]

@@ -9,15 +9,16 @@ makes them again.
 place                            removed files
 ================================ ================================================================
 ``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
-                                 never published; in ``<root>/models`` those of models
+                                 never published; in ``<root>/models`` those of models; places
+                                 of repairs that were killed, also in ``<work>/spill``
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``, ``receipts``,      incomplete
-``unpublished``
+``unpublished``, ``_leases``
 aliases; landing
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/previews``              quarantined records of previews that were killed
 ``<work>/attempts``              marks of attempts that were killed
-``_trash``                       the rest of a sweep that was killed
+``_trash``, ``+trash``           the rest of a sweep, or of retention, that was killed
 ================================ ================================================================
 
 Nothing below ``versions`` is looked at, and no landing file that is complete.
@@ -31,29 +32,36 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
-from trainfeed.dataset import require_writable_root
+from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.layout import MODELS, is_name
+from trainfeed.dataset.leases import remove_ended
+from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["OLD", "TRASH", "Swept", "discard", "sweep"]
+__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
 OLD: Final = timedelta(days=3)
 
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
-_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|\.probe-{_UUID}")
+# Begins the names of the places in which a repair makes files again.
+REPAIR: Final = "repair-"
+_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|(\.probe-|{REPAIR}){_UUID}")
 _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
+# In the landing area, whose folders are topics: no topic has such a name.
+LANDING_TRASH: Final = "+trash"
 # Folder → levels of folders between it and its files.
 _DEPTHS: Final = {
     "_staging/tmp": 0,
@@ -62,6 +70,7 @@ _DEPTHS: Final = {
     "boundaries": 2,
     "training": 2,
     "receipts": 1,
+    "_leases": 0,
 }
 _LANDING_DEPTH: Final = 3
 
@@ -133,7 +142,11 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
     require_writable_root(env)
     now = datetime.now(UTC)
     before_ms = (now - older_than).timestamp() * 1000
-    removed = []
+    removed = [
+        Swept(str(lease.path), lease.num_bytes, lease.renewed.isoformat(timespec="seconds"))
+        for name in data_sets_of(Path(env.root))
+        for lease in remove_ended(DatasetFolder(Path(env.root), name), now, dry_run=dry_run)
+    ]
     for leftover in _leftovers(env):
         if leftover.modified_ms > before_ms:
             continue
@@ -163,7 +176,9 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
     yield from _folders(work / "previews", _PREVIEW, work / TRASH)
     yield from _files(work / ATTEMPTS, 0, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
-    yield from _files(Location.parse(env.landing), _LANDING_DEPTH)
+    landing = Location.parse(env.landing)
+    yield from _files(landing, _LANDING_DEPTH)
+    yield from _folders(landing / LANDING_TRASH, _TRASHED)
 
 
 def _is_mark(name: str) -> bool:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,8 @@ from tests.unit.refusals import refuse
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.layout import CURRENT
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.pipeline.upkeep import prune, sweep
+from trainfeed.pipeline.upkeep import sweep
+from trainfeed.retention import Context, prune
 
 DAY = "2024-03-01"
 
@@ -33,8 +33,8 @@ def rebuilt(project):
 
 
 def run(project, **options):
-    removals = prune(project.spec, Path(project.env.root), **options)
-    return [(each.interval, each.generation) for each in removals]
+    removals = prune(Context.of(project.spec, project.env), **options)
+    return [(each.item.interval, each.item.generation) for each in removals.expired]
 
 
 def there(project, interval=DAY):

@@ -1,0 +1,124 @@
+"""A lease as its file holds it: which versions, who, where, and for how long."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from trainfeed.accounts import account_name
+from trainfeed.dataset.layout import check_name, generation_name
+from trainfeed.dataset.leases._lease_times import checked_length
+from trainfeed.intervals import format_time, parse_time
+
+__all__ = ["Lease", "LeaseKind"]
+
+
+class LeaseKind(StrEnum):
+    """What the holder of a lease does with its versions."""
+
+    READ = "read"
+    BUILD = "build"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The content of a lease; it never changes.
+
+    Attributes:
+        kind: Whether the versions are read, or one is built.
+        versions: Interval and generation of each version, sorted.
+        what: What the holder does, for people, such as the name of a job.
+        account: The account of the process.
+        host: Name of its machine.
+        pid: Its id there.
+        at: Time at which the lease was taken, such as ``2026-03-08T00:00:00Z``.
+        length: How long the lease holds after its last renewal.
+    """
+
+    kind: LeaseKind
+    versions: tuple[tuple[str, int], ...]
+    what: str
+    account: str
+    host: str
+    pid: int
+    at: str
+    length: timedelta
+
+    @classmethod
+    def of_this_process(
+        cls,
+        kind: LeaseKind,
+        versions: Iterable[tuple[str, int]],
+        what: str,
+        length: timedelta,
+        now: datetime,
+    ) -> Lease:
+        """Return a lease that this process takes at the aware time ``now``.
+
+        Raises:
+            ConfigError: The length is out of range.
+        """
+        return cls(
+            kind=kind,
+            versions=tuple(sorted(set(versions))),
+            what=what,
+            account=account_name(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            at=format_time(now),
+            length=checked_length(length),
+        )
+
+    @property
+    def told(self) -> str:
+        """Who holds the lease, where, since when and for what, for messages."""
+        return f"{self.what} since {self.at}, process {self.pid} of {self.account} on {self.host}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file, and of commands."""
+        generations: dict[str, list[int]] = {}
+        for interval, generation in self.versions:
+            generations.setdefault(interval, []).append(generation)
+        return {
+            **vars(self),
+            "kind": str(self.kind),
+            "versions": generations,
+            "length": self.length.total_seconds(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Lease:
+        """Return the lease of a file; keys that later versions add are ignored.
+
+        Raises:
+            ConfigError: A name or the length is out of range.
+            KeyError: A value is missing.
+            TypeError: A value has another type.
+            ValueError: The kind, or a number, is none.
+            WindowError: The time is none.
+        """
+        texts = {name: value[name] for name in ("what", "account", "host", "at")}
+        if wrong := [name for name, each in texts.items() if not isinstance(each, str)]:
+            raise TypeError(f"{wrong[0]}: expected text, got {texts[wrong[0]]!r}")
+        parse_time(texts["at"])
+        return cls(
+            kind=LeaseKind(value["kind"]),
+            versions=tuple(_versions(value["versions"])),
+            pid=int(value["pid"]),
+            length=checked_length(timedelta(seconds=float(value["length"]))),
+            **texts,
+        )
+
+
+def _versions(value: Any) -> list[tuple[str, int]]:
+    if not isinstance(value, dict) or not value:
+        raise TypeError(f"versions: expected intervals with generations, got {value!r}")
+    found = [(check_name(name), int(each)) for name, many in value.items() for each in many]
+    for _, generation in found:
+        generation_name(generation)
+    return sorted(found)

@@ -1,0 +1,32 @@
+"""Tags of data: names for exact generations over a range, which move as a whole.
+
+``flights@prod`` is a tag; models have aliases, which are another namespace.
+"""
+
+from trainfeed.dataset.tags._tag import Decision, Tag, TaggedVersion
+from trainfeed.dataset.tags._tag_files import current_tag, require_tag, tag_history, tag_names
+from trainfeed.dataset.tags._tag_proposals import propose_tag
+from trainfeed.dataset.tags._tagged_coverage import TaggedData, cover_tag
+from trainfeed.dataset.tags._tagged_versions import current_tags, tagged_versions, tags_naming
+from trainfeed.dataset.tags._tagging import TagChange, TagProposal, apply_change, move_tag, untag
+
+__all__ = [
+    "Decision",
+    "Tag",
+    "TagChange",
+    "TagProposal",
+    "TaggedData",
+    "TaggedVersion",
+    "apply_change",
+    "cover_tag",
+    "current_tag",
+    "current_tags",
+    "move_tag",
+    "propose_tag",
+    "require_tag",
+    "tag_history",
+    "tag_names",
+    "tagged_versions",
+    "tags_naming",
+    "untag",
+]

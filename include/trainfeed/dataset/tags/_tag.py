@@ -1,0 +1,206 @@
+"""A change of a tag: the exact versions that the tag names from then on, and who decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final, Literal, get_args
+
+from trainfeed.accounts import account_name, person
+from trainfeed.dataset.layout import check_name, generation_name
+from trainfeed.dataset.skips import Skip
+from trainfeed.errors import ConfigError
+from trainfeed.intervals import format_time, parse_range, parse_time
+
+__all__ = ["Decision", "Tag", "TaggedVersion"]
+
+Kind = Literal["tag", "untag"]
+
+_DECISION: Final = ("why", "who", "account", "at")
+_TEXTS: Final = ("tag", "range", *_DECISION)
+# Longer reasons belong into a document.
+_MAX_REASON_CHARS: Final = 4000
+
+
+@dataclass(frozen=True)
+class TaggedVersion:
+    """One version that a tag names.
+
+    Attributes:
+        interval: Name of its interval.
+        generation: Number of its generation.
+        manifest_sha256: SHA-256 of its manifest, in hex.
+        fingerprint: Its fingerprint, in hex.
+    """
+
+    interval: str
+    generation: int
+    manifest_sha256: str
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        """``2013-01-01/g0001``."""
+        return f"{self.interval}/{generation_name(self.generation)}"
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> TaggedVersion:
+        """Read the JSON of ``to_json``.
+
+        Raises:
+            TypeError: A value has another type.
+            ValueError: The list has another length, or a value is not valid.
+            ConfigError: The interval is no name.
+        """
+        interval, generation, manifest, fingerprint = value
+        if type(generation) is not int or generation < 1:
+            raise TypeError(f"expected the number of a generation, got {generation!r}")
+        for each in (interval, manifest, fingerprint):
+            if not isinstance(each, str):
+                raise TypeError(f"expected text, got {each!r}")
+        return cls(check_name(interval), generation, manifest, fingerprint)
+
+    def to_json(self) -> list[Any]:
+        """Return the entry in the file."""
+        return [self.interval, self.generation, self.manifest_sha256, self.fingerprint]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who changes a tag, and why.
+
+    Attributes:
+        why: The reason.
+        who: The person.
+        account: The account of the process.
+        at: Time, as ``2026-03-08T00:00:00Z``.
+        request: Name of the request, such as a run of a DAG; a request that is in the history
+            already changes nothing. None for a change by command.
+    """
+
+    why: str
+    who: str
+    account: str
+    at: str
+    request: str | None = None
+
+    @classmethod
+    def now(cls, why: str, *, who: str | None = None, request: str | None = None) -> Decision:
+        """Return the decision of a person at this time; the account if ``who`` is None.
+
+        Raises:
+            ConfigError: The reason is empty, or longer than 4000 characters.
+        """
+        if not why.strip() or len(why) > _MAX_REASON_CHARS:
+            raise ConfigError(
+                f"expected a reason of 1 to {_MAX_REASON_CHARS} characters, got {len(why)}; nothing"
+                " was changed; say why the tag changes"
+            )
+        account = account_name()
+        return cls(why, who or account, account, format_time(datetime.now(UTC)), request)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """One change of a tag, and what the tag names since.
+
+    Attributes:
+        tag: Name of the tag.
+        number: Number of the change, from 1.
+        kind: ``tag``, or ``untag``: from then on there is no tag of this name.
+        range: The range that was tagged, in the forms of ``parse_range``.
+        versions: The versions, in order of time.
+        skipped: Intervals of the range that the data set left out by decision.
+        missing: Intervals of the range without a version, which this change leaves out.
+        decision: Who changed the tag, when and why.
+    """
+
+    tag: str
+    number: int
+    kind: Kind
+    range: str
+    versions: tuple[TaggedVersion, ...]
+    skipped: tuple[Skip, ...]
+    missing: tuple[str, ...]
+    decision: Decision
+
+    @cached_property
+    def generations(self) -> Mapping[str, int]:
+        """Name of each interval → number of its generation."""
+        return {version.interval: version.generation for version in self.versions}
+
+    @property
+    def name(self) -> str:
+        """``prod#3``: names this change also after later ones."""
+        return f"{self.tag}#{self.number}"
+
+    @property
+    def told(self) -> str:
+        """Who changed the tag, when and why; for messages."""
+        made = self.decision
+        return f"{person(made.who, made.account)} on {made.at}: {made.why}"
+
+    @property
+    def left_out(self) -> tuple[Skip, ...]:
+        """The intervals of the range without a version, in order, each with the reason."""
+        why = f"no version when it was tagged {self.tag} by {self.told}"
+        gaps = [Skip(name, why, self.decision.at, None) for name in self.missing]
+        return tuple(sorted([*self.skipped, *gaps], key=lambda skip: skip.interval))
+
+    def names_the_same(self, other: Tag) -> bool:
+        """Return whether two changes give the tag the same meaning."""
+        names = ("kind", "range", "versions", "skipped", "missing")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], tag: str, number: int) -> Tag:
+        """Read the JSON of ``to_json``; keys that later versions add are ignored.
+
+        Raises:
+            KeyError: A value is missing.
+            TypeError: A value has another type.
+            ValueError: The change belongs to another tag or number, or a value is not valid.
+            ConfigError: A name or the range is not valid.
+        """
+        if wrong := [name for name in _TEXTS if not isinstance(value[name], str)]:
+            raise TypeError(f"{wrong[0]}: expected text, got {value[wrong[0]]!r}")
+        if (value["tag"], value["number"]) != (tag, number):
+            raise ValueError(f"got change {value['number']!r} of {value['tag']!r}")
+        if value["kind"] not in get_args(Kind):
+            raise ValueError(f"kind: got {value['kind']!r}")
+        parse_range(value["range"])
+        parse_time(value["at"])
+        made = Decision(**{name: value[name] for name in _DECISION}, request=_request_of(value))
+        versions = tuple(map(TaggedVersion.from_json, value["versions"]))
+        skipped = tuple(map(_skip_of, value["skipped"]))
+        missing = tuple(parse_range(each).text for each in value["missing"])
+        return cls(tag, number, value["kind"], value["range"], versions, skipped, missing, made)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file."""
+        return {
+            "tag": self.tag,
+            "number": self.number,
+            "kind": self.kind,
+            "range": self.range,
+            "versions": [version.to_json() for version in self.versions],
+            "skipped": [asdict(skip) for skip in self.skipped],
+            "missing": list(self.missing),
+            **asdict(self.decision),
+        }
+
+
+def _skip_of(value: Mapping[str, Any]) -> Skip:
+    found = Skip(**{each.name: value[each.name] for each in fields(Skip)})
+    if not all(isinstance(each, str) for each in (found.interval, found.why, found.at)):
+        raise TypeError(f"expected the decision to skip an interval, got {value!r}")
+    return found
+
+
+def _request_of(value: Mapping[str, Any]) -> str | None:
+    request = value.get("request")
+    if request is not None and not isinstance(request, str):
+        raise TypeError(f"request: expected text, got {request!r}")
+    return request

@@ -1,0 +1,146 @@
+"""The changes of a tag as files: numbered, created exclusively, and never changed.
+
+The file with the largest number is the tag. So a change is whole or absent, and only one of two
+simultaneous changes gets a number. A damaged file is an error, also where an older one is whole:
+the older one is not what the tag names.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from trainfeed import canonical_json, faults
+from trainfeed.dataset.layout import DatasetFolder, is_name
+from trainfeed.dataset.sealed_json import read_sealed, sealed
+from trainfeed.dataset.tags._tag import Tag
+from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
+from trainfeed.paths import listed
+from trainfeed.specification import did_you_mean
+from trainfeed.storage import posix
+from trainfeed.version_names import check_version_name
+
+__all__ = ["current_tag", "require_tag", "tag_history", "tag_names", "write_change"]
+
+_FILE: Final = re.compile(r"([0-9]{4,8})\.json")
+_REMEDY: Final = (
+    "nothing was read or changed; bring the file back from a backup, or move it away and tag again"
+)
+
+
+def tag_names(folder: DatasetFolder) -> list[str]:
+    """Return the names of all tags that a data set has or had, sorted.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    return sorted(path.name for path in listed(folder.tags) if is_name(path.name))
+
+
+def current_tag(folder: DatasetFolder, tag: str) -> Tag | None:
+    """Return the newest change of a tag, or None while the data set has none of this name.
+
+    A tag that was removed is a change of the kind ``untag``.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        FormatError: The file of the newest change is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    numbers = _numbers(folder, tag)
+    return _read(folder, tag, numbers[-1]) if numbers else None
+
+
+def require_tag(folder: DatasetFolder, tag: str, number: int | None = None) -> Tag:
+    """Return a tag as it is now, or as a change made it.
+
+    Args:
+        folder: The data set.
+        tag: Name of the tag.
+        number: Number of the change; None for the newest.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        NotFoundError: There is no such tag or change, or the tag was removed.
+        FormatError: The file is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    numbers = _numbers(folder, tag)
+    if not numbers:
+        raise _unknown(folder, tag)
+    if number is not None and number not in numbers:
+        raise NotFoundError(
+            f"expected change {number} of tag {folder.name}@{tag}, it has {numbers[0]} to"
+            f" {numbers[-1]}; look at them: trainfeed tags {folder.name} {tag} --history"
+        )
+    found = _read(folder, tag, number or numbers[-1])
+    if found.kind == "untag":
+        raise NotFoundError(
+            f"tag {folder.name}@{tag} was removed by {found.told}; nothing was read; look at its"
+            f" history: trainfeed tags {folder.name} {tag} --history; give it again: trainfeed tag"
+            f" {folder.name} {found.range} {tag} --why WHY"
+        )
+    return found
+
+
+def tag_history(folder: DatasetFolder, tag: str) -> list[Tag]:
+    """Return all changes of a tag, the oldest first.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        FormatError: A file is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    return [_read(folder, tag, number) for number in _numbers(folder, tag)]
+
+
+def write_change(folder: DatasetFolder, tag: Tag) -> None:
+    """Write a change of a tag, unless another one has its number.
+
+    Raises:
+        ConflictError: Another person was faster; the message has who and why. Nothing was written.
+        StorageError: The publication root refused or failed.
+    """
+    path = _path(folder, tag.tag, tag.number)
+    posix.make_public_dir(path.parent)
+    faults.point("tags.before_change")
+    data = sealed(tag.to_json())
+    if not posix.create_exclusive(path, data, is_public=True):
+        first = _read(folder, tag.tag, tag.number)
+        raise ConflictError(
+            f"{path}: tag {folder.name}@{tag.tag} was changed meanwhile by {first.told}; this"
+            f" change was not made; look at it: trainfeed tags {folder.name} {tag.tag}"
+        )
+    faults.point("tags.after_change")
+
+
+def _numbers(folder: DatasetFolder, tag: str) -> list[int]:
+    check_version_name(tag, what="tag")
+    matches = (_FILE.fullmatch(path.name) for path in listed(folder.tag(tag)))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def _path(folder: DatasetFolder, tag: str, number: int) -> Path:
+    return folder.tag(tag) / f"{number:04d}.json"
+
+
+def _read(folder: DatasetFolder, tag: str, number: int) -> Tag:
+    path = _path(folder, tag, number)
+    what = f"change {number} of tag {folder.name}@{tag}"
+    # A tag of 100,000 versions has about 20 MB.
+    value = read_sealed(path, what, _REMEDY, max_bytes=canonical_json.MAX_BYTES)
+    try:
+        return Tag.from_json(value, tag, number)
+    except (AttributeError, ConfigError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"expected {what}: {error}; {_REMEDY}", path=str(path)) from error
+
+
+def _unknown(folder: DatasetFolder, tag: str) -> NotFoundError:
+    names = tag_names(folder)
+    hint = did_you_mean(tag, names) if names else "it has none"
+    return NotFoundError(
+        f"data set {folder.name!r} has no tag {tag!r} in {folder.tags}; {hint}; tags of data were"
+        f" looked up, not aliases of models (trainfeed models ls); give the tag: trainfeed tag"
+        f" {folder.name} RANGE {tag} --why WHY"
+    )

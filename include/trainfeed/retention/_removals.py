@@ -1,0 +1,157 @@
+"""A run of retention: what goes and what stays is found once, and a run removes exactly that."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from trainfeed.dataset import require_writable_root
+from trainfeed.dataset.history import Action, record_action
+from trainfeed.retention._context import Context, Kind
+from trainfeed.retention._item import Excess, Expired, Kept
+from trainfeed.retention.kinds import KINDS
+from trainfeed.storage import posix
+
+__all__ = ["Removals", "execute", "plan_removals", "prune"]
+
+logger = logging.getLogger(__name__)
+
+# A file of the history has at most 1 MiB; a line of this list has at most 500 bytes.
+_ITEMS_IN_AN_ACTION: Final = 1_000
+_WHY: Final = 500
+_LOCK: Final = ".retention.lock"
+_LOCK_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Removals:
+    """What a run of retention removes from one data set, or has removed.
+
+    Attributes:
+        expired: Items that go, in the order of their removal.
+        kept: Items that no rule keeps, but that stay.
+        excess: Limits of bytes that stay exceeded.
+    """
+
+    expired: tuple[Expired, ...]
+    kept: tuple[Kept, ...]
+    excess: tuple[Excess, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the items that go."""
+        return sum(each.item.num_bytes for each in self.expired)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that commands print."""
+        return {
+            "bytes": self.num_bytes,
+            "removed": [{**each.item.to_json(), "why": each.why} for each in self.expired],
+            "kept": [{**each.item.to_json(), "why": each.why} for each in self.kept],
+            "excess": [asdict(each) for each in self.excess],
+        }
+
+    def by_kind(self) -> dict[str, tuple[int, int]]:
+        """Return number and bytes of the items that go, by kind, in the order of removal."""
+        groups = groupby(self.expired, lambda each: each.item.kind)
+        sizes = ((kind, [each.item.num_bytes for each in found]) for kind, found in groups)
+        return {kind: (len(found), sum(found)) for kind, found in sizes}
+
+
+def prune(context: Context, kinds: Sequence[Kind] = KINDS, *, dry_run: bool = False) -> Removals:
+    """Remove what the rules of a data set do not keep and nothing uses.
+
+    Args:
+        context: The data set, and the time.
+        kinds: The kinds to look at.
+        dry_run: Whether to remove nothing.
+
+    Returns:
+        What was removed, or would be, and what stays.
+
+    Raises:
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: The file system refused. Earlier removals of this call stand, and the next
+            call goes on.
+    """
+    removals = plan_removals(context, kinds)
+    return removals if dry_run else execute(context, kinds, removals)
+
+
+def plan_removals(context: Context, kinds: Sequence[Kind]) -> Removals:
+    """Return what a run would remove now; nothing is changed.
+
+    Args:
+        context: The data set, and the time.
+        kinds: The kinds to look at, in the order of removal.
+
+    Raises:
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: A place cannot be read.
+    """
+    require_writable_root(context.env)
+    found = [each for kind in kinds for each in kind.find(context)]
+    return Removals(
+        tuple(each for each in found if isinstance(each, Expired)),
+        tuple(each for each in found if isinstance(each, Kept)),
+        tuple(each for each in found if isinstance(each, Excess)),
+    )
+
+
+def execute(context: Context, kinds: Sequence[Kind], removals: Removals) -> Removals:
+    """Remove what ``plan_removals`` found, one run at a time for a data set.
+
+    The history names every item before it goes. An item that came into use meanwhile stays.
+
+    Args:
+        context: The context of the plan.
+        kinds: The kinds of the plan.
+        removals: The plan.
+
+    Returns:
+        What was removed, and what stays.
+
+    Raises:
+        StorageError: The file system refused. Earlier removals of this call stand, and the next
+            call goes on.
+    """
+    if not removals.expired:
+        return removals
+    by_name = {kind.name: kind for kind in kinds}
+    removed: list[Expired] = []
+    kept = list(removals.kept)
+    with posix.file_lock(context.folder.path / _LOCK, timeout_s=_LOCK_S):
+        for kind, some in _batches(removals.expired):
+            _record(context, some)
+            stay = by_name[kind].remove(context, some)
+            names = {each.item.name for each in stay}
+            gone = [each for each in some if each.item.name not in names]
+            for each in gone:
+                logger.info("removed %s %s: %s", kind, each.item.name, each.why)
+            removed += gone
+            kept += stay
+    return Removals(tuple(removed), tuple(kept), removals.excess)
+
+
+def _record(context: Context, expired: Sequence[Expired]) -> None:
+    items = [{**each.item.to_json(), "why": each.why} for each in expired]
+    why = ", ".join(sorted({each.why for each in expired}))[:_WHY]
+    details: dict[str, Any] = {
+        "kind": expired[0].item.kind,
+        "bytes": sum(each.item.num_bytes for each in expired),
+        "items": items,
+    }
+    name = context.folder.name
+    action = Action.now("prune", name, why=why, who=context.who, details=details)
+    record_action(context.folder, action)
+
+
+def _batches(expired: Sequence[Expired]) -> Iterator[tuple[str, list[Expired]]]:
+    """Yield the items of each kind in lists that fit into one file of the history."""
+    for kind, found in groupby(expired, lambda each: each.item.kind):
+        ordered = list(found)
+        for start in range(0, len(ordered), _ITEMS_IN_AN_ACTION):
+            yield kind, ordered[start : start + _ITEMS_IN_AN_ACTION]

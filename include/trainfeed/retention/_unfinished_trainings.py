@@ -1,0 +1,59 @@
+"""Versions that trainings without a result read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from trainfeed import canonical_json
+from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.errors import TrainFeedError
+from trainfeed.paths import is_there, listed, read_plain
+from trainfeed.retention._use import Use
+
+__all__ = ["used_by_trainings"]
+
+logger = logging.getLogger(__name__)
+
+
+def used_by_trainings(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
+    """Yield what trainings read that have begun and not ended, whatever their age.
+
+    The intervals of a training end with that of its job. What a job reads that cannot be read
+    itself is therefore taken to be any version up to there.
+
+    Raises:
+        StorageError: The folder of trainings cannot be listed.
+    """
+    for place in listed(folder.training_marks.parent):
+        if place == folder.training_marks:
+            continue
+        try:
+            for job in listed(place):
+                yield from _versions_of(job)
+        except (TrainFeedError, KeyError, TypeError, AttributeError) as error:
+            logger.warning(
+                "what a job in %s reads cannot be told (%s): every generation up to %s is kept,"
+                " because the job may read it; repair or remove its folder, then prune again",
+                place,
+                error,
+                place.name,
+            )
+            yield Use(place.name, None, f"a job in {place} that cannot be read may read it")
+
+
+def _versions_of(job: Path) -> list[Use]:
+    """Return the versions of a job, none if the job has a result."""
+    path = job / "job.json"
+    if is_there(job / "result.json") or not is_there(path):
+        return []
+    value = canonical_json.loads(
+        read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
+    )
+    why = f"training {job.parent.name}/{job.name} reads it and has no result"
+    return [
+        Use(each["interval"], parse_generation(each["generation"]), why)
+        for each in value["versions"]
+    ]

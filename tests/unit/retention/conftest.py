@@ -1,0 +1,5 @@
+"""The small data set of the build tests."""
+
+from tests.unit.pipeline.conftest import project
+
+__all__ = ["project"]
