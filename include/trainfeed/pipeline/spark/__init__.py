@@ -10,7 +10,8 @@ The plan's groups are the tasks of a map, the plan's shards those behind the shu
          report  ◄─ result ─────┘                             part file ► work folder
 
 The files are those of the local engine, so ``check`` and ``publish`` do not know which engine ran.
-Only ``_driver`` and ``_executor_tasks`` import pyspark, which the submitting process does not need.
+Only ``_driver`` and ``_executor_tasks`` import pyspark, where they run: the submitting process does
+without it.
 """
 
 from __future__ import annotations

@@ -11,10 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
-
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, functions
+from typing import TYPE_CHECKING, Final
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
@@ -24,6 +21,10 @@ from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
 from trainfeed.pipeline.spark._executor_tasks import GROUP_COLUMN, SHARD_COLUMNS, ExecutorTasks
 from trainfeed.pipeline.spark._group_rows import ROW_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["main"]
 
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: The URI of the job.
     """
+    from pyspark.errors import PySparkException
+
     (uri,) = arguments
     folder = ApplicationFolder.of_job(uri)
     failure = None
@@ -58,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(uri: str, job: ApplicationJob) -> None:
+    from pyspark.sql import SparkSession
+
     spark = SparkSession.builder.getOrCreate()
     plan = load_plan(_folder_of(job), PlanRef(job.dataset, job.interval, job.plan_id))
     tasks = ExecutorTasks(uri, job)
@@ -85,6 +90,8 @@ def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
     ``repartitionById`` takes the number of the shard for that of the partition. A partition by
     range would sample its bounds, and could cut the rows in another way when a task runs again.
     """
+    from pyspark.sql import functions
+
     num_shards = len(plan.all_shards())
     rows = _numbers(spark, len(plan.preprocess)).mapInArrow(tasks.map_groups, ROW_COLUMNS)
     sorted_rows = rows.repartitionById(num_shards, functions.col("shard"))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark import SparkFiles, TaskContext
 
 from trainfeed import faults
 from trainfeed.config import Environment, local_folder_of_executor
@@ -72,6 +71,8 @@ class ExecutorTasks:
 
     def write_shards(self, batches: Batches) -> Batches:
         """Write the shard of this partition from its sorted rows."""
+        from pyspark import TaskContext
+
         with self._task() as stage:
             yield _written(stage, TaskContext.get().partitionId(), batches)
 
@@ -98,6 +99,8 @@ class ExecutorTasks:
             raise
 
     def _stage(self) -> Stage:
+        from pyspark import SparkFiles
+
         job = self.job
         require_package(job.package)
         archive = Path(SparkFiles.get(FOLDER_ARCHIVE))

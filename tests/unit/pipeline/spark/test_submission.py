@@ -143,7 +143,7 @@ def test_a_cancelled_application_ends_with_all_its_processes(tmp_path, monkeypat
     running.cancel()
     waiting.join()
     assert running.is_cancelled
-    assert has_ended(int((tmp_path / "pid").read_text()))
+    until(lambda: has_ended(int((tmp_path / "pid").read_text())))
 
 
 def test_an_application_ends_with_the_process_that_submitted_it(tmp_path):
