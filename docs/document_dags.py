@@ -15,7 +15,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, _uploads, _waive, convert, housekeeping, models, outdated
+from dags import (
+    _build,
+    _train,
+    _uploads,
+    _waive,
+    convert,
+    housekeeping,
+    models,
+    outdated,
+    repair,
+)
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -53,6 +63,7 @@ def documents() -> Mapping[str, str]:
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
             *_family(outdated, [outdated.dag]),
+            *_family(repair, [repair.dag]),
         ]
     return {"reference/dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 

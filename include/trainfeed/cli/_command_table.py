@@ -122,6 +122,12 @@ COMMANDS: Final = (
         example="trainfeed verify flights/2013-01",
     ),
     Entry(
+        "repair",
+        ".corrections:repair",
+        "Repair the damaged files of a version, if they can be had with the published digests.",
+        example="trainfeed repair flights/2013-01-01/g0001 --dry-run",
+    ),
+    Entry(
         "waive",
         ".upkeep:waive",
         "Let failed gates of an unpublished build pass, with the values that they have now.",
