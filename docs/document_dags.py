@@ -25,6 +25,7 @@ from dags import (
     models,
     outdated,
     repair,
+    retention,
 )
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
@@ -62,6 +63,7 @@ def documents() -> Mapping[str, str]:
             *_family(_waive, [_waive.waive_dag(specs[0])]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
+            *_family(retention, [retention.dag]),
             *_family(outdated, [outdated.dag]),
             *_family(repair, [repair.dag]),
         ]

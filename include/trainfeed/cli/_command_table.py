@@ -173,13 +173,19 @@ COMMANDS: Final = (
         "prune",
         ".upkeep:prune_dataset",
         "Remove what `retention` in dataset.yaml does not keep; never what is in use.",
-        example="trainfeed prune flights --dry-run",
+        example="trainfeed prune --all --dry-run",
     ),
     Entry(
         "leases",
         ".upkeep:show_leases",
         "Show who reads or builds versions now, which retention therefore keeps, and until when.",
         example="trainfeed leases flights",
+    ),
+    Entry(
+        "history",
+        ".upkeep:history",
+        "Show what people and upkeep changed in a data set, the oldest first.",
+        example="trainfeed history flights --action prune --since 2026-03-01",
     ),
     Entry(
         "process-base64",
