@@ -82,9 +82,9 @@ def _opened(target: str, split: str) -> Any:
     name, _, interval = target.partition("/")
     if Path(local_source(target)).exists() or any(mark in target for mark in "*?["):
         return RecordFiles(target)
-    if not name or not interval:
-        raise ConfigError(f"expected NAME/INTERVAL, or files, got {target!r}")
-    return open_dataset(name, interval=interval, split=split)
+    if not name or not (interval or "@" in name):
+        raise ConfigError(f"expected NAME/INTERVAL, NAME@TAG, or files, got {target!r}")
+    return open_dataset(name, interval=interval or None, split=split)
 
 
 def _lines(measure: ReadMeasure) -> dict[str, object]:

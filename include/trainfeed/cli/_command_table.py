@@ -128,6 +128,24 @@ COMMANDS: Final = (
         example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
     ),
     Entry(
+        "tag",
+        ".corrections:tag",
+        "Give the versions of a range a name that does not follow later builds, or move it.",
+        example="trainfeed tag flights 2013-01 prod --why 'release of January'",
+    ),
+    Entry(
+        "untag",
+        ".corrections:untag",
+        "Remove a tag; the versions and the history of the tag stay.",
+        example="trainfeed untag flights prod --why 'replaced by jan-2013'",
+    ),
+    Entry(
+        "tags",
+        ".corrections:tags",
+        "List the tags of a data set, or show what one names, or named.",
+        example="trainfeed tags flights prod --history",
+    ),
+    Entry(
         "gc",
         ".upkeep:gc",
         "Remove leftovers of killed builds and of launches; versions and landed records stay.",

@@ -65,7 +65,9 @@ def complete_target(incomplete: str) -> list[str]:
     try:
         env = environment_from_environ()
         name, slash, _ = incomplete.partition("/")
-        if not slash:
+        if not slash and "@" in name:
+            found = _tagged(env, name.partition("@")[0])
+        elif not slash:
             found = sorted({*specified(env), *data_sets_of(Path(env.root))})
         else:
             found = [f"{name}/{each}" for each in DatasetFolder(Path(env.root), name).intervals()]
@@ -73,6 +75,12 @@ def complete_target(incomplete: str) -> list[str]:
         # A shell that completes names cannot show a message.
         return []
     return [each for each in found if each.startswith(incomplete)]
+
+
+def _tagged(env: Environment, name: str) -> list[str]:
+    from trainfeed.dataset.tags import current_tags
+
+    return [f"{name}@{tag.tag}" for tag in current_tags(DatasetFolder(Path(env.root), name))]
 
 
 def _require_known(env: Environment, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Targets of commands: ``NAME``, ``NAME/RANGE`` or ``NAME/INTERVAL/gNNNN``.
+"""Targets of commands: ``NAME``, ``NAME/RANGE``, ``NAME/INTERVAL/gNNNN``, ``NAME@TAG/RANGE``.
 
 RANGE has the forms of ``trainfeed.intervals.parse_range``, so ``NAME/FIRST/LAST`` is allowed, too.
 """
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from trainfeed.cli._known_datasets import known_folder
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
+from trainfeed.dataset.tags import Tag, cover_tag, require_tag
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_range
+from trainfeed.version_names import split_version_name
 
-__all__ = ["LookTarget", "parse_target", "version_of"]
+__all__ = ["LookTarget", "known_tag", "parse_target", "version_of"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,13 @@ class LookTarget:
         folder: The data set below the publication root.
         asked: An interval or a range; None for the whole data set.
         generation: The generation of the one interval; None for the one that readers get.
+        tag: The tag whose versions are selected; None for those that readers get.
     """
 
     folder: DatasetFolder
     asked: str | None = None
     generation: int | None = None
+    tag: Tag | None = None
 
     def one(self) -> Version:
         """Open the one version of the target.
@@ -38,18 +42,18 @@ class LookTarget:
             WindowError: The interval is not valid.
             NotFoundError: The version is not published.
         """
-        if self.asked is None:
+        if self.asked is None and self.tag is None:
             raise ConfigError(
                 f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {self.folder.name!r}"
             )
-        if self.generation is not None:
+        if self.asked is not None and self.generation is not None:
             return Version.resolve(self.folder, self.asked, self.generation)
         found = self.coverage()
         found.require("fail")
         if len(found.versions) > 1:
             raise ConfigError(
-                f"expected one interval, {self.asked} has {len(found.versions)}; name one, such as"
-                f" {self.folder.name}/{found.versions[0].path.parent.name}"
+                f"expected one interval, {found.asked} has {len(found.versions)}; name one, such as"
+                f" {self.name}/{found.versions[0].path.parent.name}"
             )
         return found.versions[0]
 
@@ -57,11 +61,20 @@ class LookTarget:
         """Return whether the target may have several versions, so that results are a list."""
         if self.asked is None or self.generation is not None:
             return self.asked is None
+        if self.tag is not None:
+            return self.asked not in self.tag.generations
         return "/" in self.asked or not _is_published(self.folder, self.asked)
 
     def coverage(self) -> Coverage:
-        """Return the state of the intervals of the range."""
+        """Return the state of the intervals of the range, or of the tag."""
+        if self.tag is not None:
+            return cover_tag(self.folder, self.tag, self.asked)
         return cover(self.folder, self.asked or "")
+
+    @property
+    def name(self) -> str:
+        """The data set, with its tag if one was named."""
+        return self.folder.name if self.tag is None else f"{self.folder.name}@{self.tag.name}"
 
 
 def _is_published(folder: DatasetFolder, name: str) -> bool:
@@ -74,19 +87,32 @@ def parse_target(text: str) -> LookTarget:
     Raises:
         ConfigError: ``text`` is no target.
         WindowError: The range is not valid.
-        NotFoundError: The data set is unknown; the message has the nearest name.
+        NotFoundError: The data set or its tag is unknown; the message has the nearest name.
         RootError: The publication root was not made by ``trainfeed init``.
     """
     name, _, rest = text.partition("/")
     asked, slash, last = rest.rpartition("/")
-    folder = known_folder(name)
+    folder, tag = known_tag(name)
     if slash and is_generation(last):
+        if tag is not None:
+            raise ConfigError(
+                f"a tag names generations itself, {text[:80]!r} has both; leave one out"
+            )
         parse_range(asked)
         return LookTarget(folder, asked, parse_generation(last))
     if not rest:
-        return LookTarget(folder)
+        return LookTarget(folder, tag=tag)
     parse_range(rest)
-    return LookTarget(folder, rest)
+    return LookTarget(folder, rest, tag=tag)
+
+
+def known_tag(name: str) -> tuple[DatasetFolder, Tag | None]:
+    """Return the known data set of ``NAME`` or ``NAME@TAG``, and the tag; raises as above."""
+    named = split_version_name(name)
+    folder = known_folder(named.name)
+    if named.version is None:
+        return folder, None
+    return folder, require_tag(folder, named.version, named.change)
 
 
 def version_of(text: str) -> Version:

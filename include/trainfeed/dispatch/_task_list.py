@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, Version, cover, published_root
+from trainfeed.dataset import DatasetFolder, Version, published_root
 from trainfeed.dataset.layout import parse_generation
+from trainfeed.dataset.tags import TaggedData
 from trainfeed.dataset.version import ShardChunk
 from trainfeed.dispatch._wire import Served
 from trainfeed.errors import ConfigError, ConflictError
@@ -59,7 +60,7 @@ class TaskList:
     def of_range(
         cls,
         name: str,
-        asked: str,
+        asked: str | None,
         split: str,
         *,
         chunks_per_task: int = 1,
@@ -68,6 +69,9 @@ class TaskList:
     ) -> TaskList:
         """Return the tasks of the published versions of a range, as ``open_dataset`` finds them.
 
+        ``name`` may be ``NAME@TAG``, with None for all of the tag; the list keeps the versions that
+        the tag names now.
+
         Raises:
             ConfigError: There is no such split, no chunk at all, or a number is below 1.
             NotFoundError: Nothing of the range is published.
@@ -75,12 +79,14 @@ class TaskList:
         """
         if chunks_per_task < 1:
             raise ConfigError(f"expected at least 1 chunk per task, got {chunks_per_task}")
-        found = cover(DatasetFolder(published_root(root), name), asked)
+        data = TaggedData(published_root(root), name)
+        found = data.cover(asked)
         found.require("fail")
-        tasks = cls(name, split, found.versions, chunks_per_task, seed)
+        tasks = cls(data.folder.name, split, found.versions, chunks_per_task, seed)
         if not tasks.num_tasks:
             raise ConfigError(
-                f"expected chunks in split {split!r} of {name}/{asked}, got none; nothing is served"
+                f"expected chunks in split {split!r} of {name}/{found.asked}, got none; nothing is"
+                " served"
             )
         return tasks
 

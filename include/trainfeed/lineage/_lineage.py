@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,12 @@ class Tracer:
         """
         folder = DatasetFolder(self._trace.root, dataset)
         found = _readable(folder) if asked is None else published_in(folder, parse_range(asked))
-        return self._told([self._version(folder, *each) for each in found.items()])
+        return self.of_generations(dataset, found)
+
+    def of_generations(self, dataset: str, generations: Mapping[str, int]) -> Lineage:
+        """Trace versions: name of each interval → number of its generation."""
+        folder = DatasetFolder(self._trace.root, dataset)
+        return self._told([self._version(folder, *each) for each in generations.items()])
 
     def of_position(self, position: SourcePosition, dataset: str | None = None) -> Lineage:
         """Trace a record, or a whole source, into the versions that read it.

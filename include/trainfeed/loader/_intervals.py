@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from trainfeed.dataset import Coverage, DatasetFolder, Skip, cover, published_root
+from trainfeed.dataset import Coverage, DatasetFolder, Skip, published_root
+from trainfeed.dataset.tags import TaggedData
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader, leased
 
@@ -39,10 +40,10 @@ def open_intervals(
     root: str | Path | None = None,
     lease: timedelta | bool = False,
 ) -> IntervalWindow:
-    """Open the current versions of intervals, in the order given.
+    """Open the current versions of intervals, or those of a tag, in the order given.
 
     Args:
-        name: Name of the data set.
+        name: Name of the data set, or ``NAME@TAG`` for the versions that a tag names.
         intervals: Names of the intervals, as ``Schedule.previous`` lists the last seven, or ranges
             of them in the form that ``open_dataset`` takes.
         split: Name of the split.
@@ -54,7 +55,8 @@ def open_intervals(
     Raises:
         AccessDeniedError: This account may not write the lease.
         WindowIncompleteError: An interval is not published, and ``missing`` is ``fail``.
-        NotFoundError: None of the intervals is published.
+        NotFoundError: None of the intervals is published, or the tag does not name one.
+        ConflictError: A version of the tag is withdrawn or removed.
         WindowError: A text is not an interval or range, or the schedule has no interval there.
         ConfigError: The versions have different schemas, or there is no such split or policy, or
             ``intervals`` is not a list, is empty, or names an interval twice.
@@ -62,8 +64,8 @@ def open_intervals(
     """
     if isinstance(intervals, str) or not intervals or len({*intervals}) < len(intervals):
         raise _no_list(intervals)
-    folder = DatasetFolder(published_root(root), name)
-    found = _joined(folder, [cover(folder, interval) for interval in intervals])
+    data = TaggedData(published_root(root), name)
+    found = _joined(data.folder, [data.cover(interval) for interval in intervals])
     names = [version.path.parent.name for version in found.versions]
     if len({*names}) < len(names):
         raise _no_list(intervals)

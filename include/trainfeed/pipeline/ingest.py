@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from trainfeed import faults
 from trainfeed.dataset import Leaf
+from trainfeed.dataset.landing_removals import telling_landing_removal
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import reader_of
@@ -62,8 +63,9 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
     # The source is contacted only for missing pieces: with all landed, a retry works without it.
     if missing:
         reader_of(stage.spec).check(stage, {piece.source for piece, _ in missing})
-    for piece, location in missing:
-        landed += _land(stage, piece, location)
+    with telling_landing_removal(stage.folder, stage.plan.interval["name"]):
+        for piece, location in missing:
+            landed += _land(stage, piece, location)
     total = adopted + landed
     return IngestReport(
         verdict="built" if landed.records else "adopted",

@@ -1,4 +1,4 @@
-"""Opens published data sets: by name and interval, by range, or by the path of one version.
+"""Opens published data sets: by name and interval, range or tag, or by the path of one version.
 
 The current version of an interval is found through its file CURRENT, and the files of a version
 through its manifest. Folders are listed only to open a range (the folder of the intervals), and for
@@ -12,8 +12,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from trainfeed.datacenters import local_source
-from trainfeed.dataset import DatasetFolder, Version, cover, published_root
+from trainfeed.dataset import Version, published_root
 from trainfeed.dataset.layout import is_generation, parse_generation
+from trainfeed.dataset.tags import TaggedData
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.readers._dataset import DatasetReader
 from trainfeed.readers._reader_lease import leased
@@ -34,11 +35,13 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     """Open a split of a published data set.
 
     Args:
-        name: Name of a data set below the publication root, or the path of one version.
+        name: Name of a data set below the publication root, ``NAME@TAG`` for the versions that a
+            tag names now (``NAME@TAG#3``: that its third change named), or the path of one version;
+            one with ``@`` in it begins with ``./`` or ``/``. A tag is resolved once.
         interval: Name of an interval, a day, or a range: ``2026-01`` for a month, ``2026-01-01``,
             ``2026-01-01T05``, ``first/last`` with both ends included. The text stands for all
-            intervals that start in this time; ``version`` of the result names them. None if
-            ``name`` is the path of a version.
+            intervals that start in this time; ``version`` of the result names them. None for all
+            of a tag, and if ``name`` is the path of a version.
         split: Name of the split.
         generation: Generation of a single interval, such as ``g0002``; None takes the current one.
         missing: ``fail`` refuses a range with missing intervals; ``skip`` reads the others, and
@@ -59,31 +62,50 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
             schemas or overlap, or ``generation`` or ``root`` comes with a path.
         RootError: The publication root is missing, or the folder is not a publication root.
         AccessDeniedError: This account may not write the lease; the message has the remedy.
-        ChecksumError: A manifest differs from the published one.
+        ConflictError: A version of the tag is withdrawn or removed; none is read in its place.
+        ChecksumError: A manifest differs from the published one, or from the tagged one.
+        FormatError: The file of the tag is damaged.
     """
-    if interval is None:
+    if interval is None and not _is_tag(name):
         if generation is not None or root is not None:
             raise ConfigError(
                 f"expected an interval beside generation and root, got only {str(name)!r}; name an"
                 " interval, or give the path of a version alone"
             )
         return leased(DatasetReader([_version_at(Path(local_source(name)))], split), lease)
-    folder = DatasetFolder(published_root(root), str(name))
-    asked = str(interval)
+    data = TaggedData(published_root(root), str(name))
+    asked = None if interval is None else str(interval)
     if generation is not None:
-        number = parse_generation(generation)
-        if "/" in asked:
-            raise ConfigError(f"a generation pins one interval, {asked!r} is a range; name one")
-        return leased(DatasetReader([Version.resolve(folder, asked, number)], split), lease)
-    first, _, last = asked.partition("/")
+        return leased(DatasetReader([_pinned(data, asked, generation)], split), lease)
+    _refuse_generation(asked)
+    found = data.cover(asked)
+    found.require(missing)
+    reader = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
+    return leased(reader, lease)
+
+
+def _is_tag(name: str | Path) -> bool:
+    return isinstance(name, str) and "@" in name and "/" not in name
+
+
+def _pinned(data: TaggedData, asked: str | None, generation: str) -> Version:
+    number = parse_generation(generation)
+    if data.tag is not None or asked is None:
+        raise ConfigError(
+            f"a tag names generations itself, {data.folder.name} was asked for with a tag and with"
+            f" {generation}; leave one out"
+        )
+    if "/" in asked:
+        raise ConfigError(f"a generation pins one interval, {asked!r} is a range; name one")
+    return Version.resolve(data.folder, asked, number)
+
+
+def _refuse_generation(asked: str | None) -> None:
+    first, _, last = (asked or "").partition("/")
     if is_generation(last):
         raise ConfigError(
             f"expected interval={first!r} and generation={last!r}, got interval={asked!r}"
         )
-    found = cover(folder, asked)
-    found.require(missing)
-    reader = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
-    return leased(reader, lease)
 
 
 def _version_at(path: Path) -> Version:

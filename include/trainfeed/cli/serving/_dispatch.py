@@ -45,8 +45,11 @@ _COLUMNS: Final = ("pass_number", "tasks", "done", "failed", "leases", "timeouts
     " --state master.sqlite",
 )
 def serve(  # noqa: PLR0913 (each is an option)
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
-    asked: Annotated[str, typer.Argument(metavar="RANGE", help="Interval or range.")],
+    name: Annotated[str, typer.Argument(help="Name of the data set, or NAME@TAG.")],
+    asked: Annotated[
+        str | None,
+        typer.Argument(metavar="[RANGE]", help="Interval or range; by default all of the tag."),
+    ] = None,
     *,
     split: Annotated[str, typer.Option(help="Split that is served.")],
     tokens: Tokens,

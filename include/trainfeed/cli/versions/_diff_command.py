@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli._known_datasets import complete_target, known_folder
+from trainfeed.cli._look_target import LookTarget, known_tag
 from trainfeed.cli._places import source_path
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.versions._diff_text import difference_lines
@@ -38,7 +39,8 @@ def diff(
         list[str],
         typer.Argument(
             metavar="NAME A B",
-            help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN; or two folders.",
+            help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN or NAME@TAG/I; or"
+            " two folders.",
             autocompletion=complete_target,
         ),
     ],
@@ -107,7 +109,11 @@ def _named(target: str) -> Side:
     name, slash, rest = target.partition("/")
     if not slash:
         raise ConfigError(_USAGE.format(target[:80]))
-    return _side(known_folder(name), rest, None)
+    folder, tag = known_tag(name)
+    if tag is None:
+        return _side(folder, rest, None)
+    version = LookTarget(folder, rest, tag=tag).one()
+    return Side.of(folder, version.path.parent.name, version.manifest.generation)
 
 
 def _side(folder: DatasetFolder, text: str, interval: str | None) -> Side:

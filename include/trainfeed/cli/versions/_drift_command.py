@@ -58,6 +58,11 @@ def drift(
     """
     readable_environment()
     target = parse_target(name if asked is None else f"{name}/{asked}")
+    if target.tag is not None:
+        raise ConfigError(
+            f"drift looks at the versions that readers get, not at tags, got {target.name!r}; leave"
+            " the tag out"
+        )
     if target.generation is not None or (asked is not None and "/" in name):
         raise ConfigError(f"expected NAME and perhaps a RANGE, got {name!r} and {asked!r}")
     intervals, wanted = _intervals(target.folder, target.asked)

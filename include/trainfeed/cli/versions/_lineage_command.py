@@ -24,8 +24,8 @@ def lineage(
     target: Annotated[
         str,
         typer.Argument(
-            help="NAME/I/gNNNN, NAME/RANGE or NAME; kafka:TOPIC/PARTITION@OFFSET or logs:FILE@BYTE;"
-            " a job; MODEL@ALIAS or MODEL/vNNNN.",
+            help="NAME/I/gNNNN, NAME/RANGE, NAME@TAG/RANGE or NAME; kafka:TOPIC/PARTITION@OFFSET or"
+            " logs:FILE@BYTE; a job; MODEL@ALIAS or MODEL/vNNNN.",
             autocompletion=complete_target,
         ),
     ],
@@ -67,11 +67,15 @@ def _traced(tracer: Tracer, root: Path, target: str, dataset: str | None) -> Lin
     if dataset is not None:
         raise ConfigError(f"expected a position beside --dataset, got {target[:80]!r}")
     name, _, rest = target.partition("/")
-    if "@" in target or _is_model_version(rest):
+    if ("@" in target and not rest) or _is_model_version(rest):
         return tracer.of_model(target)
     if not rest and name not in data_sets_of(root):
         return tracer.of_job(name)
     asked = parse_target(target)
+    if asked.tag is not None:
+        versions = asked.coverage().versions
+        found = {each.path.parent.name: each.manifest.generation for each in versions}
+        return tracer.of_generations(asked.folder.name, found)
     if asked.asked is None or asked.is_range():
         return tracer.of_range(name, asked.asked)
     number = asked.generation or asked.folder.require_generation(asked.asked)

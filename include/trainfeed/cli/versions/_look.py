@@ -52,7 +52,10 @@ _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "byt
 def ls(
     name: Annotated[
         str | None,
-        typer.Argument(help="A data set; by default all of them.", autocompletion=complete_target),
+        typer.Argument(
+            help="A data set, or NAME@TAG; by default all data sets.",
+            autocompletion=complete_target,
+        ),
     ] = None,
     *,
     as_json: Json = False,
@@ -63,6 +66,9 @@ def ls(
     """
     env, damaged = readable_environment(), DamagedEntries()
     columns = _DATASET_COLUMNS if name is None else _COLUMNS
+    if name is not None and "@" in name:
+        show(name, as_json=as_json)
+        return
     rows = _datasets(env) if name is None else _versions(known_folder(name), damaged)
     if as_json:
         print_json(rows)
@@ -78,7 +84,7 @@ def show(
     target: Annotated[
         str,
         typer.Argument(
-            help="NAME or NAME/RANGE for a list; NAME/INTERVAL, …/gNNNN for one.",
+            help="NAME, NAME@TAG or NAME/RANGE for a list; NAME/INTERVAL, …/gNNNN for one.",
             autocompletion=complete_target,
         ),
     ],
@@ -90,7 +96,7 @@ def show(
     from trainfeed.cli._look_target import parse_target
 
     found = parse_target(target)
-    if found.asked is None:
+    if found.asked is None and found.tag is None:
         ls(found.folder.name, as_json=as_json)
     elif found.is_range():
         _show_range(found.coverage(), as_json=as_json)

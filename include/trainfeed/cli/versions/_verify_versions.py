@@ -26,7 +26,7 @@ def verify(
     target: Annotated[
         str,
         typer.Argument(
-            help="NAME for all its versions, NAME/RANGE, NAME/INTERVAL/gNNNN.",
+            help="NAME for all its versions, NAME/RANGE, NAME@TAG, NAME/INTERVAL/gNNNN.",
             autocompletion=complete_target,
         ),
     ],
@@ -47,7 +47,7 @@ def verify(
             problems = "\n".join([*report["problems"], *unreadable])
             typer.echo(printable_lines(problems or f"{report['target']} is intact"))
     _end_of_verify(checked)
-    if found.asked is not None and found.generation is None:
+    if (found.asked is not None or found.tag is not None) and found.generation is None:
         tell_gaps(found.coverage())
 
 
@@ -68,6 +68,8 @@ def _end_of_verify(checked: list[dict[str, Any]]) -> None:
 def _places(target: LookTarget) -> list[tuple[str, Path]]:
     """Return the versions of a target, each with its name and folder."""
     folder, asked = target.folder, target.asked
+    if target.tag is not None:
+        return [(f"{folder.name}/{each.name}", each.path) for each in target.coverage().versions]
     if asked is not None and not target.is_range():
         number = target.generation or folder.require_generation(asked)
         suffix = f"/{generation_name(number)}" if target.generation else ""

@@ -22,7 +22,10 @@ _TRAIN: Final = "train"
 
 Target = Annotated[
     str,
-    typer.Argument(help="NAME/INTERVAL, or NAME/INTERVAL/gNNNN.", autocompletion=complete_target),
+    typer.Argument(
+        help="NAME/INTERVAL, NAME/INTERVAL/gNNNN, or NAME@TAG/INTERVAL.",
+        autocompletion=complete_target,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

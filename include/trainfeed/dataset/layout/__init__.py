@@ -17,6 +17,7 @@
       plans/<interval>/<plan id>.json
       plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
+      plans/<interval>/LANDING_REMOVED.json  when and why retention removed its landing files
       unpublished/<interval>.json          why the last attempt did not publish the interval
       _staging/<plan id>/                  becomes a version by one rename
       _staging/tmp/                        unfinished files of single attempts

@@ -80,6 +80,10 @@ class DatasetPaths:
         """The file with the decision to skip an interval."""
         return self.plans(interval) / SKIPPED
 
+    def landing_removal(self, interval: str) -> Path:
+        """The file that says when and why retention removed landing files of an interval."""
+        return self.plans(interval) / "LANDING_REMOVED.json"
+
     def unpublished(self, interval: str) -> Path:
         """The file that says why the last attempt at an interval did not publish it."""
         return self.path / "unpublished" / f"{check_name(interval)}.json"

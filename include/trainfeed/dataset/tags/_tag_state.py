@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.dataset.tags._tag import TaggedVersion
 from trainfeed.dataset.version import Version
+from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import ConflictError
 
 __all__ = ["require_there", "tagged"]
@@ -30,12 +31,8 @@ def require_there(folder: DatasetFolder, interval: str, generation: int) -> None
     if generation in folder.generations(interval):
         return
     name = f"{folder.name}/{interval}/{generation_name(generation)}"
-    raise ConflictError(f"{name} {_state(folder, interval, generation)}")
-
-
-def _state(folder: DatasetFolder, interval: str, generation: int) -> str:
     if folder.is_removed(interval, generation):
-        return "was removed by retention"
-    if folder.version(interval, generation).is_dir():
-        return "is withdrawn"
-    return "was never published"
+        raise ConflictError(f"{name} was removed by retention")
+    if (mark := withdrawal_of(folder, interval, generation)) is not None:
+        raise ConflictError(f"{mark.told}; to take that back: trainfeed restore {name}")
+    raise ConflictError(f"{name} was never published")

@@ -111,8 +111,8 @@ def _opened(folder: DatasetFolder, tag: Tag, entry: TaggedVersion) -> Version:
         require_there(folder, entry.interval, entry.generation)
     except ConflictError as error:
         raise ConflictError(
-            f"tag {folder.name}@{tag.name} names {entry.name}: {error}; nothing was read; give the"
-            f" tag the versions of now: trainfeed tag {folder.name} {tag.range} {tag.tag} --why"
+            f"tag {folder.name}@{tag.name} names {entry.name}: {error}; nothing was read; or give"
+            f" the tag the versions of now: trainfeed tag {folder.name} {tag.range} {tag.tag} --why"
             f" WHY; or see what it named: trainfeed tags {folder.name} {tag.tag} --history"
         ) from error
     version = Version.resolve(folder, entry.interval, entry.generation)

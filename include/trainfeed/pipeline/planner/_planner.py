@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.dataset.landing_removals import telling_landing_removal
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval
@@ -194,10 +195,10 @@ class Planner:
                 inner join has no upload.
         """
         unlabelled = require_labels(self._labels)
-        inputs, gaps = source.without_losses(self._current, allow_gap)
-        supersedes = None
-        if self._current is not None:
-            supersedes = {"generation": self._current.generation, "why": rebuild}
+        with telling_landing_removal(self._folder, self._interval.name):
+            inputs, gaps = source.without_losses(self._current, allow_gap)
+        current = self._current
+        supersedes = {"generation": current.generation, "why": rebuild} if current else None
         plan = self._plan(self._next_generation, inputs, ranges)
         update = {
             "supersedes": supersedes,

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from trainfeed.config import Environment
 from trainfeed.dataset import Skip
+from trainfeed.dataset.landing_removals import told_landing_removal
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs import reader_of
@@ -103,8 +104,9 @@ def _require_replayable(stage: Stage) -> None:
             f"a replay of {plan.dataset}/{plan.interval['name']} needs its landed records:"
             f" {len(missing)} of {len(files)} landing files are gone or torn below"
             f" {stage.env.landing}: {first_few(missing)}; the source was not read, and nothing was"
-            f" built or removed; read the source again: trainfeed build {plan.dataset} --interval"
-            f" {plan.interval['name']} --rebuild WHY"
+            f" built or removed{told_landing_removal(stage.folder, plan.interval['name'])}; read"
+            f" the source again: trainfeed build {plan.dataset} --interval {plan.interval['name']}"
+            " --rebuild WHY"
         )
 
 

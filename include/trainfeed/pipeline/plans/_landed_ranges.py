@@ -23,6 +23,7 @@ __all__ = [
     "is_landed",
     "landed_leaf",
     "landing_file",
+    "landing_name_of",
     "leaf_of",
     "opened_landing",
     "promised_leaf",
@@ -36,9 +37,14 @@ REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
 logger = logging.getLogger(__name__)
 
 
+def landing_name_of(planned: Planned, piece: PlannedRange) -> str:
+    """Return the path of the landing file of a range, relative to the landing area."""
+    return f"{planned.landing_folder}/{landing_name(piece.start, piece.end)}"
+
+
 def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
     """Return the landing file of a range, below the landing area."""
-    return landing / planned.landing_folder / landing_name(piece.start, piece.end)
+    return landing / landing_name_of(planned, piece)
 
 
 @contextmanager

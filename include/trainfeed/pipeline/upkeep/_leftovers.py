@@ -17,7 +17,7 @@ aliases; landing
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/previews``              quarantined records of previews that were killed
 ``<work>/attempts``              marks of attempts that were killed
-``_trash``                       the rest of a sweep that was killed
+``_trash``, ``+trash``           the rest of a sweep, or of retention, that was killed
 ================================ ================================================================
 
 Nothing below ``versions`` is looked at, and no landing file that is complete.
@@ -42,7 +42,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["OLD", "TRASH", "Swept", "discard", "sweep"]
+__all__ = ["LANDING_TRASH", "OLD", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)
 TRASH: Final = "_trash"
+# In the landing area, whose folders are topics: no topic has such a name.
+LANDING_TRASH: Final = "+trash"
 # Folder → levels of folders between it and its files.
 _DEPTHS: Final = {
     "_staging/tmp": 0,
@@ -164,7 +166,9 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
     yield from _folders(work / "previews", _PREVIEW, work / TRASH)
     yield from _files(work / ATTEMPTS, 0, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
-    yield from _files(Location.parse(env.landing), _LANDING_DEPTH)
+    landing = Location.parse(env.landing)
+    yield from _files(landing, _LANDING_DEPTH)
+    yield from _folders(landing / LANDING_TRASH, _TRASHED)
 
 
 def _is_mark(name: str) -> bool:

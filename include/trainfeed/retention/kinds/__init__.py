@@ -6,7 +6,8 @@ from typing import Final
 
 from trainfeed.retention._context import Kind
 from trainfeed.retention.kinds._superseded import SupersededGenerations
+from trainfeed.retention.landing import LandingFiles
 
 __all__ = ["KINDS"]
 
-KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(),)
+KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(), LandingFiles())

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.dataset.test_coverage import EMPTY, START
 from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedule
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
 from trainfeed.intervals import Schedule, format_time
 
 DAYS = [day.name for day in islice(Schedule("@daily", START).intervals(), 40)]
@@ -36,8 +37,8 @@ class Clicks:
             (place / MANIFEST_DIGEST).write_text(hashlib.sha256(data).hexdigest() + "\n")
 
     def withdraw(self, day, generation=1):
-        place = self.folder.version(day, generation)
-        place.with_name(f"{place.name}.withdrawn").touch()
+        who = ("ada", "ada", "wrong labels", "2026-03-08T00:00:00Z")
+        write_withdrawal(self.folder, Withdrawal("clicks", day, generation, *who))
 
     def remove(self, day, generation=1):
         self.folder.removal_mark(day, generation).touch()

@@ -1,0 +1,22 @@
+"""Corrections of published data on the command line: tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.cli.corrections._tag_command import tag
+    from trainfeed.cli.corrections._tags_command import tags
+    from trainfeed.cli.corrections._untag_command import untag
+
+__all__ = ["tag", "tags", "untag"]
+
+_HOMES: Final = {
+    "tag": "._tag_command",
+    "tags": "._tags_command",
+    "untag": "._untag_command",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,0 +1,5 @@
+"""Retention of landing files: those of an interval go together, once no data set wants them."""
+
+from trainfeed.retention.landing._landing_kind import LandingFiles
+
+__all__ = ["LandingFiles"]

@@ -1,0 +1,106 @@
+"""The landing files of one interval as an item of retention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.retention._context import Context
+from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._rule import held_against
+from trainfeed.retention.landing._landing_claims import IntervalClaims, claims_of
+from trainfeed.retention.landing._landing_listing import LandingListing
+from trainfeed.storage import Location, posix
+
+__all__ = ["KIND", "LandingItem", "released"]
+
+KIND = "landing"
+_UNWANTED = "no generation of the interval is made from them any more"
+
+
+@dataclass(frozen=True)
+class LandingItem(Item):
+    """Landing files of one interval.
+
+    Attributes:
+        interval: Name of the interval.
+        files: Their paths below the landing area.
+        is_wanted: Whether a published generation is made from them.
+    """
+
+    interval: str
+    files: tuple[str, ...]
+    is_wanted: bool
+
+
+def released(context: Context, listing: LandingListing) -> Iterator[Expired | Kept | Excess]:
+    """Yield the landing files that one data set alone no longer wants, whoever else reads them.
+
+    Files that only removed generations were made from go without a rule; other ones by the rule
+    ``landing``, counted from the publication of the newest generation.
+
+    Args:
+        context: The data set.
+        listing: The landing area.
+
+    Raises:
+        StorageError: The publication root or the store refused or failed.
+    """
+    area = Location.parse(context.env.landing)
+    claims = {each.interval: each for each in claims_of(context.folder)}
+    items = []
+    for each in claims.values():
+        unwanted = _item(area, each, each.unwanted, listing, None)
+        if unwanted is not None:
+            why = each.unreadable
+            yield Kept(unwanted, why) if why is not None else Expired(unwanted, _UNWANTED)
+        published = _published(context.folder, each)
+        wanted = published and _item(area, each, each.wanted, listing, published)
+        items += [wanted] if wanted else []
+    rule = context.spec.retention.landing
+    yield from held_against(rule, items, context.now, lambda item: _user(context, claims, item))
+
+
+def _item(
+    area: Location,
+    claims: IntervalClaims,
+    names: frozenset[str],
+    listing: LandingListing,
+    published: datetime | None,
+) -> LandingItem | None:
+    files = [file for name in sorted(names) if (file := listing.find(name)) is not None]
+    if not files:
+        return None
+    return LandingItem(
+        kind=KIND,
+        name=claims.interval if published else f"{claims.interval} (superseded)",
+        num_bytes=sum(file.num_bytes for file in files),
+        since=published or max(file.modified for file in files),
+        places=tuple((area / file.name).uri for file in files),
+        interval=claims.interval,
+        files=tuple(file.name for file in files),
+        is_wanted=published is not None,
+    )
+
+
+def _published(folder: DatasetFolder, claims: IntervalClaims) -> datetime | None:
+    """Return when the newest generation was published; None if none of them is there."""
+    if not claims.generations:
+        return None
+    path = folder.version(claims.interval, claims.generations[-1])
+    with posix.map_errors(path):
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _user(context: Context, claims: dict[str, IntervalClaims], item: Item) -> str | None:
+    """Return what still needs the landing files of an interval."""
+    found = claims[item.name]
+    waiting = next((each.plan_id for each in found.plans if each.state == "open"), None)
+    if found.unreadable is not None:
+        return found.unreadable
+    if waiting is not None:
+        return f"plan {waiting} may still be published from them"
+    uses = (context.uses.why(item.name, number) for number in found.generations)
+    return next((why for why in uses if why is not None), None)

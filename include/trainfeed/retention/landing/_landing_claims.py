@@ -1,0 +1,123 @@
+"""The claims that the plans of an interval have on landing files.
+
+A plan whose number is above the last generation may still be published: its landing files are those
+of a build that runs, pauses, or failed and is to be replayed. A plan whose generation is there is
+needed for a repair, a replay of its quarantine, and a build with changed code once the source has
+deleted the records. A plan whose generation was removed, or can no longer be made, needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
+
+__all__ = ["IntervalClaims", "PlanClaim", "claims_of", "open_plan"]
+
+State = Literal["open", "kept", "gone"]
+
+
+@dataclass(frozen=True)
+class PlanClaim:
+    """The landing files that one plan names.
+
+    Attributes:
+        plan_id: Id of the plan.
+        generation: Number of its generation.
+        state: ``open`` if the generation may still be published, ``kept`` if it is there, ``gone``
+            if it was removed.
+        files: Paths of the files below the landing area.
+    """
+
+    plan_id: str
+    generation: int
+    state: State
+    files: frozenset[str]
+
+
+@dataclass(frozen=True)
+class IntervalClaims:
+    """All claims of one interval.
+
+    Attributes:
+        interval: Name of the interval.
+        plans: The claims of the plans that can be read.
+        unreadable: Why a plan of the interval cannot be read; None if all can.
+    """
+
+    interval: str
+    plans: tuple[PlanClaim, ...]
+    unreadable: str | None
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Files that an open or kept plan names."""
+        return frozenset[str]().union(*(each.files for each in self.plans if each.state != "gone"))
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """Files that only plans name whose generation is gone."""
+        return frozenset[str]().union(*(each.files for each in self.plans)) - self.wanted
+
+    @property
+    def generations(self) -> list[int]:
+        """Published generations whose plan is known, ascending."""
+        return sorted({each.generation for each in self.plans if each.state == "kept"})
+
+
+def claims_of(folder: DatasetFolder) -> Iterator[IntervalClaims]:
+    """Yield the claims of every interval that has plans, in order of intervals.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    for interval in folder.planned_intervals():
+        yield _claims(folder, interval)
+
+
+def open_plan(folder: DatasetFolder, interval: str) -> str | None:
+    """Return the id of a plan that may still be published, None if there is none.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    last = folder.last_generation(interval)
+    ids = (each for each in folder.plan_ids(interval) if _generation_of(each) > last)
+    return next(ids, None)
+
+
+def _claims(folder: DatasetFolder, interval: str) -> IntervalClaims:
+    plans, unreadable = [], None
+    for plan_id in folder.plan_ids(interval):
+        try:
+            plan = load_plan(folder, PlanRef(folder.name, interval, plan_id))
+        except FormatError as error:
+            unreadable = f"plan {plan_id} of {folder.name}/{interval} cannot be read: {error}"
+        except NotFoundError:
+            continue  # removed since the listing
+        else:
+            plans.append(_claim(folder, interval, plan))
+    return IntervalClaims(interval, tuple(plans), unreadable)
+
+
+def _claim(folder: DatasetFolder, interval: str, plan: Plan) -> PlanClaim:
+    files = frozenset(landing_name_of(plan.inputs[each.source], each) for each in plan.ranges)
+    return PlanClaim(plan.plan_id, plan.generation, _state(folder, interval, plan), files)
+
+
+def _state(folder: DatasetFolder, interval: str, plan: Plan) -> State:
+    if plan.generation > folder.last_generation(interval):
+        return "open"
+    home = folder.interval(interval)
+    is_there = (home / generation_name(plan.generation)).is_dir()
+    is_removed = folder.is_removed(interval, plan.generation)
+    return "kept" if is_there and not is_removed else "gone"
+
+
+def _generation_of(plan_id: str) -> int:
+    return parse_generation(plan_id.rpartition("-")[2])
