@@ -158,6 +158,12 @@ COMMANDS: Final = (
         example="trainfeed prune flights --dry-run",
     ),
     Entry(
+        "leases",
+        ".upkeep:show_leases",
+        "Show who reads or builds versions now, which retention therefore keeps, and until when.",
+        example="trainfeed leases flights",
+    ),
+    Entry(
         "process-base64",
         ".file:process_base64",
         "Shuffle base64 image files into one file per rank, with equal counts; inputs are kept.",

@@ -23,6 +23,7 @@
     │   ├── AccessDeniedError       FAIL
     │   ├── QuotaExceededError      FAIL
     │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   │   └── WithdrawnError      FAIL   a person withdrew the version, or the same content
     │   ├── FileReplacedError       RETRY  another file took the path while it was read
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
     │   ├── CommitUnknownError      RETRY  it is unknown whether the commit took place
@@ -76,6 +77,7 @@ from trainfeed.errors._files_errors import (
     TruncatedError,
     UnsuitableStoreError,
     UnsupportedCodecError,
+    WithdrawnError,
 )
 from trainfeed.errors._prediction_errors import (
     PredictionError,
@@ -183,6 +185,7 @@ __all__ = [
     "WindowError",
     "WindowIncompleteError",
     "WindowOpenError",
+    "WithdrawnError",
     "WorkerDiedError",
 ]
 

@@ -19,6 +19,7 @@ __all__ = [
     "TruncatedError",
     "UnsuitableStoreError",
     "UnsupportedCodecError",
+    "WithdrawnError",
 ]
 
 
@@ -152,6 +153,17 @@ class ConflictError(StorageError):
     """
 
     outcome = Outcome.FAIL
+
+
+class WithdrawnError(ConflictError):
+    """A person withdrew this version, or one with the same content.
+
+    Cause: Somebody found the content wrong and withdrew it, for the reason in the message; a build
+        would publish the same again, or a version was asked for by its number.
+    Remedy: Correct the cause and build. If the content is right after all, `trainfeed restore`
+        gives it back, or `trainfeed build --rebuild WHY` publishes it again.
+    See docs/reference/errors.md#withdrawnerror
+    """
 
 
 class FileReplacedError(StorageError):

@@ -95,6 +95,8 @@ def plan(  # noqa: PLR0913 - the options of a build
             name, or from a log file that is gone; ``outdated`` does not change that.
         ConflictError: The interval is published from another fingerprint, and ``rebuild`` and
             ``outdated`` do not say what to do about it.
+        WithdrawnError: The same content was withdrawn, and ``rebuild`` gives no reason to publish
+            it again.
         RootError: The publication root was not made by ``trainfeed init``.
         UnsuitableStoreError: The publication root cannot publish atomically.
         QuotaExceededError: The landing area or the publication root has too little space.
@@ -138,7 +140,7 @@ def _replay(
     """Plan from the last build of the interval; no broker is contacted."""
     if asked.allow_gap is not None:
         raise ConfigError("expected no allow_gap beside a replay, which does not read the source")
-    planner = Planner(spec, interval, env, folder)
+    planner = Planner(spec, interval, env, folder, asked.rebuild)
     found = plan_replay(planner, spec, interval, env, asked.rebuild)
     if isinstance(found, Skip):
         return found

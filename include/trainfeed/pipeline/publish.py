@@ -26,7 +26,7 @@ from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishReport, StageReport, VersionSummary
 from trainfeed.pipeline.stage import Stage, lift_end, measured_again, recorded_end, run_stage
-from trainfeed.pipeline.version import assemble, checked_content
+from trainfeed.pipeline.version import assemble, checked_content, require_wanted
 from trainfeed.storage import posix
 
 __all__ = ["publish", "summary"]
@@ -43,6 +43,7 @@ def publish(build: Build) -> PublishReport:
     Raises:
         ConflictError: The generation was published from another fingerprint.
         NonDeterminismError: The generation was published from this fingerprint with other content.
+        WithdrawnError: The same content was withdrawn, and the plan does not know that.
         CommitUnknownError: The file system did not confirm the commit.
         QuotaExceededError: The publication root is full.
     """
@@ -106,8 +107,14 @@ def _publish(stage: Stage) -> StageReport:
 def _commit(stage: Stage) -> str:
     """Rename the staged version; return the verdict: ``published`` when another run was faster."""
     target = stage.version_path
-    faults.point("publish.before_rename")
-    if commit_folder(stage.staged, target):
+    lock = stage.folder.interval_lock(stage.plan.interval["name"])
+    posix.make_public_dir(target.parent)
+    # Nobody withdraws a version of the interval between the look at the withdrawals and the rename.
+    with posix.file_lock(lock):
+        require_wanted(stage)
+        faults.point("publish.before_rename")
+        is_ours = commit_folder(stage.staged, target)
+    if is_ours:
         faults.point("publish.after_rename")
         return "built"
     if stage.published() is None:

@@ -1,4 +1,8 @@
-"""Attempts that are at work on an unpublished interval, or were killed."""
+"""Attempts that are at work on an unpublished interval, or were killed.
+
+Attempts of this work folder are known by their marks, those of other work folders by the build
+leases of the publication root.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Final, Literal
 
 from trainfeed.attempts import ATTEMPTS, FoundMark, found_marks
 from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.leases import FoundLease, LeaseKind, leases
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.paths import listed
 from trainfeed.storage import Location
@@ -56,6 +61,7 @@ class Attempts:
         self._work = work
         self._now = now
         self._error: TrainFeedError | None = None
+        self._leases: dict[Path, list[FoundLease]] = {}
 
     @property
     def doubt(self) -> str | None:
@@ -65,13 +71,36 @@ class Attempts:
     def of(self, folder: DatasetFolder, plans: Iterable[str]) -> FoundAttempt | None:
         """Return the attempt at one of these plans that is most alive, or None."""
         marks = {plan: [n for n in self._names if n.startswith(f"{plan}.")] for plan in plans}
-        found = [
-            self._judged(folder, plan, mark)
-            for plan, names in marks.items()
-            for mark in self._read(names)
-        ]
+        read = [(plan, mark) for plan, names in marks.items() for mark in self._read(names)]
+        found = [self._judged(folder, plan, mark) for plan, mark in read]
+        found += self._elsewhere(folder, [*marks], [mark for _, mark in read])
         order: tuple[Life, ...] = ("at work", "elsewhere", "quiet", "killed")
         return min(found, key=lambda each: order.index(each.life), default=None)
+
+    def _elsewhere(
+        self, folder: DatasetFolder, plans: list[str], marks: list[FoundMark]
+    ) -> list[FoundAttempt]:
+        """Return the builds of plans that hold a lease and have no mark in this work folder."""
+        known = {(mark.host.partition(" ")[0], mark.pid) for mark in marks}
+        held = [
+            each.lease
+            for each in self._held(folder)
+            if each.lease and (each.lease.host, each.lease.pid) not in known
+        ]
+        return [
+            FoundAttempt("elsewhere", lease.at, lease.told)
+            for lease in held
+            if lease.kind is LeaseKind.BUILD and any(lease.what.endswith(plan) for plan in plans)
+        ]
+
+    def _held(self, folder: DatasetFolder) -> list[FoundLease]:
+        if folder.path not in self._leases:
+            try:
+                found = leases(folder)
+            except TrainFeedError as error:
+                self._error, found = error, []
+            self._leases[folder.path] = [each for each in found if each.is_held(self._now)]
+        return self._leases[folder.path]
 
     @cached_property
     def _names(self) -> list[str]:

@@ -38,10 +38,11 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         rank: Number of this process.
 
     Raises:
-        JobRejectedError: The code has changed since the launch, the training function is missing,
-            or it returned no metrics.
+        JobRejectedError: The code has changed since the launch, a version was removed, the training
+            function is missing, or it returned no metrics.
     """
     from trainfeed.jobs import JobRecord, JobResult, JobRoots
+    from trainfeed.training._job_lease import job_lease
     from trainfeed.training._training_job import TrainingJob
     from trainfeed.usercode import load_training_function
 
@@ -51,9 +52,10 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     _require_code(spec, folder)
     make_folders(record.output)
     _name(spec, rank)
-    job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
-    metrics = load_training_function(folder, spec.dataset, spec.entry or "")(job)
-    job.close()
+    with job_lease(spec, rank, roots):
+        job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
+        metrics = load_training_function(folder, spec.dataset, spec.entry or "")(job)
+        job.close()
     if rank == 0:
         checked, again = _checked(spec, metrics), job.recomputed
         recomputed = asdict(again) if again.steps else {}

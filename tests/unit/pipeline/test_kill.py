@@ -43,8 +43,8 @@ POINTS = [
 ]
 # Only there when samples exceed the memory: killed at in test_external_sort.py.
 EXTERNAL_POINTS = ["preprocess.after_merged_block"]
-# Killed at in test_retention.py.
-PRUNE_POINTS = ["prune.after_mark", "discard.after_rename"]
+# Killed at in upkeep/test_housekeeping.py and tests/unit/retention/test_superseded.py.
+PRUNE_POINTS = ["discard.after_rename"]
 # Only there for data sets with uploads: killed at in tests/unit/uploads/test_kill_with_uploads.py.
 LABEL_POINTS = ["labels.before_rename", "labels.after_rename"]
 # Only there when a gate fails: killed at in waivers/test_kill_with_waivers.py.

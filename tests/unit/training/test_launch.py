@@ -15,7 +15,9 @@ import pytest
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed import faults
 from trainfeed.dataset import Skip, write_skip
+from trainfeed.dataset.leases import leases
 from trainfeed.errors import (
+    AccessDeniedError,
     ChecksumError,
     ConfigError,
     GateError,
@@ -27,6 +29,7 @@ from trainfeed.errors import (
 )
 from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
+from trainfeed.training._job_lease import job_lease
 from trainfeed.training.launch import train
 from trainfeed.usercode import training_digest
 
@@ -186,6 +189,43 @@ def test_a_metric_below_its_minimum_fails_and_keeps_the_result(trained):
         with pytest.raises(GateError, match=r"days = 1\.0, train\.min is 5"):
             run(trained)
     assert len(list(trained.folder.path.glob("training/*/*/result.json"))) == 1
+
+
+def test_a_running_training_holds_a_lease_of_its_versions(trained):
+    trained.build("2024-03-01")
+    trained.build("2024-03-02")
+    looks = """
+    from datetime import datetime, UTC
+    from trainfeed.dataset import DatasetFolder
+    from trainfeed.dataset.leases import leased_versions
+    held = leased_versions(DatasetFolder(job.roots.root, "clicks"), datetime.now(UTC))
+    assert "training clicks-2024-03-02-" in held.why("2024-03-01", 1)
+    assert ("2024-03-02", 1) in held
+"""
+    trained.edit("def main(job):\n", f"def main(job):\n{looks}", "train.py")
+    assert run(trained, "2024-03-02")["verdict"] == "ran"
+    assert leases(trained.folder) == []
+
+
+def test_a_training_of_a_removed_version_does_not_start(trained):
+    trained.build()
+    home = Path(run(trained)["folder"])
+    trained.folder.removal_mark("2024-03-01", 1).touch()
+    with pytest.raises(JobRejectedError, match=r"g0001 was removed by retention.*then train again"):
+        job_lease(JobSpec.read(home / "job.json"), 0, roots(trained))
+
+
+def test_a_training_that_may_not_write_a_lease_says_so_and_goes_on(trained, monkeypatch, caplog):
+    trained.build()
+    job = JobSpec.read(Path(run(trained)["folder"]) / "job.json")
+
+    def refuse(path, *_, **__):
+        raise AccessDeniedError(f"{path}: permission denied")
+
+    monkeypatch.setattr("trainfeed.dataset.leases._held_lease.posix.create_exclusive", refuse)
+    with job_lease(job, 0, roots(trained)):
+        assert "trains without a lease" in caplog.text
+        assert leases(trained.folder) == []
 
 
 def test_a_version_that_changed_after_the_launch_is_not_read(trained):

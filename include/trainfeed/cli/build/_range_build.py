@@ -1,33 +1,28 @@
-"""``trainfeed build`` over a range: a separate process for each interval, some at once.
+"""``trainfeed build`` over a range: the command of each interval, in processes beside this one.
 
-Each process runs the command for one interval, so the result is that of the same commands one after
-another. A failed interval does not affect the others. If this process is told to end, it ends the
-running builds and waits for them. If it is killed, running builds continue to the end of their
-interval.
+A process runs the commands of one interval after another, so the result is that of these commands.
+A failed interval does not affect the others, also if its process dies: the next one gets a new
+process. If this process is told to end, it ends the running builds and waits for them. If it is
+killed, running builds continue to the end of their interval.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainfeed.cli._printing import print_message, program
-from trainfeed.config import command_environ
+from trainfeed.cli.build._command_process import CommandProcess
 from trainfeed.process_ties import signal_name
 
 __all__ = ["IntervalBuild", "build_each"]
 
-_GRACE_S: Final = 20.0
 _TAIL_CHARS: Final = 2000
 _ERROR: Final = re.compile(r"^(\w*(?:Error|Exception)): (.*)", re.MULTILINE | re.DOTALL)
 
@@ -83,11 +78,11 @@ def build_each(
         The results in the order of ``intervals``, and whether Ctrl-C ended the call early.
     """
     found: dict[str, IntervalBuild] = {}
-    running = _Running()
+    processes = _Processes()
     is_ended = False
-    with ThreadPoolExecutor(jobs) as pool:
+    with closing(processes), ThreadPoolExecutor(jobs) as pool:
         futures = [
-            pool.submit(_build, running, [*command, name], each, options(each))
+            pool.submit(_build, processes, [*command, name], each, options(each))
             for each in intervals
         ]
         try:
@@ -97,9 +92,9 @@ def build_each(
         # The pool waits for its threads, and these for their processes, so the processes end first.
         except KeyboardInterrupt:
             is_ended = True
-            running.end()
+            processes.end()
         except SystemExit:
-            running.end()
+            processes.end()
             raise
     for future in futures:
         result = future.result()
@@ -114,77 +109,73 @@ def _in_order_of_their_end(
         yield future.result()
 
 
-class _Running:
-    """The running processes; after ``end``, no further one starts."""
+class _Processes:
+    """The processes that build; after ``end``, no further build starts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._idle: list[CommandProcess] = []
+        self._busy: set[CommandProcess] = set()
         self._is_ended = False
-
-    @contextmanager
-    def start(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str] | None]:
-        """Start a process, or yield None after ``end``."""
-        with self._lock:
-            processes = [] if self._is_ended else [_start(command)]
-            self._processes.update(processes)
-        try:
-            yield processes[0] if processes else None
-        finally:
-            with self._lock:
-                self._processes.difference_update(processes)
 
     @property
     def is_ended(self) -> bool:
         """Whether the processes were told to end."""
         return self._is_ended
 
+    @contextmanager
+    def lent(self) -> Iterator[CommandProcess | None]:
+        """Yield a process for one command, or None after ``end``."""
+        with self._lock:
+            process = None if self._is_ended else self._usable() or CommandProcess()
+            self._busy.update([process] if process else [])
+        try:
+            yield process
+        finally:
+            with self._lock:
+                self._busy.difference_update([process])
+                self._idle.extend([process] if process else [])
+
     def end(self) -> None:
-        """Ask all processes to end; kill those that do not end within 20 s."""
+        """Ask the processes at work to end; kill those that do not end within 20 s."""
         with self._lock:
             self._is_ended = True
-            processes = list(self._processes)
+            processes = list(self._busy)
         for process in processes:
             process.terminate()
         for process in processes:
-            try:
-                process.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            process.end()
 
+    def close(self) -> None:
+        """End the idle processes."""
+        while self._idle:
+            self._idle.pop().close()
 
-def _start(command: Sequence[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=command_environ(),
-        # A new session, so that Ctrl-C reaches only this process, which ends the others.
-        start_new_session=True,
-    )
+    def _usable(self) -> CommandProcess | None:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_usable:
+                return process
+            process.close()
+        return None
 
 
 def _build(
-    running: _Running, command: Sequence[str], interval: str, options: Sequence[str]
+    processes: _Processes, command: Sequence[str], interval: str, options: Sequence[str]
 ) -> IntervalBuild:
     name = command[-1]
-    place = [*command, "--interval", interval, "--json"]
-    with running.start([sys.executable, "-P", "-m", "trainfeed", *place, *options]) as process:
+    with processes.lent() as process:
         if process is None:
             return IntervalBuild(interval, None, error=("", "not started"))
-        output, messages = process.communicate()
-    messages = messages.replace("python -m trainfeed", program()).strip()
+        ended = process.run([*command, "--interval", interval, "--json", *options])
+    messages = ended.messages.replace("python -m trainfeed", program()).strip()
     if messages:
         print_message(f"{name}/{interval}: {messages}")
-    if process.returncode == 0:
-        return IntervalBuild(interval, 0, json.loads(output))
-    if running.is_ended:
+    if ended.status == 0:
+        return IntervalBuild(interval, 0, json.loads(ended.output))
+    if processes.is_ended:
         return IntervalBuild(interval, None, error=("", "ended"))
-    return IntervalBuild(interval, process.returncode, error=_error(process.returncode, messages))
+    return IntervalBuild(interval, ended.status, error=_error(ended.status, messages))
 
 
 def _error(status: int, messages: str) -> tuple[str, str]:

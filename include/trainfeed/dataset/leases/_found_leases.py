@@ -46,6 +46,7 @@ class FoundLease:
         path: Its file.
         lease: Its content, or None if it cannot be read.
         problem: Why it cannot be read, else "".
+        num_bytes: Size of the file.
         renewed: Its last renewal, by the clock of its holder.
         until: The time after which nobody is bound by it any more, margin included.
     """
@@ -53,6 +54,7 @@ class FoundLease:
     path: Path
     lease: Lease | None
     problem: str
+    num_bytes: int
     renewed: datetime
     until: datetime
 
@@ -143,23 +145,32 @@ def building(folder: DatasetFolder, interval: str, now: datetime) -> Sequence[Fo
     ]
 
 
-def remove_ended(folder: DatasetFolder, now: datetime) -> list[FoundLease]:
+def remove_ended(
+    folder: DatasetFolder, now: datetime, *, dry_run: bool = False
+) -> list[FoundLease]:
     """Remove the leases whose time has passed at the aware time ``now``, and return them.
 
     A holder that was only slow takes its lease again. A lease that was renewed in the future, by a
     wrong clock, gets the time ``now``: from then on it ends as others do.
 
+    Args:
+        folder: The data set.
+        now: The present time.
+        dry_run: Whether to change nothing.
+
     Raises:
         StorageError: The publication root refused or failed.
     """
-    ended = []
-    for each in leases(folder):
+    found = leases(folder)
+    ended = [each for each in found if not each.is_held(now)]
+    if dry_run:
+        return ended
+    for each in found:
         if each.is_ahead(now):
             _set_back(each, now)
-        elif not each.is_held(now):
-            with posix.map_errors(each.path):
-                each.path.unlink(missing_ok=True)
-            ended.append(each)
+    for each in ended:
+        with posix.map_errors(each.path):
+            each.path.unlink(missing_ok=True)
     return ended
 
 
@@ -178,12 +189,13 @@ def _look(path: Path) -> FoundLease | None:
     """Return the lease of a file, None if it is gone by now."""
     try:
         with posix.map_errors(path):
-            renewed = datetime.fromtimestamp(min(path.lstat().st_mtime, _LATEST_S), UTC)
+            found = path.lstat()
         lease, problem = _read(path)
     except NotFoundError:
         return None
-    length = LONGEST if lease is None else lease.length
-    return FoundLease(path, lease, problem, renewed, renewed + length + MARGIN)
+    renewed = datetime.fromtimestamp(min(found.st_mtime, _LATEST_S), UTC)
+    until = renewed + (LONGEST if lease is None else lease.length) + MARGIN
+    return FoundLease(path, lease, problem, found.st_size, renewed, until)
 
 
 def _read(path: Path) -> tuple[Lease | None, str]:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import JsonObject
@@ -70,6 +71,12 @@ class PublishedVersion(NamedTuple):
     folder: DatasetFolder
     interval: str
     manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """The version, as in ``clicks/2024-03-01/g0001``."""
+        generation = generation_name(self.manifest.generation)
+        return f"{self.folder.name}/{self.interval}/{generation}"
 
 
 def causes_of(

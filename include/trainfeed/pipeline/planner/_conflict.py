@@ -7,20 +7,31 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import ConflictError, NotFoundError, SourceReplacedError
+from trainfeed.errors import (
+    ConflictError,
+    NotFoundError,
+    SourceReplacedError,
+    TrainFeedError,
+)
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.planner._causes import Cause, PublishedVersion
 from trainfeed.pipeline.planner._interval_uploads import told_uploads
-from trainfeed.pipeline.plans import Planned, first_few, load_plan, told_changes, unit_of_input
+from trainfeed.pipeline.plans import (
+    Planned,
+    first_few,
+    load_plan,
+    replaced_inputs,
+    told_changes,
+    unit_of_input,
+)
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import AppliedUpload
 
 __all__ = [
     "OutdatedVersion",
     "PublishedVersion",
-    "conflict_error",
     "gone_inputs",
+    "refusal_of",
     "replaced_error",
 ]
 
@@ -56,6 +67,19 @@ def replaced_error(version: str, lines: Sequence[str]) -> SourceReplacedError:
     )
 
 
+def refusal_of(
+    version: PublishedVersion,
+    spec: DatasetSpec,
+    inputs: Mapping[str, Planned],
+    now: JsonObject,
+    uploads: Sequence[AppliedUpload],
+) -> TrainFeedError:
+    """Return the error for a version that differs from now; see ``conflict_error``."""
+    if replaced := replaced_inputs(version.manifest, inputs):
+        return replaced_error(version.name, replaced)
+    return conflict_error(version, spec, now, uploads)
+
+
 def conflict_error(
     version: PublishedVersion,
     spec: DatasetSpec,
@@ -82,9 +106,8 @@ def conflict_error(
     published = told_uploads(published, current.uploads.get("files", []))
     now = told_uploads(now, [asdict(upload) for upload in uploads])
     changes, code = told_changes(folder, spec, published, now)
-    name = f"{spec.name}/{interval}/{generation_name(current.generation)}"
     return ConflictError(
-        f"{name} is published from other inputs: {changes or 'its plan file is gone'}; the"
+        f"{version.name} is published from other inputs: {changes or 'its plan file is gone'}; the"
         " published version stays; to leave it as it is, run again with --outdated keep; to make"
         " the next generation from what is there now, with --outdated rebuild, or with --rebuild"
         " WHY for a reason of your own (Airflow: parameters 'outdated' and 'rebuild');"

@@ -62,7 +62,7 @@ def find_plan(
     """
     try:
         with reader_of(spec).open(spec, env, folder, interval) as source:
-            return _decide(Planner(spec, interval, env, folder), source, asked)
+            return _decide(Planner(spec, interval, env, folder, asked.rebuild), source, asked)
     except TrainFeedError as error:
         is_forced = asked.rebuild is not None and asked.outdated is OutdatedRule.FAIL
         if is_forced or not is_away(error):

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from trainfeed import canonical_json
+from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.intervals import Interval, format_time
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.planner._planned_shards import planned_shards
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
     PlannedRange,
+    PlannedReference,
     Sizes,
     cut,
     group_ranges,
@@ -23,7 +26,7 @@ from trainfeed.pipeline.plans import (
 from trainfeed.uploads import AppliedUpload
 from trainfeed.usercode import running_libraries
 
-__all__ = ["fresh_plan"]
+__all__ = ["decided_then", "fresh_plan"]
 
 
 def fresh_plan(
@@ -88,4 +91,15 @@ def _as_json(interval: Interval) -> dict[str, str]:
         "name": interval.name,
         "start": format_time(interval.start),
         "end": format_time(interval.end),
+    }
+
+
+def decided_then(current: Manifest) -> JsonObject:
+    """Return the fields of a published version's plan that do not follow from its inputs."""
+    return {
+        "supersedes": current.supersedes,
+        "rebuild": (current.supersedes or {}).get("why"),
+        "gaps": current.gaps,
+        "empty_because": current.empty_because,
+        "references": [PlannedReference(**each) for each in current.references],
     }

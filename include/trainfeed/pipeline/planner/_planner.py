@@ -9,7 +9,6 @@ from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.landing_removals import telling_landing_removal
-from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject, PlanRef
@@ -18,24 +17,24 @@ from trainfeed.pipeline.planner._causes import causes_of
 from trainfeed.pipeline.planner._conflict import (
     OutdatedVersion,
     PublishedVersion,
-    conflict_error,
     gone_inputs,
+    refusal_of,
     replaced_error,
 )
 from trainfeed.pipeline.planner._earlier_versions import earlier_references
-from trainfeed.pipeline.planner._fresh_plan import fresh_plan
+from trainfeed.pipeline.planner._fresh_plan import decided_then, fresh_plan
 from trainfeed.pipeline.planner._interval_uploads import (
     awaited_labels,
     require_labels,
     skip_without_labels,
 )
 from trainfeed.pipeline.planner._recipe import Recipe
+from trainfeed.pipeline.planner._withdrawn_before import acknowledged
 from trainfeed.pipeline.plans import (
     MadeBy,
     Plan,
     Planned,
     PlannedRange,
-    PlannedReference,
     load_plan,
     replaced_inputs,
     save_plan,
@@ -54,15 +53,23 @@ class Planner:
         interval: The interval.
         env: Folders and connections.
         folder: The data set below the publication root.
+        why: The reason that a person gave for this build, or None. Without one, no plan is made
+            whose content was withdrawn.
     """
 
     def __init__(
-        self, spec: DatasetSpec, interval: Interval, env: Environment, folder: DatasetFolder
+        self,
+        spec: DatasetSpec,
+        interval: Interval,
+        env: Environment,
+        folder: DatasetFolder,
+        why: str | None = None,
     ) -> None:
         self._spec = spec
         self._interval = interval
         self._env = env
         self._folder = folder
+        self._why = why
         self._recipe = Recipe.of(spec)
         self._uploads = [] if spec.uploads is None else applied_uploads(folder, interval.name)
         self._labels = awaited_labels(spec, interval, self._uploads)
@@ -99,6 +106,7 @@ class Planner:
             SourceReplacedError: The version was built from another topic or file, and ``rebuild``
                 is None.
             ConflictError: The version has another fingerprint, and ``rebuild`` is None.
+            WithdrawnError: The same, and a version with the fingerprint of now was withdrawn.
         """
         current = self._current
         if current is None:
@@ -107,15 +115,14 @@ class Planner:
         if plan is not None:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
-            raise self._refusal(current, source.inputs(current))
+            inputs = source.inputs(current)
+            now = self._values(inputs)
+            self._acknowledged(canonical_json.sha256_of(now))
+            raise refusal_of(self._published(current), self._spec, inputs, now, self._uploads)
         return None
 
     def unchanged(self, source: KnownInputs) -> Plan | None:
-        """Return the plan of the published version if its fingerprint is that of a new plan.
-
-        Args:
-            source: The inputs of the interval.
-        """
+        """Return the plan of the published version if its fingerprint is that of a new plan."""
         current = self._current
         if current is None:
             return None
@@ -142,10 +149,10 @@ class Planner:
         now = self._values(inputs)
         lost = [*replaced_inputs(current, inputs), *gone_inputs(current, inputs)]
         if lost:
-            raise replaced_error(self._name_of(current), lost)
+            raise replaced_error(self._published(current).name, lost)
         if canonical_json.sha256_of(now) == current.fingerprint:
             return None
-        published = PublishedVersion(self._folder, self._interval.name, current)
+        published = self._published(current)
         return OutdatedVersion(published, causes_of(published, self._recipe, now, self._uploads))
 
     def skip(self, source: Inputs) -> Skip | None:
@@ -193,6 +200,7 @@ class Planner:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
                 inner join has no upload.
+            WithdrawnError: The same content was withdrawn, and nobody gave a reason since.
         """
         unlabelled = require_labels(self._labels)
         with telling_landing_removal(self._folder, self._interval.name):
@@ -208,8 +216,12 @@ class Planner:
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
             "made_by": made_by,
+            "acknowledges": self._acknowledged(plan.fingerprint),
         }
         return plan.model_copy(update=update)
+
+    def _acknowledged(self, fingerprint: str) -> list[str]:
+        return acknowledged(self._folder, self._interval.name, fingerprint, self._why)
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
         """Return the plan of the published version; write its file again if it was removed."""
@@ -218,15 +230,7 @@ class Planner:
             return load_plan(self._folder, ref)
         except NotFoundError:
             plan = self._plan(current.generation, inputs)
-            why = (current.supersedes or {}).get("why")
-            update = {
-                "supersedes": current.supersedes,
-                "rebuild": why,
-                "gaps": current.gaps,
-                "empty_because": current.empty_because,
-                "references": [PlannedReference(**each) for each in current.references],
-            }
-            return save_plan(self._folder, plan.model_copy(update=update))
+            return save_plan(self._folder, plan.model_copy(update=decided_then(current)))
 
     def _plan(
         self,
@@ -236,15 +240,9 @@ class Planner:
     ) -> Plan:
         return fresh_plan(self._recipe, self._interval, generation, inputs, self._uploads, ranges)
 
-    def _refusal(self, current: Manifest, inputs: Mapping[str, Planned]) -> Exception:
-        if replaced := replaced_inputs(current, inputs):
-            return replaced_error(self._name_of(current), replaced)
-        published = PublishedVersion(self._folder, self._interval.name, current)
-        return conflict_error(published, self._spec, self._values(inputs), self._uploads)
-
     def _values(self, inputs: Mapping[str, Planned]) -> JsonObject:
         """Return everything that determines the content."""
         return self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
 
-    def _name_of(self, current: Manifest) -> str:
-        return f"{self._spec.name}/{self._interval.name}/{generation_name(current.generation)}"
+    def _published(self, current: Manifest) -> PublishedVersion:
+        return PublishedVersion(self._folder, self._interval.name, current)

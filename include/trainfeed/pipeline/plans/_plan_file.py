@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
 _OPTIONAL: Final = frozenset(
-    {"marker", "empty_because", "documents", "uploads", "references", "made_by"}
+    {"marker", "empty_because", "documents", "uploads", "references", "made_by", "acknowledges"}
 )
 # The rule for outdated versions, or a replay of quarantined records.
 MadeBy: TypeAlias = Literal["outdated", "replay"]
@@ -80,6 +80,8 @@ class Plan(PlanPart):
         references: Versions of earlier intervals that gates compare with, the newest interval
             first; not in the file if there are none.
         made_by: What made the plan; None, and not in the file, for a plain build.
+        acknowledges: Digests of the withdrawals of the interval that were there when a person gave
+            the reason of this build; not in the file if there are none.
     """
 
     format: int
@@ -109,6 +111,7 @@ class Plan(PlanPart):
     uploads: list[PlannedUpload] = Field(default_factory=list)
     references: list[PlannedReference] = Field(default_factory=list)
     made_by: MadeBy | None = None
+    acknowledges: list[str] = Field(default_factory=list)
 
     @property
     def sources(self) -> list[str]:

@@ -14,6 +14,7 @@ from pydantic import Field
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import is_there
 from trainfeed.pipeline.plans._planned import PlanPart
 
 __all__ = ["PlannedReference", "read_statistics"]
@@ -43,7 +44,7 @@ class PlannedReference(PlanPart):
         """Open the version.
 
         Raises:
-            NotFoundError: The version was removed or replaced since the plan was made.
+            NotFoundError: The version was removed, withdrawn or replaced since the plan was made.
             FormatError: The version is damaged.
             StorageError: The publication root refused or failed.
         """
@@ -51,6 +52,8 @@ class PlannedReference(PlanPart):
             version = Version.open(folder.version(self.interval, self.generation))
         except NotFoundError as error:
             raise self._gone(folder, "is gone") from error
+        if is_there(folder.withdrawal_mark(self.interval, self.generation)):
+            raise self._gone(folder, "was withdrawn")
         if version.manifest_sha256 != self.manifest_sha256:
             raise self._gone(folder, "has another manifest")
         return version

@@ -8,7 +8,8 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
-from trainfeed.errors import CodeChangedError, ConflictError
+from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.errors import CodeChangedError, ConflictError, WithdrawnError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
 from trainfeed.specification import DatasetSpec, fingerprint_fields
@@ -100,7 +101,15 @@ class Stage:
 
         Raises:
             ConflictError: The generation has another fingerprint, or was removed.
+            WithdrawnError: It was withdrawn.
         """
+        mark = withdrawal_of(self.folder, self.plan.interval["name"], self.plan.generation)
+        if mark is not None:
+            raise WithdrawnError(
+                f"{mark.told}; this run goes no further with it, and readers do not get it; if it"
+                f" is right after all: trainfeed restore {mark.name} --why WHY; else correct the"
+                " cause, and start a new run"
+            )
         if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
             raise ConflictError(
                 f"{self.version_path} was published by this plan and has been removed; its number"

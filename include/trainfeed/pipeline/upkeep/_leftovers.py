@@ -31,13 +31,16 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
-from trainfeed.dataset import require_writable_root
+from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.layout import MODELS, is_name
+from trainfeed.dataset.leases import remove_ended
+from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
@@ -136,7 +139,11 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
     require_writable_root(env)
     now = datetime.now(UTC)
     before_ms = (now - older_than).timestamp() * 1000
-    removed = []
+    removed = [
+        Swept(str(lease.path), lease.num_bytes, lease.renewed.isoformat(timespec="seconds"))
+        for name in data_sets_of(Path(env.root))
+        for lease in remove_ended(DatasetFolder(Path(env.root), name), now, dry_run=dry_run)
+    ]
     for leftover in _leftovers(env):
         if leftover.modified_ms > before_ms:
             continue

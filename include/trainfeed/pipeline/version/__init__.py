@@ -17,6 +17,7 @@ from trainfeed.pipeline.version._verdict import (
     Verdict,
 )
 from trainfeed.pipeline.version._version_report import version_report
+from trainfeed.pipeline.version._wanted import require_wanted
 
 __all__ = [
     "CheckedShard",
@@ -32,6 +33,7 @@ __all__ = [
     "filtered_reasons",
     "measured_gates",
     "refusal",
+    "require_wanted",
     "rows_by_source",
     "total_statistics",
     "version_report",

@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.sources.landing._landing_format import CONTENT, LANDING_SCHEMA, ContentDigest
+from trainfeed.sources.landing._content_digest import CONTENT, Digest, digest_of
+from trainfeed.sources.landing._landing_format import LANDING_SCHEMA
 from trainfeed.storage import Location
 
 __all__ = ["LandingFile"]
@@ -24,7 +25,7 @@ class LandingFile:
     """One complete landing file, open for reading.
 
     Attributes:
-        metadata: The texts given to ``close`` of the writer, and ``content``.
+        metadata: The texts given to ``close`` of the writer, with number and digest of the trailer.
     """
 
     def __init__(self, file: BinaryIO, *, path: str | None, owned: bool) -> None:
@@ -68,7 +69,7 @@ class LandingFile:
             ChecksumError: The records are not the ones that were written.
             FormatError: The file is damaged in a way that shows without a digest.
         """
-        digest = ContentDigest() if verifies else None
+        digest = digest_of(self.metadata, self._path) if verifies else None
         for index in range(self.num_batches):
             batch = self.read_batch(index)
             if digest is not None:
@@ -112,7 +113,7 @@ class LandingFile:
         for _ in self.iter_batches(verifies=True):
             pass
 
-    def _compare(self, digest: ContentDigest) -> None:
+    def _compare(self, digest: Digest) -> None:
         expected, actual = self.metadata[CONTENT], digest.hexdigest()
         if actual != expected:
             raise ChecksumError(f"expected content {expected}, got {actual}", path=self._path)

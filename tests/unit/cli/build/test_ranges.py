@@ -17,7 +17,7 @@ from trainfeed.readers import open_dataset
 
 __all__ = ["cli"]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

@@ -85,7 +85,9 @@ def test_a_lease_ends_a_margin_after_its_length_and_is_removed_only_then(folder)
     assert VERSION in leased_versions(folder, end)
     assert remove_ended(folder, end) == []
     assert VERSION not in leased_versions(folder, end + SECOND)
-    (ended,) = remove_ended(folder, end + SECOND)
+    (ended,) = remove_ended(folder, end + SECOND, dry_run=True)
+    assert held.path.exists()
+    assert remove_ended(folder, end + SECOND) == [ended]
     assert ended.path == held.path
     assert leases(folder) == []
 

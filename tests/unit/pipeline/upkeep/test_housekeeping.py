@@ -150,6 +150,7 @@ def test_places_that_are_not_there_yet_are_no_error(project):
 
 def test_sweeps_at_once_share_the_work(project):
     digest = kill_in_the_middle(project)
+    grow_old(project)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: sweep(project.env, older_than=NOW), range(4)))
     assert unpublished(project) == set()
@@ -174,6 +175,7 @@ def sweep_and_die(project, steps):
 
 def test_a_sweep_killed_at_any_step_is_finished_by_the_next_one(project):
     digest = kill_in_the_middle(project)
+    grow_old(project)
     assert sweep_and_die(project, 0) == -signal.SIGKILL
     deaths = 0
     while sweep_and_die(project, 1) != 0:

@@ -1,0 +1,54 @@
+"""The program of a process that runs commands of trainfeed, one after another, as it is told.
+
+``CommandProcess`` starts it: a command comes as a line of JSON on standard input, its exit status
+goes to a pipe, and what it prints goes to files that the parent reads. Imports, worker processes
+and the function of the data set serve all commands; alone, each command would begin anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from trainfeed import __file__ as _package
+from trainfeed.cli._app import main
+
+__all__ = ["serve"]
+
+# Messages name the program as they do when one command is run: by this file.
+_PROGRAM: Final = str(Path(_package).with_name("__main__.py"))
+# From here on, a status is that of a signal.
+_SIGNALLED: Final = 128
+
+
+def serve(answers: int) -> None:
+    """Run the commands of standard input until it ends, or until a signal ends this process.
+
+    Args:
+        answers: Descriptor of the pipe that gets the exit status of each command, as a line.
+    """
+    for line in sys.stdin:
+        status = _run(json.loads(line))
+        os.write(answers, b"%d\n" % status)
+        if status >= _SIGNALLED:
+            sys.exit(status)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    sys.argv = [_PROGRAM, *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,44 @@
+"""Refuses the plan of content that was withdrawn, unless a person gives a reason that is new."""
+
+from __future__ import annotations
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.withdrawals import withdrawals, withdrawn_alike
+from trainfeed.errors import WithdrawnError
+
+__all__ = ["acknowledged"]
+
+
+def acknowledged(
+    folder: DatasetFolder, interval: str, fingerprint: str, why: str | None
+) -> list[str]:
+    """Return the digests of the withdrawals that the reason of a build acknowledges.
+
+    A reason for which a withdrawn generation was built was given before the withdrawal: a run that
+    is repeated with it acknowledges nothing.
+
+    Args:
+        folder: The data set.
+        interval: Name of the interval.
+        fingerprint: Fingerprint of the plan.
+        why: The reason that a person gave, or None.
+
+    Raises:
+        WithdrawnError: A version with this fingerprint was withdrawn, and there is no new reason.
+        StorageError: The publication root refused or failed.
+    """
+    marks = withdrawals(folder, interval)
+    is_spent = why is not None and why in {mark.reason for mark in marks}
+    known = [] if why is None or is_spent else sorted(mark.digest for mark in marks)
+    alike = withdrawn_alike(folder, interval, fingerprint=fingerprint, known=known)
+    if not alike:
+        return known
+    spent = f"the reason {why!r} is that of a version withdrawn since; " if is_spent else ""
+    raise WithdrawnError(
+        f"a build of {folder.name}/{interval} would make a withdrawn version again:"
+        f" {alike[-1].told}; {spent}nothing was read or written;"
+        " correct the cause (records, code, lookups) and build, or take the withdrawal back:"
+        f" trainfeed restore {alike[-1].name} --why WHY; to publish the same as the next"
+        f" generation all the same: trainfeed build {folder.name} --interval {interval} --rebuild"
+        " WHY, with a reason that is new (Airflow: parameter 'rebuild')"
+    )

@@ -1,0 +1,7 @@
+"""Withdraws published generations from readers, and gives them back."""
+
+from trainfeed.withdrawal._decision_maker import Maker
+from trainfeed.withdrawal._restore import Restored, restore
+from trainfeed.withdrawal._withdraw import Withdrawn, withdraw
+
+__all__ = ["Maker", "Restored", "Withdrawn", "restore", "withdraw"]

@@ -1,0 +1,91 @@
+"""The generation that a withdrawal is about, and what readers of its interval get afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.withdrawals import (
+    Withdrawal,
+    told_withdrawals,
+    withdrawal_of,
+    withdrawals,
+)
+from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.paths import is_there
+from trainfeed.withdrawal._decision_maker import Maker
+
+__all__ = ["AskedGeneration", "asked_generation", "require_files"]
+
+
+@dataclass(frozen=True)
+class AskedGeneration:
+    """A generation that is to be withdrawn.
+
+    Attributes:
+        interval: Name of the interval.
+        generation: Its number.
+        is_read: Whether readers get it now.
+        readers_get: Number of the generation that readers get without it; None if none is left.
+        mark: The withdrawal, if an earlier try of the same decision has written it.
+    """
+
+    interval: str
+    generation: int
+    is_read: bool
+    readers_get: int | None
+    mark: Withdrawal | None
+
+
+def asked_generation(
+    folder: DatasetFolder, interval: str, generation: int | None, maker: Maker
+) -> AskedGeneration:
+    """Find the generation; None stands for the one that readers get.
+
+    Raises:
+        NotFoundError: There is none.
+        ConflictError: Another decision has withdrawn it.
+        StorageError: The publication root refused or failed.
+    """
+    readable = folder.readable_generation(interval)
+    number = _number(folder, interval, readable, maker) if generation is None else generation
+    mark = withdrawal_of(folder, interval, number)
+    if mark is not None and not maker.has_written(mark):
+        raise ConflictError(f"{mark.told}; nothing was changed; it is withdrawn already")
+    if mark is None:
+        require_files(folder, interval, number)
+    others = [each for each in folder.generations(interval) if each != number]
+    is_read = readable == number
+    left = max(others, default=None) if is_read else readable
+    return AskedGeneration(interval, number, is_read, left, mark)
+
+
+def require_files(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Refuse a generation that was never published, or was removed.
+
+    Raises:
+        NotFoundError: It is not there.
+        StorageError: The publication root refused or failed.
+    """
+    name = f"{folder.name}/{interval}/{generation_name(generation)}"
+    if folder.is_removed(interval, generation):
+        raise NotFoundError(f"{name} was removed by retention; nothing was changed")
+    if not is_there(folder.version(interval, generation)):
+        raise NotFoundError(
+            f"expected a published generation, {name} is none; nothing was changed; trainfeed"
+            f" show {folder.name}/{interval} names the one that readers get"
+        )
+
+
+def _number(folder: DatasetFolder, interval: str, readable: int | None, maker: Maker) -> int:
+    """Return what readers get; or what this decision has withdrawn already, in a killed try."""
+    marks = withdrawals(folder, interval)
+    if marks and maker.has_written(marks[-1]) and marks[-1].generation > (readable or 0):
+        return marks[-1].generation
+    if readable is None:
+        told = told_withdrawals(folder, interval) or "none was published"
+        raise NotFoundError(
+            f"readers get no version of {folder.name}/{interval}: {told}; nothing was changed"
+        )
+    return readable

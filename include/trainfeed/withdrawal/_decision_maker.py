@@ -1,0 +1,65 @@
+"""Who withdraws or restores a generation, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.history import Action, record_action
+from trainfeed.dataset.withdrawals import Withdrawal
+from trainfeed.errors import ConfigError
+from trainfeed.pipeline.waivers import reason_problem
+
+__all__ = ["Maker"]
+
+
+@dataclass(frozen=True)
+class Maker:
+    """The person behind a decision.
+
+    Attributes:
+        who: The person; the name is not proved.
+        account: The account, or the run of a scheduler, that acts for the person.
+        why: The reason, 3 to 500 printable characters on one line.
+    """
+
+    who: str
+    account: str
+    why: str
+
+    def require_complete(self) -> None:
+        """Refuse a decision without a reason or a name.
+
+        Raises:
+            ConfigError: One of them is missing, or too long.
+        """
+        if problem := reason_problem(self.why):
+            raise ConfigError(f"{problem}; nothing was changed")
+        for name, text in (("who", self.who), ("account", self.account)):
+            if not (0 < len(text.strip()) <= _MOST_CHARS and text.isprintable()):
+                raise ConfigError(
+                    f"expected {name} of 1 to {_MOST_CHARS} printable characters, got"
+                    f" {text[:80]!r}; nothing was changed"
+                )
+
+    def has_written(self, mark: Withdrawal) -> bool:
+        """Return whether this very decision, tried before, has written a mark."""
+        return (mark.who, mark.account, mark.why) == (self.who, self.account, self.why.strip())
+
+    def record(
+        self, folder: DatasetFolder, action: str, target: str, details: Mapping[str, Any]
+    ) -> None:
+        """Write the action into the history, before it begins.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        details = {"by": self.account, **details}
+        record_action(
+            folder, Action.now(action, target, why=self.why.strip(), who=self.who, details=details)
+        )
+
+
+_MOST_CHARS = 500

@@ -1,0 +1,127 @@
+"""``restore``: a person takes a withdrawal back; the generation is verified first."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, require_writable_root
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.withdrawals import (
+    Withdrawal,
+    lift_withdrawal,
+    lifted_withdrawals,
+    withdrawal_of,
+    withdrawals,
+)
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.storage import posix
+from trainfeed.withdrawal._asked_generation import require_files
+from trainfeed.withdrawal._decision_maker import Maker
+from trainfeed.withdrawal._turn import turn_readers, verified
+
+__all__ = ["Restored", "restore"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A generation that was given back to readers, or would be.
+
+    Attributes:
+        mark: The withdrawal that was taken back.
+        readers_get: Number of the generation that readers get afterwards: the newest one.
+        is_new: Whether this call gave it back; False in a dry run, and if an earlier call had.
+    """
+
+    mark: Withdrawal
+    readers_get: int | None
+    is_new: bool
+
+
+def restore(
+    env: Environment,
+    name: str,
+    interval: str,
+    generation: int | None,
+    maker: Maker,
+    *,
+    dry_run: bool = False,
+) -> Restored:
+    """Give a withdrawn generation back to readers, after a comparison with its manifest.
+
+    Nothing of the withdrawal is lost: the mark keeps its content under another name. A generation
+    that is not withdrawn any more stays as it is, so that a killed call can be repeated.
+
+    Args:
+        env: Folders and connections.
+        name: The data set.
+        interval: Name of the interval.
+        generation: Number of the generation; None for the newest withdrawn one.
+        maker: Who decides, and why.
+        dry_run: Whether to check everything and change nothing.
+
+    Raises:
+        ConfigError: The decision has no reason.
+        NotFoundError: It was never withdrawn, or its files were removed.
+        FormatError: It is damaged.
+        ConflictError: Somebody else changed it meanwhile.
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: The publication root refused or failed.
+    """
+    require_writable_root(env)
+    maker.require_complete()
+    folder = DatasetFolder(Path(env.root), name)
+    mark = _newest(folder, interval) if generation is None else None
+    number = generation if mark is None else mark.generation
+    mark = None if number is None else withdrawal_of(folder, interval, number)
+    if mark is None:
+        return _restored_before(folder, interval, number)
+    _require_same(folder, mark)
+    if dry_run:
+        return Restored(mark, _newest_with(folder, mark), is_new=False)
+    with posix.file_lock(folder.interval_lock(interval)):
+        require_files(folder, interval, mark.generation)
+        readers_get = _newest_with(folder, mark)
+        maker.record(folder, "restore", mark.name, {"withdrawal": mark.to_json()})
+        # CURRENT comes first: it counts only from the moment at which the mark is gone.
+        turn_readers(folder, interval, readers_get)
+        lift_withdrawal(folder, mark)
+    logger.warning("%s is given back by %s: %s", mark.name, maker.who, maker.why)
+    return Restored(mark, readers_get, is_new=True)
+
+
+def _newest(folder: DatasetFolder, interval: str) -> Withdrawal | None:
+    return max(withdrawals(folder, interval), key=lambda each: each.generation, default=None)
+
+
+def _newest_with(folder: DatasetFolder, mark: Withdrawal) -> int:
+    return max([*folder.generations(mark.interval), mark.generation])
+
+
+def _require_same(folder: DatasetFolder, mark: Withdrawal) -> None:
+    """Compare the generation with its manifest, and the manifest with the mark."""
+    require_files(folder, mark.interval, mark.generation)
+    remedy = f"mend it: trainfeed repair {mark.name}; or build the interval again"
+    version = verified(folder, mark.interval, mark.generation, remedy)
+    if mark.manifest_sha256 not in {None, version.manifest_sha256}:
+        raise FormatError(
+            f"{mark.name} is not the version that was withdrawn: expected a manifest with SHA-256"
+            f" {mark.manifest_sha256}, got {version.manifest_sha256}; nothing was changed"
+        )
+
+
+def _restored_before(folder: DatasetFolder, interval: str, generation: int | None) -> Restored:
+    """Return the restoration that an earlier call has made, and make its name durable."""
+    numbers = folder.generations(interval) if generation is None else [generation]
+    lifted = [each for n in numbers for each in lifted_withdrawals(folder, interval, n)]
+    if not lifted:
+        what = f"{folder.name}/{interval}"
+        what += "" if generation is None else f"/{generation_name(generation)}"
+        raise NotFoundError(f"nothing of {what} is withdrawn; nothing was changed")
+    posix.sync_dir(folder.interval(interval))
+    last = max(lifted, key=lambda each: each.at)
+    return Restored(last, folder.readable_generation(interval), is_new=False)

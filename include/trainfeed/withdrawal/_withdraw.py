@@ -1,0 +1,157 @@
+"""``withdraw``: a person hides a generation; readers turn to the previous good one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, require_writable_root
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
+from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.intervals import format_time
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.storage import posix
+from trainfeed.withdrawal._asked_generation import AskedGeneration, asked_generation
+from trainfeed.withdrawal._decision_maker import Maker
+from trainfeed.withdrawal._turn import turn_readers, verified
+
+__all__ = ["Withdrawn", "withdraw"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """A generation that was withdrawn, or would be.
+
+    Attributes:
+        mark: The withdrawal.
+        readers_get: Number of the generation that readers get afterwards; None if none is left.
+        is_new: Whether this call withdrew it; False in a dry run, and if an earlier try had.
+    """
+
+    mark: Withdrawal
+    readers_get: int | None
+    is_new: bool
+
+
+def withdraw(
+    env: Environment,
+    name: str,
+    interval: str,
+    generation: int | None,
+    maker: Maker,
+    *,
+    dry_run: bool = False,
+) -> Withdrawn:
+    """Hide a generation from readers, trainings and planners, after a look at the one before it.
+
+    The whole content of the generation that readers turn to is compared with its manifest first.
+    If none is left, the interval has no version for readers until it is restored or built with a
+    reason. The same decision again does nothing, so that a killed call can be repeated.
+
+    Args:
+        env: Folders and connections.
+        name: The data set.
+        interval: Name of the interval.
+        generation: Number of the generation; None for the one that readers get.
+        maker: Who decides, and why.
+        dry_run: Whether to check everything and change nothing.
+
+    Raises:
+        ConfigError: The decision has no reason.
+        NotFoundError: There is no such generation, or readers get none.
+        ConflictError: It is withdrawn already, for another reason or by another person; or readers
+            would turn to a generation with the same content.
+        FormatError: The generation that readers would turn to is damaged.
+        RootError: The publication root was not made by ``trainfeed init``.
+        StorageError: The publication root refused or failed.
+    """
+    require_writable_root(env)
+    maker.require_complete()
+    folder = DatasetFolder(Path(env.root), name)
+    while True:
+        found = asked_generation(folder, interval, generation, maker)
+        if found.mark is not None:
+            return _finished(folder, found, found.mark)
+        mark = _mark_of(folder, found, maker)
+        _require_good(folder, found, mark)
+        if dry_run:
+            return Withdrawn(mark, found.readers_get, is_new=False)
+        with posix.file_lock(folder.interval_lock(interval)):
+            # The check may have taken long; if anything was published or hidden meanwhile, again.
+            if asked_generation(folder, interval, generation, maker) == found:
+                return _hide(folder, found, mark, maker)
+
+
+def _hide(
+    folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal, maker: Maker
+) -> Withdrawn:
+    facts = {"generation": mark.generation, "readers_get": found.readers_get}
+    maker.record(folder, "withdraw", mark.name, facts)
+    write_withdrawal(folder, mark)
+    turn_readers(folder, found.interval, found.readers_get)
+    logger.warning("%s", mark.told)
+    return Withdrawn(mark, found.readers_get, is_new=True)
+
+
+def _finished(folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal) -> Withdrawn:
+    """Finish what an earlier try of the same decision has left."""
+    with posix.file_lock(folder.interval_lock(found.interval)):
+        turn_readers(folder, found.interval, folder.readable_generation(found.interval))
+    return Withdrawn(mark, found.readers_get, is_new=False)
+
+
+def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Withdrawal:
+    mark = Withdrawal(
+        folder.name,
+        found.interval,
+        found.generation,
+        maker.who,
+        maker.account,
+        maker.why.strip(),
+        format_time(datetime.now(UTC)),
+    )
+    try:
+        manifest, digest = Manifest.read(folder.version(found.interval, found.generation))
+    except (FormatError, NotFoundError) as error:
+        logger.warning("the mark of %s cannot tell its content: %s", mark.name, error)
+        return mark
+    return replace(
+        mark,
+        fingerprint=manifest.fingerprint,
+        content_digest=manifest.content_digest,
+        manifest_sha256=digest,
+        plan=manifest.plan,
+        reason=_reason(folder, found.interval, manifest),
+    )
+
+
+def _reason(folder: DatasetFolder, interval: str, manifest: Manifest) -> str | None:
+    """Return the reason of the build, which the manifest lacks if nothing was superseded."""
+    try:
+        return load_plan(folder, PlanRef(folder.name, interval, manifest.plan)).rebuild
+    except (FormatError, NotFoundError):
+        return (manifest.supersedes or {}).get("why")
+
+
+def _require_good(folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal) -> None:
+    """Verify the generation that readers turn to, and that it is another one in content."""
+    if found.readers_get is None or not found.is_read:
+        return
+    name = f"{folder.name}/{found.interval}/{generation_name(found.readers_get)}"
+    first = f"trainfeed withdraw {name} --why WHY"
+    remedy = (
+        f"readers would turn to it; mend it: trainfeed repair {name}; or withdraw it first: {first}"
+    )
+    version = verified(folder, found.interval, found.readers_get, remedy)
+    if version.manifest.content_digest == mark.content_digest:
+        raise ConflictError(
+            f"{name}, to which readers would turn, has the same content as {mark.name}; nothing"
+            f" was changed; withdraw it first: {first}"
+        )
