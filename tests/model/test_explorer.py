@@ -1,4 +1,4 @@
-"""The explorer finds what it should: planted races, half files, dead locks; and repeats its counts."""
+"""The explorer finds what is planted: races, half files, dead locks, also on rare paths."""
 
 import fcntl
 import os

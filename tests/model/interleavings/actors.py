@@ -73,9 +73,9 @@ class Actors:
     @staticmethod
     def _samples(reader):
         (version,) = reader.versions
-        samples = list(reader())
+        samples = list(reader.reader()())
         generation = version.manifest.generation
-        expected = version.manifest.num_samples("train")
+        expected = version.num_samples("train")
         assert len(samples) == expected, f"{len(samples)} of {expected} samples"
         assert {int(each["label"]) for each in samples} <= {LABELS[generation]}
         return generation

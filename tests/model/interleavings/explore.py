@@ -15,7 +15,7 @@ import logging
 from dataclasses import dataclass, field
 
 from tests.model.interleavings.footprints import Footprints
-from tests.model.interleavings.stops import watching
+from tests.model.interleavings.stops import LOOKS, watching
 from tests.model.interleavings.trees import plain_name, state_of
 from tests.model.interleavings.turns import Actor
 
@@ -24,7 +24,7 @@ __all__ = ["Bound", "Count", "Violation", "explore"]
 TURN, CRASH = "turn", "crash"
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - as in the text
     """An invariant does not hold; has the schedule that shows it."""
 
 
@@ -133,7 +133,9 @@ class _Run:
             Actor(name, function, scenario.folder, footprints, number)
             for number, (name, function) in enumerate(scenario.actors())
         ]
+        journal = []
         for actor in self.actors:
+            actor.journal = journal
             actor.start()
 
     def tree_state(self):
@@ -148,10 +150,10 @@ class _Run:
             actor.turn()
 
     def is_able(self, actor):
-        """Whether a turn of the actor would bring it on: it has not ended, and waits for no lock."""
+        """Whether a turn would bring the actor on: it has not ended, and waits for no lock."""
         if actor.is_over or not actor.waits:
             return not actor.is_over
-        with open(self._folder / actor.at.paths[0], "rb") as file:
+        with (self._folder / actor.at.paths[0]).open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -264,8 +266,18 @@ def _take(run, taken, step):
 
 
 def _shown(run, taken):
-    """Return a schedule for people."""
+    """Return a schedule for people: its last turns, without looks that follow a look."""
     names = [actor.name for actor in run.actors]
-    lines = [f"{names[step.number]:>12} {step.what} {plain_name(step.at)}" for step in taken]
-    ends = [f"{actor.name:>12} ended: {actor.outcome}" for actor in run.actors]
-    return "\n".join((*lines, *ends))
+    lines = []
+    for step in taken:
+        line = f"{names[step.number]:>12} {step.what} {plain_name(step.at)}"
+        is_look = step.at.partition(" ")[0] in LOOKS
+        if is_look and lines and lines[-1].startswith(f"{names[step.number]:>12} {step.what}"):
+            lines.pop()
+        lines.append(line)
+    ends = [f"{actor.name:>12} ended: {str(actor.outcome)[:_SHOWN_CHARS]}" for actor in run.actors]
+    return "\n".join((*lines[-_SHOWN_LINES:], *ends))
+
+
+_SHOWN_LINES = 25
+_SHOWN_CHARS = 500

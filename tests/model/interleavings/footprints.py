@@ -7,8 +7,6 @@ runs touched, and is done again when its own runs touched more.
 
 from __future__ import annotations
 
-import os
-
 from tests.model.interleavings.trees import plain_name
 
 __all__ = ["Footprints"]
@@ -34,7 +32,7 @@ class Footprints:
             if call.name in _LISTS:
                 self._looks.setdefault(f"{name}/", set()).add(number)
             if call.changes and call.name != "flock":
-                self._changes.setdefault(f"{os.path.dirname(name)}/", set()).add(number)
+                self._changes.setdefault(f"{_above(name)}/", set()).add(number)
             if call.name in {"rename", "replace"}:
                 self._trees.setdefault(f"{name}/", set()).add(number)
 
@@ -65,13 +63,17 @@ class Footprints:
                 return True
             if call.name in _LISTS and f"{name}/" in self._shared:
                 return True
-            if call.changes and f"{os.path.dirname(name)}/" in self._shared:
+            if call.changes and f"{_above(name)}/" in self._shared:
                 return True
         return False
 
     def is_stop(self, call):
         """Whether an actor stops before the call: it is shared, or a change after a crash."""
         return self.is_shared(call) or (call.changes and bool(_names(call)) and _is_kept(call))
+
+
+def _above(name):
+    return name.rpartition("/")[0]
 
 
 def _names(call):

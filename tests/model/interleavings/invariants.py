@@ -7,7 +7,7 @@
 4. What is withdrawn or removed has its action in the history before.
 5. Every failure is an error of trainfeed.
 6. After the last actor: no version that a tag names is gone, unless the command that tagged it said
-   so; no content that is withdrawn is readable under another number; readers get the newest
+   so; no content that is withdrawn was published afterwards under another number; readers get the newest
    generation that has no mark; nothing that is marked as removed is still there.
 """
 
@@ -25,7 +25,7 @@ _GENERATION = re.compile(r"g[0-9]{4,}")
 
 
 class Invariants:
-    """Judges the states of one run after another; ``begin`` comes before each run.
+    """Judges the states of runs that begin with the state of now.
 
     Args:
         root: The folder of the data set in the publication root.
@@ -36,10 +36,8 @@ class Invariants:
         self._versions = root / "versions" / interval
         self._tags, self._history, self._root = root / "tags", root / "history", root
         self._known: dict[str, dict[str, str]] = {}
-        self._first = self._numbers()
-
-    def _numbers(self):
-        return {name for name in self._names() if _GENERATION.fullmatch(name)}
+        self._before = self._names()
+        self._first = {name for name in self._before if _GENERATION.fullmatch(name)}
 
     def state(self, actors):
         """Judge one state."""
@@ -66,7 +64,7 @@ class Invariants:
         self._judge_readable(visible)
         for mark in (name for name in names if name.endswith(".removed")):
             assert mark.partition(".")[0] not in names, f"{mark} and its files are both there"
-        self._judge_withdrawn(names, visible)
+        self._judge_withdrawn(names, visible, actors[0].journal)
         failed = {a.name for a in actors if a.is_over and (a.outcome.error or a.outcome.crashed)}
         for tag, named in self._current_tags():
             for name in named:
@@ -80,20 +78,17 @@ class Invariants:
         )
 
     def _judge_version(self, name):
+        folder = self._versions / name
         files = {
-            str(path.relative_to(self._versions / name)): hashlib.sha256(
-                path.read_bytes()
-            ).hexdigest()
-            for path in sorted((self._versions / name).rglob("*"))
+            str(path.relative_to(folder)): _sha256(path.read_bytes())
+            for path in sorted(folder.rglob("*"))
             if path.is_file() and path.name != "BUILT.json"
         }
         first = self._known.setdefault(name, files)
         assert files == first, f"{name} has other files than at first: {sorted(files)}"
-        manifest = (self._versions / name / "MANIFEST.json").read_bytes()
-        assert (
-            files["MANIFEST.sha256"]
-            == hashlib.sha256(f"{hashlib.sha256(manifest).hexdigest()}\n".encode()).hexdigest()
-        ), f"{name}: its manifest has another digest"
+        manifest = (folder / "MANIFEST.json").read_bytes()
+        sealed = (folder / "MANIFEST.sha256").read_text().strip() == _sha256(manifest)
+        assert sealed, f"{name}: its manifest has another digest"
         listed = _listed(json.loads(manifest))
         found = {path: digest for path, digest in files.items() if not path.startswith("MANIFEST")}
         assert found == listed, f"{name} is not what its manifest lists"
@@ -116,14 +111,22 @@ class Invariants:
         read = text if text in visible else max(visible, default=None)
         assert read == max(visible, default=None), f"readers get {read} of {visible}"
 
-    def _judge_withdrawn(self, names, visible):
+    def _judge_withdrawn(self, names, visible, journal):
         manifests = {name: self._manifest(name) for name in names if _GENERATION.fullmatch(name)}
         for mark in (name for name in names if name.endswith(".withdrawn")):
             number = mark.partition(".")[0]
             content = manifests.get(number, {}).get("content_digest")
             for other in visible:
                 same = content is not None and manifests[other]["content_digest"] == content
-                assert not same, f"{other} is what {number} was, which is withdrawn"
+                late = self._position(journal, other) > self._position(journal, mark)
+                assert not (same and late), f"{other} is what {number} was, which is withdrawn"
+
+    def _position(self, journal, name):
+        """Return the place of the change that made a name: before, in, or after the run."""
+        if name in self._before:
+            return -1
+        made = (n for n, call in enumerate(journal) if call.paths[-1].endswith(f"/{name}"))
+        return max(made, default=len(journal))
 
     def _manifest(self, name):
         return json.loads((self._versions / name / "MANIFEST.json").read_bytes())
@@ -135,6 +138,10 @@ class Invariants:
                 value = json.loads(last.read_bytes())
                 if value["kind"] == "tag":
                     yield folder.name, [f"g{each[1]:04d}" for each in value["versions"]]
+
+
+def _sha256(data):
+    return hashlib.sha256(data).hexdigest()
 
 
 def _listed(manifest):

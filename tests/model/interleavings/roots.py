@@ -1,4 +1,4 @@
-"""The small data set from which explorations begin: two generations, and a third ready to publish."""
+"""The small data set of explorations: two generations, and a third that is ready to publish."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.model.interleavings.actors import Actors
 from tests.model.interleavings.explore import Bound
@@ -28,7 +28,7 @@ class Plot:
 
     acts: tuple[str, ...]
     before: tuple[str, ...] = ()
-    bound: Bound = Bound()
+    bound: Bound = field(default_factory=Bound)
 
 
 SCENARIOS = {

@@ -15,6 +15,7 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["Call", "act_as", "watching"]
 
@@ -173,4 +174,4 @@ def _below(path, folder, tree):
 
 
 def _path_of(fd):
-    return os.readlink(f"/proc/self/fd/{fd}")
+    return str(Path(f"/proc/self/fd/{fd}").readlink())

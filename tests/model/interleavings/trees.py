@@ -44,14 +44,13 @@ class Tree:
         shutil.rmtree(self._folder)
         self._folder.mkdir()
         for name, mode, data, at in self._entries:
-            path = f"{self._folder}/{name}"
+            path = self._folder / name
             if data is None:
-                os.mkdir(path)
+                path.mkdir()
             else:
-                with open(path, "wb") as file:
-                    file.write(data)
+                path.write_bytes(data)
                 os.utime(path, ns=(at, at))
-            os.chmod(path, mode)
+            path.chmod(mode)
 
     def _read(self):
         for path in self._folder.rglob("*"):
@@ -91,8 +90,8 @@ def _content(path):
     found = os.lstat(path)
     key = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     if key not in _known:
-        with open(path, "rb") as file:
-            _known[key] = hashlib.sha256(_settled(file.read())).hexdigest()[:16]
+        data = _settled(Path(path).read_bytes())
+        _known[key] = hashlib.sha256(data).hexdigest()[:16]
     return _known[key]
 
 
@@ -116,20 +115,20 @@ def _without(value):
 def seen_at(tree, call, error):
     """Return what an actor saw by a call, in a form that is equal in equal states."""
     if error is not None:
-        return errno_name(error)
+        return _kind_of(error)
     if call.changes:
         return "done"
     path = f"{tree}/{call.paths[0]}"
     try:
         if call.name in {"listdir", "scandir"}:
-            return sorted(map(plain_name, os.listdir(path)))
+            return sorted(plain_name(each.name) for each in Path(path).iterdir())
         found = os.lstat(path)
         if call.name == "open" and stat.S_ISREG(found.st_mode):
             return _content(path)
     except OSError as missing:
-        return errno_name(missing)
+        return _kind_of(missing)
     return stat.S_IFMT(found.st_mode)
 
 
-def errno_name(error):
-    return f"{type(error).__name__}"
+def _kind_of(error):
+    return type(error).__name__

@@ -57,6 +57,7 @@ class Actor:
         waits: Whether that call waits for a lock which another actor holds.
         outcome: How it ended; None while it has not.
         changes: Number of changes that it made.
+        journal: The changes of all actors of the run, in their order.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Actor:
     waits: bool = False
     outcome: Outcome | None = None
     changes: int = 0
+    journal: list = field(default_factory=list)
     _seen: object = field(default_factory=hashlib.sha256)
     _go: threading.Lock = field(default_factory=_taken_lock)
     _back: threading.Lock = field(default_factory=_taken_lock)
@@ -115,6 +117,8 @@ class Actor:
     def after(self, call, error):
         self.waits = False
         self.changes += call.changes
+        if call.changes and error is None:
+            self.journal.append(call)
         self.footprints.add(self.number, call)
         if self._is_stop:
             self._seen.update(
