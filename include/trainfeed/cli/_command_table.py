@@ -128,6 +128,18 @@ COMMANDS: Final = (
         example="trainfeed waive flights/2013-01-01 --why 'storm, few flights' --until 2026-12-31",
     ),
     Entry(
+        "withdraw",
+        ".corrections:withdraw",
+        "Hide a published version: readers turn to the generation before, which is verified first.",
+        example="trainfeed withdraw flights/2013-01-01 --why 'labels of the day before'",
+    ),
+    Entry(
+        "restore",
+        ".corrections:restore",
+        "Take a withdrawal back: the version is verified, and readers may get it again.",
+        example="trainfeed restore flights/2013-01-01/g0002 --why 'the labels were right'",
+    ),
+    Entry(
         "tag",
         ".corrections:tag",
         "Give the versions of a range a name that does not follow later builds, or move it.",

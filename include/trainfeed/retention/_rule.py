@@ -16,6 +16,9 @@ def held_against(
     items: Iterable[Item],
     now: datetime,
     in_use: Callable[[Item], str | None],
+    *,
+    order: Callable[[Item], datetime] = lambda item: item.since,
+    size: Callable[[Item], int] = lambda item: item.num_bytes,
 ) -> Iterator[Expired | Kept | Excess]:
     """Yield the items that a rule does not keep, the oldest first.
 
@@ -27,16 +30,18 @@ def held_against(
         items: All items of the kind.
         now: The time against which ages are held.
         in_use: Tells who uses an item, None if nobody does; called for items that would go.
+        order: Time by which items are old or new; by default the begin of their age.
+        size: Bytes of an item that count for ``max_bytes``.
     """
-    ordered = sorted(items, key=lambda item: (item.since, item.name))
-    left = sum(item.num_bytes for item in ordered)
+    ordered = sorted(items, key=lambda item: (order(item), item.name))
+    left = sum(map(size, ordered))
     for position, item in enumerate(ordered):
         why = _beyond(rule, len(ordered) - position, item, now) or _too_much(rule, left)
         if why is None:
             continue
         user = in_use(item)
         if user is None:
-            left -= item.num_bytes
+            left -= size(item)
             yield Expired(item, why)
         else:
             yield Kept(item, user)

@@ -8,6 +8,8 @@ from typing import Final
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._leased import used_by_leases
+from trainfeed.retention._planned_references import used_by_open_plans
+from trainfeed.retention._tagged import used_by_tags
 from trainfeed.retention._unfinished_trainings import used_by_trainings
 from trainfeed.retention._use import Use
 
@@ -16,6 +18,8 @@ __all__ = ["Uses", "uses_of"]
 _USERS: Final[tuple[Callable[[DatasetFolder, datetime], Iterable[Use]], ...]] = (
     used_by_trainings,
     used_by_leases,
+    used_by_tags,
+    used_by_open_plans,
 )
 
 
@@ -45,6 +49,7 @@ def uses_of(folder: DatasetFolder, now: datetime) -> Uses:
     """Return the versions of a data set that are in use at a time.
 
     Raises:
+        FormatError: A tag is damaged, so what it names cannot be told: nothing may be removed then.
         StorageError: A place cannot be read: nothing may be removed then.
     """
     return Uses(use for users in _USERS for use in users(folder, now))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.history import Action, record_action
+from trainfeed.dataset.tags import Decision
 from trainfeed.dataset.withdrawals import Withdrawal
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline.waivers import reason_problem
@@ -47,6 +48,10 @@ class Maker:
     def has_written(self, mark: Withdrawal) -> bool:
         """Return whether this very decision, tried before, has written a mark."""
         return (mark.who, mark.account, mark.why) == (self.who, self.account, self.why.strip())
+
+    def decision(self) -> Decision:
+        """Return the decision for the history of a tag that is moved."""
+        return replace(Decision.now(self.why.strip(), who=self.who), account=self.account)
 
     def record(
         self, folder: DatasetFolder, action: str, target: str, details: Mapping[str, Any]

@@ -10,6 +10,7 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, require_writable_root
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.tags import move_tag, tags_naming
 from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import format_time
@@ -33,20 +34,25 @@ class Withdrawn:
         mark: The withdrawal.
         readers_get: Number of the generation that readers get afterwards; None if none is left.
         is_new: Whether this call withdrew it; False in a dry run, and if an earlier try had.
+        tags: Tags that name it: opening them fails, with the reason.
+        moved_tags: Tags that name ``readers_get`` instead now, or would.
     """
 
     mark: Withdrawal
     readers_get: int | None
     is_new: bool
+    tags: tuple[str, ...] = ()
+    moved_tags: tuple[str, ...] = ()
 
 
-def withdraw(
+def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
     env: Environment,
     name: str,
     interval: str,
     generation: int | None,
     maker: Maker,
     *,
+    move_tags: bool = False,
     dry_run: bool = False,
 ) -> Withdrawn:
     """Hide a generation from readers, trainings and planners, after a look at the one before it.
@@ -61,13 +67,16 @@ def withdraw(
         interval: Name of the interval.
         generation: Number of the generation; None for the one that readers get.
         maker: Who decides, and why.
+        move_tags: Whether tags that name the generation name the one that readers get from then
+            on, one tag after the other. Without it they stay, and opening them fails.
         dry_run: Whether to check everything and change nothing.
 
     Raises:
         ConfigError: The decision has no reason.
         NotFoundError: There is no such generation, or readers get none.
         ConflictError: It is withdrawn already, for another reason or by another person; or readers
-            would turn to a generation with the same content.
+            would turn to a generation with the same content; or tags are to move, and no
+            generation is left.
         FormatError: The generation that readers would turn to is damaged.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
@@ -77,21 +86,26 @@ def withdraw(
     folder = DatasetFolder(Path(env.root), name)
     while True:
         found = asked_generation(folder, interval, generation, maker)
-        if found.mark is not None:
-            return _finished(folder, found, found.mark)
-        mark = _mark_of(folder, found, maker)
-        _require_good(folder, found, mark)
+        mark = found.mark or _mark_of(folder, found, maker)
+        _require_good(folder, found, mark, for_tags=move_tags)
         if dry_run:
-            return Withdrawn(mark, found.readers_get, is_new=False)
+            done = Withdrawn(mark, found.readers_get, is_new=False)
+            return _with_tags(folder, done, maker, move_tags=move_tags, dry_run=True)
         with posix.file_lock(folder.interval_lock(interval)):
             # The check may have taken long; if anything was published or hidden meanwhile, again.
-            if asked_generation(folder, interval, generation, maker) == found:
-                return _hide(folder, found, mark, maker)
+            if asked_generation(folder, interval, generation, maker) != found:
+                continue
+            done = _hide(folder, found, mark, maker)
+        return _with_tags(folder, done, maker, move_tags=move_tags, dry_run=False)
 
 
 def _hide(
     folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal, maker: Maker
 ) -> Withdrawn:
+    """Write the mark, unless an earlier try of the same decision has; then CURRENT follows."""
+    if found.mark is not None:
+        turn_readers(folder, found.interval, found.readers_get)
+        return Withdrawn(mark, found.readers_get, is_new=False)
     facts = {"generation": mark.generation, "readers_get": found.readers_get}
     maker.record(folder, "withdraw", mark.name, facts)
     write_withdrawal(folder, mark)
@@ -100,11 +114,17 @@ def _hide(
     return Withdrawn(mark, found.readers_get, is_new=True)
 
 
-def _finished(folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal) -> Withdrawn:
-    """Finish what an earlier try of the same decision has left."""
-    with posix.file_lock(folder.interval_lock(found.interval)):
-        turn_readers(folder, found.interval, folder.readable_generation(found.interval))
-    return Withdrawn(mark, found.readers_get, is_new=False)
+def _with_tags(
+    folder: DatasetFolder, done: Withdrawn, maker: Maker, *, move_tags: bool, dry_run: bool
+) -> Withdrawn:
+    """Look for tags after the mark: whoever tags at the same time looks for marks after the tag."""
+    mark = done.mark
+    tags = tuple(tags_naming(folder, mark.interval, mark.generation))
+    if not move_tags:
+        return replace(done, tags=tags)
+    for tag in () if dry_run else tags:
+        move_tag(folder, tag, {mark.interval: done.readers_get}, maker.decision())
+    return replace(done, moved_tags=tags)
 
 
 def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Withdrawal:
@@ -140,9 +160,19 @@ def _reason(folder: DatasetFolder, interval: str, manifest: Manifest) -> str | N
         return (manifest.supersedes or {}).get("why")
 
 
-def _require_good(folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal) -> None:
-    """Verify the generation that readers turn to, and that it is another one in content."""
-    if found.readers_get is None or not found.is_read:
+def _require_good(
+    folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal, *, for_tags: bool
+) -> None:
+    """Verify the generation that readers or tags turn to, and that its content is another one."""
+    if found.readers_get is None:
+        if for_tags and (tags := tags_naming(folder, found.interval, found.generation)):
+            raise ConflictError(
+                f"no generation of {folder.name}/{found.interval} is left to which"
+                f" {', '.join(tags)} could move; nothing was changed; leave out the moving of tags,"
+                " or build the interval first"
+            )
+        return
+    if not found.is_read and not for_tags:
         return
     name = f"{folder.name}/{found.interval}/{generation_name(found.readers_get)}"
     first = f"trainfeed withdraw {name} --why WHY"

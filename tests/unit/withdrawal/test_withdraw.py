@@ -9,6 +9,7 @@ from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.dataset import Version
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.layout import CURRENT, MANIFEST
+from trainfeed.dataset.tags import Decision, apply_change, current_tag, propose_tag
 from trainfeed.dataset.withdrawals import withdrawal_of, withdrawals
 from trainfeed.errors import (
     ConfigError,
@@ -17,6 +18,7 @@ from trainfeed.errors import (
     NotFoundError,
     WithdrawnError,
 )
+from trainfeed.readers import open_dataset
 from trainfeed.withdrawal import restore, withdraw
 
 
@@ -176,3 +178,41 @@ def test_a_generation_published_while_the_one_before_is_verified_is_looked_at(tw
     monkeypatch.setattr(Version, "problems", slow)
     done = go(twice, 2)
     assert (done.readers_get, twice.version().name) == (3, "2024-03-01/g0003")
+
+
+def tag(project, *tags):
+    for name in tags:
+        apply_change(
+            project.folder, propose_tag(project.folder, DAY, name, Decision.now("for production"))
+        )
+
+
+def named(project, name):
+    return current_tag(project.folder, name).generations[DAY]
+
+
+def test_a_tag_stays_where_it_is_unless_it_is_asked_to_move(twice):
+    tag(twice, "prod", "test")
+    assert go(twice, dry_run=True).tags == ("prod", "test")
+    assert go(twice).tags == ("prod", "test")
+    with pytest.raises(ConflictError, match="withdrawn by ada"):
+        open_dataset("clicks@prod", split="train", root=twice.env.root)
+    assert go(twice, dry_run=True, move_tags=True).moved_tags == ("prod", "test")
+    assert named(twice, "prod") == 2
+    assert go(twice, move_tags=True).moved_tags == ("prod", "test")
+    assert (named(twice, "prod"), named(twice, "test")) == (1, 1)
+    assert current_tag(twice.folder, "prod").decision.why == ADA.why
+    assert open_dataset("clicks@prod", split="train", root=twice.env.root).version.endswith("g0001")
+
+
+def test_tags_do_not_move_to_nothing_or_to_damage(project):
+    tag(project, "prod")
+    with pytest.raises(ConflictError, match="to which prod could move; nothing was changed"):
+        go(project, move_tags=True)
+    project.edit("seed: 7", "seed: 8")
+    project.build(rebuild="another seed")
+    (project.version().path / "extra").touch()
+    with pytest.raises(FormatError, match="g0002 is damaged"):
+        go(project, 1, move_tags=True)
+    assert withdrawals(project.folder, DAY) == []
+    assert go(project, 1).tags == ("prod",)

@@ -13,6 +13,7 @@
       versions/<interval>/g0001.withdrawn  hidden from readers by a person; see withdrawals
       versions/<interval>/g0001.restored-* a withdrawal that was taken back; it hides nothing
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
+      versions/<interval>/RETIRED.json     all its versions were removed; see retirements
       boundaries/<topic>/<topic uuid>/     one file per point in time
       plans/<interval>/<plan id>.json
       plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers

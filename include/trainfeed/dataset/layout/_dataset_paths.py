@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainfeed.datacenters import local_source
 from trainfeed.dataset.layout._entry_names import (
+    RETIRED,
     SKIPPED,
     check_name,
     check_topic,
@@ -146,6 +147,10 @@ class DatasetPaths:
     def withdrawal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that a person has withdrawn."""
         return self.interval(interval) / f"{generation_name(generation)}.withdrawn"
+
+    def retirement(self, interval: str) -> Path:
+        """The file that says who retired an interval, and why."""
+        return self.interval(interval) / RETIRED
 
     def removal_mark(self, interval: str, generation: int) -> Path:
         """The mark of a generation that retention has deleted."""

@@ -14,6 +14,7 @@ __all__ = [
     "MANIFEST",
     "MANIFEST_DIGEST",
     "MODELS",
+    "RETIRED",
     "SKIPPED",
     "check_name",
     "check_topic",
@@ -27,6 +28,7 @@ MANIFEST: Final = "MANIFEST.json"
 MANIFEST_DIGEST: Final = "MANIFEST.sha256"
 CURRENT: Final = "CURRENT"
 SKIPPED: Final = "SKIPPED.json"
+RETIRED: Final = "RETIRED.json"
 # Of the publication root; no data set may have that name.
 MODELS: Final = "models"
 # Room for a generation and a newline; a longer file is no valid pointer.

@@ -21,6 +21,7 @@ from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_o
 from trainfeed.pipeline.planner._causes import reason_of
 from trainfeed.pipeline.planner._conflict import OutdatedVersion
 from trainfeed.pipeline.planner._planner import Planner
+from trainfeed.pipeline.planner._retired_before import refuse_retired
 from trainfeed.pipeline.plans import MadeBy, Plan, first_few, load_plan
 from trainfeed.specification import DatasetSpec
 
@@ -60,6 +61,8 @@ def find_plan(
     Raises:
         TrainFeedError: See ``trainfeed.pipeline.plan``.
     """
+    if asked.rebuild is None:
+        refuse_retired(folder, interval.name)
     try:
         with reader_of(spec).open(spec, env, folder, interval) as source:
             return _decide(Planner(spec, interval, env, folder, asked.rebuild), source, asked)

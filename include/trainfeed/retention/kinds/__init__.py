@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.retention._context import Kind
+from trainfeed.retention.kinds._retired_intervals import RetiredIntervals
+from trainfeed.retention.kinds._spent_plans import SpentPlans
 from trainfeed.retention.kinds._superseded import SupersededGenerations
+from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
 
 __all__ = ["KINDS"]
 
-KINDS: Final[tuple[Kind, ...]] = (SupersededGenerations(), LandingFiles())
+KINDS: Final[tuple[Kind, ...]] = (
+    RetiredIntervals(),
+    SupersededGenerations(),
+    WithdrawnGenerations(),
+    LandingFiles(),
+    SpentPlans(),
+)

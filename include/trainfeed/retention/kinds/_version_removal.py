@@ -11,22 +11,25 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from trainfeed import canonical_json, faults
 from trainfeed.accounts import account_name
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.upkeep import TRASH, discard
 from trainfeed.retention._context import Context
+from trainfeed.retention._item import Expired, Kept
+from trainfeed.retention._uses import Uses
 from trainfeed.retention.kinds._found_version import VersionItem
 from trainfeed.storage import Location, posix
 
-__all__ = ["mark_removed", "remove_marked", "take_back"]
+__all__ = ["delete_files", "mark_removed", "remove_versions", "take_back", "uses_after_marks"]
 
 logger = logging.getLogger(__name__)
 
 
-def mark_removed(context: Context, item: VersionItem, why: str) -> None:
+def mark_removed(context: Context, interval: str, generation: int, why: str) -> None:
     """Hide a version from every reader that begins from now on; its number is never used again."""
     account: dict[str, Any] = {
         "at": context.now.isoformat(),
@@ -34,45 +37,64 @@ def mark_removed(context: Context, item: VersionItem, why: str) -> None:
         "who": context.who or account_name(),
         "why": why,
     }
-    mark = context.folder.removal_mark(item.interval, item.generation)
+    mark = context.folder.removal_mark(interval, generation)
     posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
     faults.point("prune.after_mark")
 
 
-def take_back(folder: DatasetFolder, item: VersionItem) -> None:
+def take_back(folder: DatasetFolder, interval: str, generation: int) -> None:
     """Show a version again whose files were not touched."""
-    mark = folder.removal_mark(item.interval, item.generation)
+    mark = folder.removal_mark(interval, generation)
     with posix.map_errors(mark):
         mark.unlink(missing_ok=True)
     posix.sync_dir(mark.parent)
     faults.point("prune.after_taking_back")
 
 
-def remove_marked(
+def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Delete the files of a marked version; does nothing if they are gone."""
+    path = folder.version(interval, generation)
+    if path.exists():
+        discard(Location.parse(str(path)), Location.parse(str(folder.path / TRASH)))
+        logger.info("removed %s", path)
+
+
+def uses_after_marks(context: Context, marked: Sequence[tuple[str, int]]) -> Uses:
+    """Return what is in use now; if that cannot be told, show the marked versions again."""
+    try:
+        return context.fresh_uses()
+    except TrainFeedError:
+        for interval, generation in reversed(marked):
+            take_back(context.folder, interval, generation)
+        raise
+
+
+def remove_versions(
     context: Context,
-    items: Sequence[VersionItem],
+    expired: Sequence[Expired],
     still_wanted: Callable[[VersionItem], str | None],
-) -> dict[str, str]:
-    """Delete marked versions, but for those that came into use before their mark.
+) -> list[Kept]:
+    """Mark versions, and delete those that did not come into use before their mark.
 
     Args:
         context: The data set.
-        items: Marked versions.
-        still_wanted: A further look at a version: why it has to stay, or None.
+        expired: The versions, of each interval in ascending order.
+        still_wanted: A further look at a version after its mark: why it has to stay, or None.
 
     Returns:
-        Name of a version that stays → why.
+        The versions that stay.
     """
-    folder, uses = context.folder, context.fresh_uses()
-    trash, kept = Location.parse(str(folder.path / TRASH)), {}
+    items = [cast("VersionItem", each.item) for each in expired]
+    for each, item in zip(expired, items, strict=True):
+        mark_removed(context, item.interval, item.generation, each.why)
+    uses = uses_after_marks(context, [(item.interval, item.generation) for item in items])
+    kept = []
     # The newest first: an older one is not the one that readers get while a newer one stays.
     for item in sorted(items, key=lambda each: each.generation, reverse=True):
         why = uses.why(item.interval, item.generation) or still_wanted(item)
-        if why is not None:
-            take_back(folder, item)
-            kept[item.name] = why
-            continue
-        path = folder.version(item.interval, item.generation)
-        discard(Location.parse(str(path)), trash)
-        logger.info("removed %s", path)
+        if why is None:
+            delete_files(context.folder, item.interval, item.generation)
+        else:
+            take_back(context.folder, item.interval, item.generation)
+            kept.append(Kept(item, why))
     return kept

@@ -17,7 +17,7 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
 
-__all__ = ["IntervalClaims", "PlanClaim", "claims_of", "open_plan"]
+__all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of", "open_plan"]
 
 State = Literal["open", "kept", "gone"]
 
@@ -77,7 +77,7 @@ def claims_of(folder: DatasetFolder) -> Iterator[IntervalClaims]:
         StorageError: The publication root refused or failed.
     """
     for interval in folder.planned_intervals():
-        yield _claims(folder, interval)
+        yield claims_in(folder, interval)
 
 
 def open_plan(folder: DatasetFolder, interval: str) -> str | None:
@@ -91,7 +91,12 @@ def open_plan(folder: DatasetFolder, interval: str) -> str | None:
     return next(ids, None)
 
 
-def _claims(folder: DatasetFolder, interval: str) -> IntervalClaims:
+def claims_in(folder: DatasetFolder, interval: str) -> IntervalClaims:
+    """Return the claims of one interval.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
     plans, unreadable = [], None
     for plan_id in folder.plan_ids(interval):
         try:

@@ -1,0 +1,68 @@
+"""``trainfeed restore``: gives a withdrawn generation back to readers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from trainfeed.accounts import account_name
+from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
+from trainfeed.cli.corrections._one_generation import Target, one_generation
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset.layout import generation_name
+from trainfeed.errors import ConfigError
+from trainfeed.withdrawal import Maker, Restored
+from trainfeed.withdrawal import restore as give_back
+
+__all__ = ["restore"]
+
+_DRY_RUN = "a dry run"
+
+
+def restore(
+    target: Target,
+    *,
+    why: Annotated[str | None, typer.Option(help="The reason, which the history keeps.")] = None,
+    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, and change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Take a withdrawal back: the version is verified, and readers may get it again.
+
+    Without gNNNN, the newest withdrawn generation. The mark stays under another name. Status 1 when
+    nothing is withdrawn or its files were removed, 3 when it is damaged.
+    """
+    if why is None and not dry_run:
+        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    asked, account = one_generation(target), account_name()
+    maker = Maker(who or account, account, why or _DRY_RUN)
+    with error_console().status(f"{target}: verifying"):
+        done = give_back(environment_from_environ(), *asked, maker, dry_run=dry_run)
+    if as_json:
+        print_json(_told(done, dry_run=dry_run))
+    else:
+        _print(done, dry_run=dry_run)
+
+
+def _told(done: Restored, *, dry_run: bool) -> dict[str, object]:
+    gets = None if done.readers_get is None else generation_name(done.readers_get)
+    facts = {"target": done.mark.name, "readers_get": gets, "withdrawn": asdict(done.mark)}
+    return {**facts, "dry_run": dry_run, "written": done.is_new}
+
+
+def _print(done: Restored, *, dry_run: bool) -> None:
+    name = done.mark.name
+    if dry_run:
+        text = f"{name} is intact and would be restored; nothing was changed"
+    elif done.is_new:
+        text = f"{name} is intact and restored; {done.mark.told}"
+    else:
+        text = f"{name} was restored before; {done.mark.told}"
+    typer.echo(printable_lines(text))
+    if done.readers_get is not None:
+        gets = generation_name(done.readers_get)
+        print_message(f"readers get {done.mark.dataset}/{done.mark.interval}/{gets}")

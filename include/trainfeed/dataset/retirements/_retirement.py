@@ -1,0 +1,63 @@
+"""A retirement: who removed all versions of an interval, when, and by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trainfeed.accounts import person
+from trainfeed.dataset.sealed_json import text_of
+from trainfeed.intervals import parse_time
+
+__all__ = ["Retirement"]
+
+_TEXTS: Final = ("who", "account", "why", "at")
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """The end of an interval.
+
+    Attributes:
+        interval: Name of the interval.
+        last_generation: The largest number that a generation of it had; later ones are larger.
+        who: The person, or the run of a DAG.
+        account: The account of the process.
+        why: The rule, as ``keep_intervals_days: 400``.
+        at: Time, UTC, as ``2026-03-08T00:00:00Z``.
+        damage: Why the file cannot be read; None if it can. The interval is retired all the same.
+    """
+
+    interval: str
+    last_generation: int
+    who: str
+    account: str
+    why: str
+    at: str
+    damage: str | None = None
+
+    @property
+    def told(self) -> str:
+        """Who, when and why, for messages."""
+        if self.damage is not None:
+            return f"{self.interval} was retired; who and why cannot be told: {self.damage}"
+        who = person(self.who, self.account)
+        return f"{self.interval} was retired at {self.at} by {who}: retention, {self.why}"
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Retirement:
+        """Return the retirement of a file; keys that later versions add are ignored.
+
+        Raises:
+            KeyError, TypeError, ValueError, WindowError: It is something else.
+        """
+        texts = {name: text_of(value, name) for name in _TEXTS}
+        parse_time(texts["at"])
+        if type(value["last_generation"]) is not int:
+            raise TypeError(f"last_generation: expected a number, got {value['last_generation']!r}")
+        return cls(text_of(value, "interval"), value["last_generation"], **texts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file."""
+        return {name: each for name, each in vars(self).items() if name != "damage"}

@@ -1,0 +1,56 @@
+"""The file ``versions/<interval>/RETIRED.json``.
+
+It is written before the generations are marked as removed, and is in force once all of them have
+their marks. A later generation, which a person asks for with a reason, ends it; the history keeps
+it.
+"""
+
+from __future__ import annotations
+
+from trainfeed import faults
+from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.retirements._retirement import Retirement
+from trainfeed.dataset.sealed_json import read_sealed, sealed
+from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.storage import posix
+
+__all__ = ["retirement_of", "write_retirement"]
+
+_REMEDY = "the interval counts as retired; a build with --rebuild 'WHY' makes it anew"
+
+
+def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
+    """Write the retirement of an interval, in place of that of an earlier life of it.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    path = folder.retirement(retirement.interval)
+    posix.replace_file(path, sealed(retirement.to_json()), is_public=True)
+    faults.point("retirement.after_file")
+
+
+def retirement_of(folder: DatasetFolder, interval: str) -> Retirement | None:
+    """Return the retirement that is in force, or None.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    last = folder.last_generation(interval)
+    if any(_is_there(folder, interval, number) for number in range(1, last + 1)):
+        return None
+    path = folder.retirement(interval)
+    try:
+        value = read_sealed(path, "the retirement of an interval", _REMEDY)
+        found = Retirement.from_json(value)
+    except NotFoundError:
+        return None
+    except (FormatError, KeyError, TypeError, ValueError, WindowError) as error:
+        return Retirement(interval, last, "", "", "", "", damage=str(error))
+    return found if found.last_generation >= last else None
+
+
+def _is_there(folder: DatasetFolder, interval: str, generation: int) -> bool:
+    path = folder.version(interval, generation)
+    with posix.map_errors(path):
+        return path.is_dir() and not folder.is_removed(interval, generation)

@@ -1,0 +1,38 @@
+"""Versions that the gates of an open build compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.retention._use import Use
+
+__all__ = ["used_by_open_plans"]
+
+
+def used_by_open_plans(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
+    """Yield the references of plans whose generation may still be published.
+
+    A plan that cannot be read can no longer be built, and uses nothing.
+
+    Raises:
+        StorageError: The plans cannot be listed.
+    """
+    for interval in folder.planned_intervals():
+        last = folder.last_generation(interval)
+        for plan_id in folder.plan_ids(interval):
+            if parse_generation(plan_id.rpartition("-")[2]) > last:
+                yield from _references(folder, PlanRef(folder.name, interval, plan_id))
+
+
+def _references(folder: DatasetFolder, ref: PlanRef) -> list[Use]:
+    try:
+        plan = load_plan(folder, ref)
+    except (FormatError, NotFoundError):
+        return []
+    why = f"plan {ref.plan_id} of {ref.interval} compares with it and may still be published"
+    return [Use(each.interval, each.generation, why) for each in plan.references]

@@ -1,0 +1,76 @@
+"""The retirement of intervals: a file that says why, marks, second look, deletion.
+
+The generations are marked in ascending order and shown again in descending order, so that readers
+get the newest generation or none, and never turn to an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainfeed.accounts import account_name
+from trainfeed.dataset import lift_unpublished
+from trainfeed.dataset.leases import building
+from trainfeed.dataset.retirements import Retirement, write_retirement
+from trainfeed.intervals import format_time
+from trainfeed.retention._context import Context
+from trainfeed.retention._uses import Uses
+from trainfeed.retention.kinds._found_interval import IntervalItem
+from trainfeed.retention.kinds._version_removal import (
+    delete_files,
+    mark_removed,
+    take_back,
+    uses_after_marks,
+)
+
+__all__ = ["begin_retirement", "end_retirements", "user_of"]
+
+
+def begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
+    """Hide an interval from readers that begin from now on, and say who retired it, and why."""
+    account = account_name()
+    retirement = Retirement(
+        interval=item.name,
+        last_generation=context.folder.last_generation(item.name),
+        who=context.who or account,
+        account=account,
+        why=why,
+        at=format_time(context.now),
+    )
+    write_retirement(context.folder, retirement)
+    for generation in item.generations:
+        mark_removed(context, item.name, generation, why)
+
+
+def end_retirements(context: Context, items: Sequence[IntervalItem]) -> dict[str, str]:
+    """Delete the versions of hidden intervals, but for those that came into use before.
+
+    Returns:
+        Name of an interval that stays → why.
+    """
+    if not items:
+        return {}
+    uses = uses_after_marks(
+        context, [(item.name, number) for item in items for number in item.generations]
+    )
+    kept = {}
+    for item in items:
+        why = user_of(context, uses, item)
+        if why is not None:
+            kept[item.name] = why
+            for generation in reversed(item.generations):
+                take_back(context.folder, item.name, generation)
+            continue
+        for generation in item.generations:
+            delete_files(context.folder, item.name, generation)
+        lift_unpublished(context.folder, item.name)
+    return kept
+
+
+def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:
+    """Return who reads or builds an interval, None if nobody does."""
+    for generation in item.generations:
+        if (why := uses.why(item.name, generation)) is not None:
+            return why
+    lease = next(iter(building(context.folder, item.name, context.now)), None)
+    return None if lease is None else f"it is being built: {lease.told}"

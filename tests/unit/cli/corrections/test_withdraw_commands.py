@@ -1,0 +1,65 @@
+"""``trainfeed withdraw`` and ``restore``: what they print, and their exit statuses."""
+
+import json
+
+import pytest
+
+DAY = "clicks/2024-03-01"
+WHY = ("--why", "labels of yesterday", "--who", "ada")
+
+
+@pytest.fixture
+def twice(project):
+    project.build()
+    project.edit("seed: 7", "seed: 8")
+    project.build(rebuild="another seed")
+    return project
+
+
+def test_a_version_is_withdrawn_and_given_back(cli, twice):
+    status, out, err = cli("withdraw", DAY, "--dry-run")
+    assert (status, out) == (0, f"{DAY}/g0002 would be withdrawn; nothing was changed\n")
+    assert f"readers get {DAY}/g0001" in err
+    status, out, err = cli("withdraw", DAY, *WHY)
+    assert status == 0
+    assert out.startswith(f"{DAY}/g0002 was withdrawn by ada (")
+    assert f"trainfeed restore {DAY}/g0002 --why WHY" in err
+    assert twice.version().name == "2024-03-01/g0001"
+    told = json.loads(cli("withdraw", DAY, *WHY, "--json")[1])
+    assert (told["target"], told["readers_get"], told["written"]) == (f"{DAY}/g0002", "g0001", 0)
+    assert cli("restore", DAY, "--dry-run")[1].startswith(f"{DAY}/g0002 is intact and would be")
+    assert cli("restore", DAY, *WHY)[1].startswith(f"{DAY}/g0002 is intact and restored; ")
+    assert cli("restore", DAY, *WHY)[1].startswith(f"{DAY}/g0002 was restored before; ")
+    told = json.loads(cli("restore", DAY, *WHY, "--json")[1])
+    assert (told["readers_get"], told["withdrawn"]["why"]) == ("g0002", "labels of yesterday")
+
+
+def test_the_last_version_is_said_to_be_the_last(cli, project):
+    project.build()
+    assert f"no version of {DAY} is left for readers" in cli("withdraw", DAY, *WHY)[2]
+
+
+def test_wrong_use_and_damage_have_their_own_statuses(cli, twice):
+    for arguments in ([DAY], ["clicks", *WHY], [f"{DAY}/2024-03-02", *WHY], [DAY, "--why", "x"]):
+        for command in ("withdraw", "restore"):
+            status, _, err = cli(command, *arguments)
+            assert (status, "nothing was changed" in err) == (2, True)
+    assert ended(cli("restore", DAY, *WHY)) == (1, "is withdrawn; nothing was changed")
+    assert ended(cli("withdraw", f"{DAY}/g0009", *WHY))[0] == 1
+    (twice.version(generation=1).path / "statistics.json").unlink()
+    assert ended(cli("withdraw", DAY, *WHY))[0] == 3
+    cli("withdraw", f"{DAY}/g0001", *WHY)
+    status, _, err = cli("withdraw", f"{DAY}/g0001", "--why", "another reason")
+    assert status == 1
+    assert "was withdrawn by ada (" in err
+
+
+def ended(result):
+    """Status, and the end of the message."""
+    return result[0], result[2].strip()[-33:]
+
+
+def test_tags_that_name_it_are_told_or_moved(cli, twice):
+    cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
+    assert "opening clicks@prod fails" in cli("withdraw", DAY, *WHY)[2]
+    assert "clicks@prod names that one, too" in cli("withdraw", DAY, *WHY, "--move-tags")[2]
