@@ -3,7 +3,8 @@ One DAG `train.<data set>` per data set whose specification has a `train` part: 
 
 A published interval starts one run, with the interval's name as partition key. The run waits until
 all intervals of the training window are published, and adopts a finished job. A run that is
-triggered by hand needs the parameter `window_start`.
+triggered by hand needs the parameter `window_start`, or `tag`: it then trains on exactly the
+versions of this tag, those that it names at the first try of the task.
 
 With `train.model` in the specification the run has more tasks: `evaluate` compares the job's
 metrics with the gate and publishes the model as its candidate, `approve` asks a person if
@@ -19,9 +20,9 @@ be written, and `upload_model` copies the promoted version there (with `by_hand`
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from airflow.sdk import DAG, BaseOperator, PartitionedAssetTimetable, chain
+from airflow.sdk import DAG, BaseOperator, Param, PartitionedAssetTimetable, chain
 
 from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
@@ -38,6 +39,14 @@ from trainfeed.specification import DatasetSpec, ModelSpec
 # an interval that cannot be built would keep later ones from starting.
 MAX_WAITING_RUNS: Final = 100
 
+_TAG: Final[dict[str, Any]] = {
+    "type": ["null", "string"],
+    "pattern": r"^[a-z][a-z0-9._-]{0,62}(#[0-9]{1,8})?$",
+    "title": "Tag",
+    "description": "Train on the versions of this tag of the data set, such as prod, or prod#3 as"
+    " its third change made it; empty: on the window of intervals.",
+}
+
 
 def train_dag(spec: DatasetSpec) -> DAG:
     """The DAG that trains on the versions of one data set."""
@@ -47,7 +56,10 @@ def train_dag(spec: DatasetSpec) -> DAG:
         doc_md=spec_doc(spec),
         schedule=PartitionedAssetTimetable(assets=dataset_asset(spec.name)),
         max_active_runs=MAX_WAITING_RUNS,
-        params={"window_start": window_param(spec, unset="A triggered run needs it.")},
+        params={
+            "window_start": window_param(spec, unset="A triggered run needs it, or a tag."),
+            "tag": Param(None, **_TAG),
+        },
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:

@@ -47,8 +47,12 @@ class EvaluateModelOperator(BaseOperator):
         from trainfeed.training.promotion import evaluate
 
         with airflow_outcome(context):
-            require_known(context["params"], "window_start")
+            require_known(context["params"], "window_start", "tag")
             spec, env = open_dataset(self.dataset, tracks=True)
-            interval = run_interval(spec, window_request(context))
             job = cast("Mapping[str, Any]", self.job)
-            return evaluate(spec, env, interval.name, str(job["job"]))
+            if context["params"].get("tag"):
+                # The job of a tag belongs to the last interval of the tag, not to one of the run.
+                interval = str(job["intervals"][-1])
+            else:
+                interval = run_interval(spec, window_request(context)).name
+            return evaluate(spec, env, interval, str(job["job"]))

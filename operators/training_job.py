@@ -17,12 +17,15 @@ from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
 from operators.job_trigger import TrainingJobTrigger
 from operators.links import TrainingJobLink
-from trainfeed.errors import WindowIncompleteError
+from trainfeed.errors import ConfigError, WindowIncompleteError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.config import Environment
+    from trainfeed.dataset import DatasetFolder
+    from trainfeed.dataset.tags import Tag
+    from trainfeed.intervals import Interval
     from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec
     from trainfeed.training.launch import Launched
@@ -71,7 +74,7 @@ class TrainingJobOperator(BaseOperator):
             event: Event of ``TrainingJobTrigger``; None in the first call.
         """
         with airflow_outcome(context):
-            require_known(context["params"], "window_start")
+            require_known(context["params"], "window_start", "tag")
             spec, env = open_dataset(self.dataset, trains=True, tracks=True)
             if event is not None:
                 return self._on_cluster(spec, env, _adopted(spec, env, event), event["since"])
@@ -88,16 +91,18 @@ class TrainingJobOperator(BaseOperator):
         from trainfeed.dataset import DatasetFolder, TrainingMarks
         from trainfeed.training.launch import launch, train
 
-        interval = run_interval(spec, window_request(context))
-        # Marked before any wait: from here on, this run is responsible for the interval's training.
-        TrainingMarks(DatasetFolder(Path(env.root), spec.name)).see(interval.name)
+        folder = DatasetFolder(Path(env.root), spec.name)
+        tag, interval = _asked(context, spec, folder)
+        if tag is None:
+            # Marked before any wait: from here on, this run is responsible for the training of the
+            # interval.
+            TrainingMarks(folder).see(interval.name)
         since = time.time()
         try:
             if spec.train is None or spec.train.is_local:
-                return train(spec, env, interval, start_model=self._digest())
-            self._launched = launch(
-                spec, env, interval, again=self._again(context), start_model=self._digest()
-            )
+                return train(spec, env, interval, start_model=self._digest(), tag=tag)
+            again, model = self._again(context), self._digest()
+            self._launched = launch(spec, env, interval, again=again, start_model=model, tag=tag)
         except WindowIncompleteError as error:
             limit = spec.train.wait if spec.train else timedelta()
             raise _later(error, context, limit) from error
@@ -133,6 +138,19 @@ class TrainingJobOperator(BaseOperator):
         if task.max_tries <= (self.retries or 0):
             return None
         return f"task cleared in {context['dag_run'].run_id}, up to try {task.max_tries + 1}"
+
+
+def _asked(
+    context: Context, spec: DatasetSpec, folder: DatasetFolder
+) -> tuple[Tag | None, Interval]:
+    """Return the tag of the form, as the first try of this run found it, and the interval."""
+    from trainfeed.training.tagged import tagged_training
+
+    if not (text := context["params"].get("tag")):
+        return None, run_interval(spec, window_request(context))
+    if context["params"].get("window_start"):
+        raise ConfigError("expected window_start or tag, got both; nothing was started")
+    return tagged_training(spec, folder, text, request=context["dag_run"].run_id)
 
 
 def _adopted(spec: DatasetSpec, env: Environment, event: Mapping[str, Any]) -> Launched:

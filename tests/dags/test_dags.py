@@ -34,7 +34,7 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated"}
+DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated", "tag"}
 OF_CLICKS = {"build.clicks", "train.clicks", "waive.clicks"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
@@ -100,6 +100,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "housekeeping.py": ["housekeeping"],
         "outdated.py": ["outdated"],
         "models.py": ["models"],
+        "tag.py": ["tag"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},
     }
@@ -451,9 +452,9 @@ def test_the_form_takes_right_values(add, load, name, value):
     assert form(add, load).get_param(name).resolve(value) == value
 
 
-def test_training_asks_for_the_window_alone(add, load):
+def test_training_asks_for_the_window_or_a_tag(add, load):
     add("clicks")
-    assert list(load("dags").dags["train.clicks"].params) == ["window_start"]
+    assert list(load("dags").dags["train.clicks"].params) == ["window_start", "tag"]
 
 
 def test_a_pool_that_nobody_has_made_is_a_warning_of_airflow(add, monkeypatch):
@@ -769,6 +770,13 @@ def test_the_form_of_models_asks_for_everything_and_explains_it(load):
         param = params.get_param(name)
         assert param.schema["title"]
         assert param.description.endswith(".")
+
+
+def test_the_form_of_tags_asks_for_everything_and_explains_it(load):
+    params = load("dags/tag.py").dags["tag"].params
+    for name in params:
+        assert params.get_param(name).schema["title"]
+        assert params.get_param(name).description.endswith(".")
 
 
 UPLOADS = "uploads: {key: [id], labels: [label], join: left, defaults: {label: -1}}\n"

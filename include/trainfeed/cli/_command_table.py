@@ -39,7 +39,7 @@ COMMANDS: Final = (
     Entry(
         "train",
         ".training:train",
-        "Train on the window of intervals that ends with --interval; reuse a finished job.",
+        "Train on the window that ends with --interval, or on a tag; reuse a finished job.",
         example="trainfeed train flights --interval 2013-01-04",
     ),
     Entry(

@@ -24,7 +24,7 @@ JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
 _LATER: Final = (
     "skipped", "image", "command", "environment", "placement", "attempt", "start_model",
-    "tensorboard",
+    "tensorboard", "tag",
 )  # fmt: skip
 
 
@@ -69,6 +69,8 @@ class JobSpec(JobModel):
         attempt: Number of the attempt to run the job, from 1.
         start_model: SHA-256 of the manifest of the downloaded model that the training starts from.
         tensorboard: Whether rank 0 writes event files beside the metrics log.
+        tag: The tag by which the versions were chosen, with the number of its change, such as
+            ``prod#3``; None for a window of intervals.
     """
 
     name: str
@@ -88,6 +90,7 @@ class JobSpec(JobModel):
     attempt: Annotated[int, Field(ge=1)] = 1
     start_model: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     tensorboard: bool = False
+    tag: str | None = None
 
     @classmethod
     def named(cls, **fields: Any) -> JobSpec:
@@ -154,4 +157,5 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         "versions": [f"{version.interval}/{version.generation}" for version in spec.versions],
         **({"skipped": spec.skipped} if spec.skipped else {}),
         **({"start_model": spec.start_model} if spec.start_model else {}),
+        **({"tag": spec.tag} if spec.tag else {}),
     }

@@ -1,4 +1,4 @@
-"""Builds the job of a training window from specification, versions and settings of clusters."""
+"""Builds the job of a training window, or of a tag, from specification, versions and settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover_named
+from trainfeed.dataset.tags import Tag, cover_tag
 from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
@@ -29,16 +30,17 @@ def require_training(spec: DatasetSpec) -> TrainSpec:
     return spec.train
 
 
-def window_job(
+def window_job(  # noqa: PLR0913 - options of a launch
     spec: DatasetSpec,
     env: Environment,
     folder: DatasetFolder,
     interval: Interval,
     start_model: str | None = None,
     *,
+    tag: Tag | None = None,
     copies: bool = True,
 ) -> JobSpec:
-    """Return the job of the window of intervals that ends with ``interval``.
+    """Return the job of the window of intervals that ends with ``interval``, or of a tag.
 
     The window is looked at first, because a download takes longer.
 
@@ -49,6 +51,7 @@ def window_job(
         interval: The interval.
         start_model: Digest of the downloaded model that the training starts from. Without it, the
             model of ``train.model.download`` is downloaded now, if there is one.
+        tag: The tag whose versions are read, in the place of the window; ``interval`` is its last.
         copies: Whether that download takes place; otherwise only the digest is read, if the store
             has it.
 
@@ -58,9 +61,10 @@ def window_job(
         ConfigError: The data set has no training, its module is missing, or its cluster has no
             settings.
         JobRejectedError: The installation does not allow the image, or it has no digest.
+        ConflictError: A version of the tag is withdrawn or removed.
         StorageError: The start model could not be downloaded.
     """
-    job = _job(spec, env, folder, interval)
+    job = _job(spec, env, folder, interval, tag)
     if start_model is None and has_start_model(spec):
         start_model = _downloaded(spec, env) if copies else start_model_digest(spec, env)
     fields = {name: value for name, value in job if name not in {"name", "start_model"}}
@@ -71,9 +75,15 @@ def _downloaded(spec: DatasetSpec, env: Environment) -> str:
     return str(download_start_model(spec, env)["start_model"])
 
 
-def _job(spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval) -> JobSpec:
+def _job(
+    spec: DatasetSpec,
+    env: Environment,
+    folder: DatasetFolder,
+    interval: Interval,
+    tag: Tag | None,
+) -> JobSpec:
     training = require_training(spec)
-    window = _covered(spec, training, folder, interval)
+    window = _covered(spec, training, folder, interval) if tag is None else cover_tag(folder, tag)
     _require_module(spec, training)
     return JobSpec.named(
         dataset=spec.name,
@@ -90,6 +100,7 @@ def _job(spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: I
         environment=dict(training.environment),
         placement=_placement(training),
         tensorboard=training.tracking.tensorboard,
+        tag=None if tag is None else tag.name,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, require_writable_root
+from trainfeed.dataset.tags import Tag
 from trainfeed.errors import ConfigError, JobRejectedError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import JobPlacement, JobRecord, JobRoots, JobSpec, LocalLauncher
@@ -64,6 +65,7 @@ def train(
     *,
     again: str | None = None,
     start_model: str | None = None,
+    tag: Tag | None = None,
 ) -> dict[str, Any]:
     """Train on the window of intervals that ends with ``interval``, or adopt the finished job.
 
@@ -75,10 +77,13 @@ def train(
             failed local job runs again without a reason.
         start_model: Digest in the report of ``download_start_model``. Without it, the model of
             ``train.model.download`` is downloaded now, if there is one.
+        tag: The tag whose versions are read, in the place of the window; ``interval`` is its last,
+            as ``tagged_training`` returns both. The job keeps them when the tag moves.
 
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
         ``seconds``; ``skipped``, when intervals of the window were left out by decision;
+        ``tag``, when the versions are those of a tag;
         ``start_model``, when the training starts from a downloaded model;
         ``tracking``, how the delivery to a tracking server ended, when there is one.
 
@@ -96,7 +101,7 @@ def train(
         LaunchError: The cluster does not answer.
     """
     started = time.perf_counter()
-    launched = launch(spec, env, interval, again=again, start_model=start_model)
+    launched = launch(spec, env, interval, again=again, start_model=start_model, tag=tag)
     wait_for(launched)
     return collect(spec, launched, seconds=time.perf_counter() - started)
 
@@ -108,17 +113,19 @@ def launch(
     *,
     again: str | None = None,
     start_model: str | None = None,
+    tag: Tag | None = None,
 ) -> Launched:
-    """Start the job of an interval, or adopt it; a local job has ended when this returns.
+    """Start the job of an interval or a tag, or adopt it; a local job has ended when this returns.
 
     Raises:
         TrainFeedError: The errors of ``train``, except ``GateError``.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_writable_root(env)
-    job = window_job(spec, env, folder, interval, start_model)
+    job = window_job(spec, env, folder, interval, start_model, tag=tag)
     tracker = Tracker.of(spec, env)
-    TrainingMarks(folder).see(interval.name)
+    if tag is None:
+        TrainingMarks(folder).see(interval.name)
     record = JobRecord(folder.training(interval.name, job.name))
     with posix.map_errors(record.home):
         make_folders(record.home)
@@ -159,7 +166,9 @@ def adopted(spec: DatasetSpec, env: Environment, home: Path, *, verdict: str) ->
     return Launched(attempt.job, record, launcher, verdict, Tracker.of(spec, env))
 
 
-def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict[str, Any]]:
+def render(
+    spec: DatasetSpec, env: Environment, interval: Interval, tag: Tag | None = None
+) -> list[dict[str, Any]]:
     """Return the objects that a launch would make on the cluster, and make none of them.
 
     Of a start model only the manifest is read, because the job's name depends on it; one without
@@ -170,7 +179,7 @@ def render(spec: DatasetSpec, env: Environment, interval: Interval) -> list[dict
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     require_writable_root(env)
-    job = window_job(spec, env, folder, interval, copies=False)
+    job = window_job(spec, env, folder, interval, tag=tag, copies=False)
     home = folder.training(interval.name, job.name)
     if job.placement is None:
         return list(_local(spec, folder).render(job, home))

@@ -78,7 +78,7 @@ def test_the_digest_of_the_download_is_that_of_the_training(
 ) -> None:
     given: list[str | None] = []
 
-    def train(spec, env, interval, *, start_model):
+    def train(spec, env, interval, *, start_model, tag=None):
         # The task of the training has no store: neither it nor a rank could read the password.
         given.append(start_model)
         assert env.stores == {}

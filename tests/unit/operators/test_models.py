@@ -52,6 +52,19 @@ def test_the_job_of_the_run_is_evaluated_for_the_interval_of_the_run(
     assert calls == [("clicks", "/pfs/dataset", "2026-01-05", JOB["job"])]
 
 
+def test_the_job_of_a_tag_is_evaluated_for_the_last_interval_of_the_tag(
+    clicks, make_context, monkeypatch
+):
+    calls = []
+    monkeypatch.setattr(
+        "trainfeed.training.promotion.evaluate", lambda *values: calls.append(values[2]) or MODEL
+    )
+    job = JOB | {"intervals": ["2026-01-01", "2026-01-02"]}
+    context = make_context("manual", params={"window_start": None, "tag": "prod"})
+    EvaluateModelOperator(task_id="evaluate", dataset="clicks", job=job).execute(context)
+    assert calls == ["2026-01-02"]
+
+
 def test_a_closed_gate_fails_at_once_and_leaves_its_report(clicks, make_context, monkeypatch):
     def evaluate(*_):
         raise GateError("auc is 0.4, below min 0.5", report={"gate": {"passed": False}})

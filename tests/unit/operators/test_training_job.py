@@ -37,9 +37,10 @@ def launch(monkeypatch, clicks):
         def __init__(self):
             self.calls = []
 
-        def __call__(self, spec, env, interval, *, start_model):
+        def __call__(self, spec, env, interval, *, start_model, tag=None):
             self.calls.append((spec.name, interval.name, env.root))
             self.start_model = start_model
+            self.tag = tag
             if self.error:
                 raise self.error
             return REPORT
@@ -121,3 +122,22 @@ def test_a_launcher_that_is_away_is(launch, make_context):
     launch.error = LaunchError("connection refused")
     with pytest.raises(LaunchError):
         execute(make_context(**KEY))
+
+
+def test_a_tag_in_the_form_is_found_once_per_run(launch, make_context, monkeypatch):
+    asked = []
+
+    def tagged_training(spec, folder, text, *, request):
+        asked.append((text, request))
+        return "the tag", spec.schedule_model().interval_named("2026-01-05")
+
+    monkeypatch.setattr("trainfeed.training.tagged.tagged_training", tagged_training)
+    context = make_context("manual")
+    context["params"] = {"window_start": None, "tag": "prod"}
+    context["dag_run"].run_id = "manual__1"
+    assert execute(context) == REPORT
+    assert asked == [("prod", "manual__1")]
+    assert launch.tag == "the tag"
+    context["params"] = {"window_start": "2026-01-05", "tag": "prod"}
+    with pytest.raises(AirflowFailException, match="expected window_start or tag, got both"):
+        execute(context)

@@ -49,7 +49,7 @@ def launch(monkeypatch, spec, ground, cluster):
     calls = []
     job = ground.job(dataset="clicks")
 
-    def launched(spec, env, interval, *, again=None, start_model=None):
+    def launched(spec, env, interval, *, again=None, start_model=None, tag=None):
         calls.append((interval.name, again, sorted(env.clusters)))
         ground.start(job)
         return Launched(job, ground.record(job), ground.launcher(), "ran")

@@ -25,6 +25,7 @@ from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.specification import DatasetSpec, LauncherName, check_name, load_spec
 from trainfeed.training.catch_up import train_missed
 from trainfeed.training.launch import train as run_train
+from trainfeed.training.tagged import tagged_training
 
 __all__ = ["train"]
 
@@ -53,6 +54,10 @@ def train(  # noqa: PLR0913 - options of a command
         LauncherName | None,
         typer.Option(help="Where the training runs, in the place of train.launcher."),
     ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="Train on the versions of this tag, or of TAG#3, not on a window."),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -70,17 +75,21 @@ def train(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train on the window of intervals that ends with --interval; reuse a finished job.
+    """Train on the window that ends with --interval, or on a tag; reuse a finished job.
 
     The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
     2: wrong usage or settings.
     """
     if catch_up is not None:
-        if launcher is not None or dry_run or again is not None:
+        if launcher is not None or dry_run or again is not None or tag is not None:
             raise ConfigError(
-                "expected no --launcher, --dry-run or --again beside --catch-up; leave it out"
+                "expected no --launcher, --dry-run, --again or --tag beside --catch-up; leave it"
+                " out"
             )
         _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
+        return
+    if tag is not None:
+        _train_tag(name, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
         return
     spec, env, asked = open_asked(name, interval)
     spec = with_launcher(spec, launcher)
@@ -96,6 +105,32 @@ def train(  # noqa: PLR0913 - options of a command
             print_mapping(reports[-1])
     if as_json:
         print_json(reports if is_range(chosen, asked) else reports[0])
+
+
+def _train_tag(  # noqa: PLR0913 - options of the command
+    name: str,
+    interval: str | None,
+    text: str,
+    launcher: LauncherName | None,
+    again: str | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    if interval is not None or "/" in name:
+        raise ConfigError("expected --tag or an interval, got both; nothing was started")
+    env = environment_from_environ()
+    spec = with_launcher(load_spec(env.datasets / check_name(name)), launcher)
+    tag, last = tagged_training(spec, DatasetFolder(Path(env.root), spec.name), text)
+    if dry_run:
+        print_rendered(spec, env, [last], tag, as_json=as_json)
+        return
+    with error_console().status(f"{spec.name}@{tag.name}: train"):
+        report = run_train(spec, env, last, again=again, tag=tag)
+    if as_json:
+        print_json(report)
+    else:
+        print_mapping(report)
 
 
 def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:

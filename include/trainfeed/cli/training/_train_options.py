@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from trainfeed.cli._printing import print_json
 from trainfeed.config import Environment
+from trainfeed.dataset.tags import Tag
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.specification import DatasetSpec, LauncherName, train_contradictions
@@ -36,10 +37,15 @@ def with_launcher(spec: DatasetSpec, kind: LauncherName | None) -> DatasetSpec:
 
 
 def print_rendered(
-    spec: DatasetSpec, env: Environment, chosen: Sequence[Interval], *, as_json: bool
+    spec: DatasetSpec,
+    env: Environment,
+    chosen: Sequence[Interval],
+    tag: Tag | None = None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print the objects that launches would make, as YAML or as a JSON list; none are made."""
-    found: list[Any] = [each for interval in chosen for each in render(spec, env, interval)]
+    found: list[Any] = [each for interval in chosen for each in render(spec, env, interval, tag)]
     plain = json.loads(json.dumps(found))
     if as_json:
         print_json(plain)

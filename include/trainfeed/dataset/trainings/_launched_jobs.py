@@ -16,6 +16,8 @@ __all__ = ["was_launched"]
 def was_launched(folder: DatasetFolder, interval: str, generation: int) -> bool:
     """Return whether a job file of the interval names that generation of it.
 
+    A training by tag is none of the interval, though its job lies there.
+
     Raises:
         StorageError: The publication root refused or failed.
     """
@@ -32,6 +34,8 @@ def _versions_of(path: Path) -> list[dict[str, Any]]:
         value = canonical_json.loads(
             read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
         )
+        if value.get("tag") is not None:
+            return []
         return [read for read in value["versions"] if isinstance(read, dict)]
-    except (FormatError, NotFoundError, KeyError, TypeError):
+    except (FormatError, NotFoundError, AttributeError, KeyError, TypeError):
         return []  # damaged: no rank could read this job file either, so nothing was trained

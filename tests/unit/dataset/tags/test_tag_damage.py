@@ -1,0 +1,94 @@
+"""A tag that was changed, cut or replaced on disk is an error, and never silently an older one."""
+
+import json
+import os
+
+import pytest
+
+from tests.unit.dataset.tags.conftest import DAYS
+from tests.unit.dataset.tags.test_tags import decided, give, opened
+from trainfeed.dataset.sealed_json import sealed
+from trainfeed.dataset.tags import (
+    current_tags,
+    move_tag,
+    require_tag,
+    tagged_versions,
+    tags_naming,
+    untag,
+)
+from trainfeed.errors import FormatError
+
+
+@pytest.fixture
+def path(clicks):
+    """The newest of two changes of a tag."""
+    clicks.publish(DAYS[0])
+    give(clicks, DAYS[0])
+    clicks.publish(DAYS[0], generation=2)
+    give(clicks, DAYS[0])
+    return clicks.folder.tag("prod") / "0002.json"
+
+
+def test_every_flipped_byte_and_every_cut_is_found(clicks, path):
+    data = path.read_bytes()
+    for at in range(len(data)):
+        for changed in (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], data[:at]):
+            path.write_bytes(changed)
+            with pytest.raises(FormatError):
+                require_tag(clicks.folder, "prod")
+    path.write_bytes(data)
+    assert require_tag(clicks.folder, "prod").number == 2
+
+
+def test_nobody_works_with_a_damaged_tag(clicks, path):
+    path.write_bytes(b"{}")
+    for act in (
+        lambda: opened(clicks),
+        lambda: give(clicks, DAYS[0]),
+        lambda: untag(clicks.folder, "prod", decided()),
+        lambda: move_tag(clicks.folder, "prod", {DAYS[0]: 1}, decided()),
+        lambda: tagged_versions(clicks.folder),
+        lambda: tags_naming(clicks.folder, DAYS[0], 1),
+        lambda: list(current_tags(clicks.folder)),
+    ):
+        with pytest.raises(FormatError, match="move it away and tag again"):
+            act()
+    assert opened(clicks, "prod#1") == [f"{DAYS[0]}/g0001"]
+
+
+WRONG = {
+    "tag": ["other", 1],
+    "number": [1, "2"],
+    "kind": ["move", None],
+    "range": ["never", 1, None],
+    "versions": [None, [[]], [["../x", 1, "a", "b"]], [[DAYS[0], 0, "a", "b"]], [[DAYS[0], "g"]]],
+    "skipped": [None, [{}], [{"interval": 1, "why": "", "at": "", "until": None}]],
+    "missing": [None, ["../x"], [1]],
+    "why": [None, 1],
+    "who": [None],
+    "account": [None],
+    "at": ["yesterday", None],
+    "request": [1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_whole_file_with_another_value_is_no_change_of_the_tag(clicks, path, key):
+    value = json.loads(path.read_bytes())
+    value.pop("digest")
+    for wrong in WRONG[key]:
+        path.write_bytes(sealed(value | {key: wrong}))
+        with pytest.raises(FormatError, match="expected change 2 of tag clicks@prod"):
+            require_tag(clicks.folder, "prod")
+
+
+def test_a_link_a_folder_and_a_pipe_are_no_tag(clicks, path):
+    data = path.read_bytes()
+    elsewhere = path.with_name("elsewhere")
+    elsewhere.write_bytes(data)
+    makers = (lambda: path.symlink_to(elsewhere), path.mkdir, lambda: os.mkfifo(path))
+    for make in makers:
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        make()
+        with pytest.raises(Exception, match=r"0002\.json"):
+            require_tag(clicks.folder, "prod")
