@@ -15,7 +15,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from dags import _build, _train, _uploads, _waive, convert, housekeeping, models, outdated
+from dags import (
+    _build,
+    _train,
+    _uploads,
+    _waive,
+    convert,
+    housekeeping,
+    models,
+    outdated,
+    repair,
+    retention,
+)
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
@@ -52,7 +63,9 @@ def documents() -> Mapping[str, str]:
             *_family(_waive, [_waive.waive_dag(specs[0])]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
+            *_family(retention, [retention.dag]),
             *_family(outdated, [outdated.dag]),
+            *_family(repair, [repair.dag]),
         ]
     return {"reference/dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 

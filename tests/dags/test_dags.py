@@ -34,7 +34,15 @@ from trainfeed.specification import DatasetSpec, load_spec, load_specs
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 
 ROOT = Path(__file__).resolve().parents[2]
-DAGS_OF_NO_DATA_SET = {"convert", "housekeeping", "models", "outdated", "tag"}
+DAGS_OF_NO_DATA_SET = {
+    "convert",
+    "housekeeping",
+    "models",
+    "outdated",
+    "repair",
+    "retention",
+    "tag",
+}
 OF_CLICKS = {"build.clicks", "train.clicks", "waive.clicks"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
 HEAVY = [
@@ -100,6 +108,8 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "housekeeping.py": ["housekeeping"],
         "outdated.py": ["outdated"],
         "models.py": ["models"],
+        "repair.py": ["repair"],
+        "retention.py": ["retention"],
         "tag.py": ["tag"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},

@@ -98,7 +98,7 @@ def test_no_dag_is_shown_that_is_not_tried_here(client):
     assert client.import_errors() == {}
     shown = set(client.dags())
     tried = {f"{kind}.{name}" for name in DAYS for kind in ("build", "train")}
-    assert shown == tried | {"convert", "housekeeping", "models", "outdated"} | {
+    assert shown == tried | {"convert", "housekeeping", "models", "outdated", "retention"} | {
         f"waive.{name}" for name in DAYS
     }
 

@@ -20,8 +20,8 @@ from trainfeed.specification import load_spec, load_specs
 
 INNER = ("datacenters", "dispatch", "jobs", "models", "server", "tracking", "usercode")
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
-# What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder and ModelPlace take text
-# when they are made.
+# What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder, ModelPlace and
+# RepairWish take text when they are made.
 HANDED_OUT = {
     "Checkpoint.path",
     "DatasetFolder.root",
@@ -34,6 +34,7 @@ HANDED_OUT = {
     "PublicBuild.root",
     "PublicVersion.root",
     "ModelPlace.root",
+    "RepairWish.backup",
     "Roots.inputs",
     "Roots.outputs",
     "Roots.work",

@@ -122,6 +122,12 @@ COMMANDS: Final = (
         example="trainfeed verify flights/2013-01",
     ),
     Entry(
+        "repair",
+        ".corrections:repair",
+        "Repair the damaged files of a version, if they can be had with the published digests.",
+        example="trainfeed repair flights/2013-01-01/g0001 --dry-run",
+    ),
+    Entry(
         "waive",
         ".upkeep:waive",
         "Let failed gates of an unpublished build pass, with the values that they have now.",
@@ -167,13 +173,19 @@ COMMANDS: Final = (
         "prune",
         ".upkeep:prune_dataset",
         "Remove what `retention` in dataset.yaml does not keep; never what is in use.",
-        example="trainfeed prune flights --dry-run",
+        example="trainfeed prune --all --dry-run",
     ),
     Entry(
         "leases",
         ".upkeep:show_leases",
         "Show who reads or builds versions now, which retention therefore keeps, and until when.",
         example="trainfeed leases flights",
+    ),
+    Entry(
+        "history",
+        ".upkeep:history",
+        "Show what people and upkeep changed in a data set, the oldest first.",
+        example="trainfeed history flights --action prune --since 2026-03-01",
     ),
     Entry(
         "process-base64",

@@ -8,6 +8,7 @@ from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._removals import Removals, execute, plan_removals, prune
 from trainfeed.retention._rule import held_against
+from trainfeed.retention._scheduled import scheduled_kinds
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.retention.kinds import KINDS
 
@@ -25,5 +26,6 @@ __all__ = [
     "held_against",
     "plan_removals",
     "prune",
+    "scheduled_kinds",
     "uses_of",
 ]

@@ -224,7 +224,8 @@ def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
     assert status == 3
     assert [bool(report["problems"]) for report in json.loads(output)] == [True, False, False]
     assert message == (
-        "build it again: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
+        "repair it: trainfeed repair clicks/2024-03-01/g0001; or build it again, as the next"
+        " generation: trainfeed build clicks --interval 2024-03-01 --rebuild WHY\n"
     )
 
 

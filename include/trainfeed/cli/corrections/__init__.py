@@ -1,4 +1,4 @@
-"""Corrections of published data on the command line: withdrawals and tags."""
+"""Corrections of published data on the command line: withdrawals, tags, and damaged files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.cli.corrections._repair_command import repair
     from trainfeed.cli.corrections._restore_command import restore
     from trainfeed.cli.corrections._tag_command import tag
     from trainfeed.cli.corrections._tags_command import tags
     from trainfeed.cli.corrections._untag_command import untag
     from trainfeed.cli.corrections._withdraw_command import withdraw
 
-__all__ = ["restore", "tag", "tags", "untag", "withdraw"]
+__all__ = ["repair", "restore", "tag", "tags", "untag", "withdraw"]
 
 _HOMES: Final = {
+    "repair": "._repair_command",
     "restore": "._restore_command",
     "tag": "._tag_command",
     "tags": "._tags_command",

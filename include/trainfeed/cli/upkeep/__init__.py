@@ -9,6 +9,7 @@ from trainfeed.lazy_faces import on_demand
 if TYPE_CHECKING:
     from trainfeed.cli.upkeep._boundaries_command import app as boundaries
     from trainfeed.cli.upkeep._gc import gc
+    from trainfeed.cli.upkeep._history_command import history
     from trainfeed.cli.upkeep._leases_command import show_leases
     from trainfeed.cli.upkeep._prune import prune_dataset
     from trainfeed.cli.upkeep._waive_command import waive
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "boundaries",
     "gc",
+    "history",
     "prune_dataset",
     "show_leases",
     "waive",
@@ -26,6 +28,7 @@ __all__ = [
 _HOMES: Final = {
     "boundaries": "._boundaries_command:app",
     "gc": "._gc",
+    "history": "._history_command",
     "prune_dataset": "._prune",
     "show_leases": "._leases_command",
     "waive": "._waive_command",

@@ -54,8 +54,11 @@ def verify(
 def _end_of_verify(checked: list[dict[str, Any]]) -> None:
     if damaged := [report["target"] for report in checked if report["problems"]]:
         name, interval, *_ = damaged[0].split("/")
-        remedy = f"{program()} build {name} --interval {interval} --rebuild WHY"
-        print_message(f"build it again: {remedy}")
+        again = f"{program()} build {name} --interval {interval} --rebuild WHY"
+        print_message(
+            f"repair it: {program()} repair {damaged[0]}; or build it again, as the next"
+            f" generation: {again}"
+        )
         raise typer.Exit(3)
     if any(report["unreadable"] for report in checked):
         print_message(

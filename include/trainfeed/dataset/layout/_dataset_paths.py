@@ -57,6 +57,11 @@ class DatasetPaths:
         """The folder of unfinished versions."""
         return self.path / "_staging"
 
+    @property
+    def trash(self) -> Path:
+        """The folder of what was taken away, which upkeep deletes later."""
+        return self.path / "_trash"
+
     def staged(self, plan_id: str) -> Path:
         """The staging folder of a plan."""
         return self.staging / check_name(plan_id)

@@ -1,5 +1,6 @@
 """Folders that appear whole by one rename, with their manifest files: versions and models."""
 
+from trainfeed.dataset._intact import compare_file
 from trainfeed.dataset.publication._manifest_file import (
     folder_problems,
     read_manifest_file,
@@ -15,6 +16,7 @@ from trainfeed.dataset.publication._staging import (
 __all__ = [
     "StagedFile",
     "commit_folder",
+    "compare_file",
     "confirm_folder",
     "folder_problems",
     "read_manifest_file",

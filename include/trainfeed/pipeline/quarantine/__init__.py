@@ -2,6 +2,7 @@
 
 from trainfeed.pipeline.quarantine._access_log import Access, DamagedLine, accesses
 from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
+from trainfeed.pipeline.quarantine._private_quarantine import PRIVATE_MODE
 from trainfeed.pipeline.quarantine._published_quarantine import (
     QUARANTINE_FILE,
     quarantine_of_version,
@@ -23,6 +24,7 @@ from trainfeed.pipeline.quarantine._work_quarantine import (
 
 __all__ = [
     "MOST_RAW_BYTES",
+    "PRIVATE_MODE",
     "QUARANTINE_FILE",
     "Access",
     "DamagedLine",

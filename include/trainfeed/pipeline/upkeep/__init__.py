@@ -1,10 +1,19 @@
 """Removes files of killed and abandoned builds."""
 
-from trainfeed.pipeline.upkeep._leftovers import LANDING_TRASH, OLD, TRASH, Swept, discard, sweep
+from trainfeed.pipeline.upkeep._leftovers import (
+    LANDING_TRASH,
+    OLD,
+    REPAIR,
+    TRASH,
+    Swept,
+    discard,
+    sweep,
+)
 
 __all__ = [
     "LANDING_TRASH",
     "OLD",
+    "REPAIR",
     "TRASH",
     "Swept",
     "discard",

@@ -9,7 +9,8 @@ makes them again.
 place                            removed files
 ================================ ================================================================
 ``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
-                                 never published; in ``<root>/models`` those of models
+                                 never published; in ``<root>/models`` those of models; places
+                                 of repairs that were killed, also in ``<work>/spill``
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``, ``receipts``,      incomplete
 ``unpublished``, ``_leases``
@@ -45,14 +46,16 @@ from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["LANDING_TRASH", "OLD", "TRASH", "Swept", "discard", "sweep"]
+__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
 OLD: Final = timedelta(days=3)
 
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
-_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|\.probe-{_UUID}")
+# Begins the names of the places in which a repair makes files again.
+REPAIR: Final = "repair-"
+_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|(\.probe-|{REPAIR}){_UUID}")
 _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 _TRASHED: Final = re.compile(_UUID)

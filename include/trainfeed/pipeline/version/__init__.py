@@ -9,6 +9,7 @@ from trainfeed.pipeline.version._measured_gates import (
 from trainfeed.pipeline.version._refusal import check_report, refusal
 from trainfeed.pipeline.version._rows_by_source import rows_by_source
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
+from trainfeed.pipeline.version._staged_files import STAGED_WRITERS
 from trainfeed.pipeline.version._totals import total_statistics
 from trainfeed.pipeline.version._verdict import (
     CheckedShard,
@@ -20,6 +21,7 @@ from trainfeed.pipeline.version._version_report import version_report
 from trainfeed.pipeline.version._wanted import require_wanted
 
 __all__ = [
+    "STAGED_WRITERS",
     "CheckedShard",
     "LateCounts",
     "MeasuredGates",

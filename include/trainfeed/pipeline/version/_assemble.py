@@ -1,4 +1,4 @@
-"""Writes all files but the shards to the staging folder: index, positions, documents, manifest.
+"""Completes a staged version: all files beside the shards, and the manifest with their digests.
 
 All files except BUILT.json are functions of the plan and of the shards' parts, so two attempts
 write the same bytes.
@@ -9,33 +9,28 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
 
-import pyarrow as pa
-
-from trainfeed import canonical_json
 from trainfeed.dataset import Manifest, content_digest
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
-from trainfeed.dataset.publication import StagedFile, write_manifest_file
-from trainfeed.dataset.version import BUILT, CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
+from trainfeed.dataset.publication import write_manifest_file
+from trainfeed.dataset.version import BUILT
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import JsonObject
-from trainfeed.pipeline.plans import Plan, PlannedShard
-from trainfeed.pipeline.quarantine import QUARANTINE_FILE
-from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
+from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version._shard_writer import ShardPart
 from trainfeed.pipeline.version._staged_documents import staged_documents
+from trainfeed.pipeline.version._staged_files import (
+    write_bytes,
+    write_chunks,
+    write_positions,
+    write_quarantine,
+    write_statistics,
+)
 from trainfeed.pipeline.version._verdict import Verdict
 
 __all__ = ["assemble", "checked_content"]
-
-_BATCH_ROWS: Final = 16_384
-_BATCH_BYTES: Final = 1 << 20
-_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 
 def assemble(stage: Stage) -> None:
@@ -47,16 +42,16 @@ def assemble(stage: Stage) -> None:
     """
     verdict = _verdict(stage)
     files = [
-        _write_arrow(stage, CHUNKS, CHUNKS_SCHEMA, _chunks(stage)),
-        _write_arrow(stage, QUARANTINE_FILE, QUARANTINE_SCHEMA, _quarantine(stage)),
-        _write_bytes(stage, "statistics.json", canonical_json.dumps(dict(verdict.statistics))),
+        write_chunks(stage),
+        write_quarantine(stage),
+        write_statistics(stage, verdict.statistics),
     ]
     if stage.spec.output.positions:
-        files.append(_write_arrow(stage, POSITIONS, POSITIONS_SCHEMA, _positions(stage)))
+        files.append(write_positions(stage))
     files += staged_documents(stage)
     manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
     write_manifest_file(stage.staged, manifest)
-    _write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
+    write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
 
 
 def checked_content(stage: Stage) -> str:
@@ -81,78 +76,6 @@ def _verdict(stage: Stage) -> Verdict:
             " published; build the interval again (in Airflow: clear the task check)"
         )
     return verdict
-
-
-def _write_bytes(stage: Stage, name: str, data: bytes) -> FileEntry:
-    with StagedFile(stage.staged, name, mode=0o444) as file:
-        file.write(data)
-    return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
-
-
-def _write_arrow(
-    stage: Stage, name: str, schema: pa.Schema, tables: Iterator[pa.Table]
-) -> FileEntry:
-    mode = 0o600 if name == QUARANTINE_FILE else 0o444
-    with (
-        StagedFile(stage.staged, name, mode=mode) as file,
-        pa.ipc.new_file(pa.PythonFile(file, mode="w"), schema, options=_OPTIONS) as writer,
-    ):
-        for table in tables:
-            writer.write_table(table)
-    return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
-
-
-def _parts(stage: Stage) -> Iterator[tuple[PlannedShard, pa.Table, ShardPart]]:
-    for shard in stage.plan.all_shards():
-        with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
-            yield shard, file.read_all(), ShardPart.from_json(file.trailer)
-
-
-def _chunks(stage: Stage) -> Iterator[pa.Table]:
-    ordinals = dict.fromkeys(stage.plan.splits, 0)
-    for shard, _, part in _parts(stage):
-        rows = []
-        for chunk in part.chunks:
-            first = ordinals[shard.split]
-            place = {"split": shard.split, "shard": shard.index, "first_ordinal": first}
-            rows.append({**chunk, **place})
-            ordinals[shard.split] += chunk["num_records"]
-        yield pa.Table.from_pylist(rows, schema=CHUNKS_SCHEMA)
-
-
-def _positions(stage: Stage) -> Iterator[pa.Table]:
-    names = pa.array(stage.plan.splits)
-    for shard, positions, _ in _parts(stage):
-        # One dictionary for the whole file: an IPC file cannot change it between batches.
-        indices = pa.array([stage.plan.splits.index(shard.split)] * len(positions), pa.int32())
-        column = pa.DictionaryArray.from_arrays(indices, names)
-        columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
-        yield pa.Table.from_arrays(columns, schema=POSITIONS_SCHEMA)
-
-
-def _quarantine(stage: Stage) -> Iterator[pa.Table]:
-    # Groups have ranges in order, and ranges have records in order, so the files one after another
-    # are sorted.
-    for group in range(len(stage.plan.preprocess)):
-        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            yield from _in_batches(file.read_all().combine_chunks())
-
-
-def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table into batches that depend on its rows alone, so that the published bytes do, too.
-
-    The batches of work files depend on memory and tasks.
-
-    Args:
-        table: A table of one chunk: Arrow writes other bytes for equal rows in several chunks.
-
-    Yields:
-        Equal numbers of rows, at most 16,384 and about 1 MiB.
-    """
-    if len(table):
-        row_bytes = table.nbytes // len(table)
-        num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
-        yield from (table.slice(start, num_rows) for start in range(0, len(table), num_rows))
 
 
 def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]) -> Manifest:

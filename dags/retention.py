@@ -1,0 +1,47 @@
+"""
+The DAG `retention`: removes every night what `retention` in dataset.yaml does not keep.
+
+What is in use stays: tags, leases of readers, trainings without a result, builds. Without rules in
+dataset.yaml the DAG removes only what nobody can want, such as landing files of removed
+generations; superseded generations go where dataset.yaml states how many are kept. The log names
+every item that goes or stays, with the reason, and the history of the data set keeps it. A run
+fails if a data set stays above its `max_bytes`. The command `trainfeed prune` does the same.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param
+
+from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
+from operators.corrections.prune_datasets import PruneDatasetsOperator
+from operators.timetable import BEFORE_ALL
+
+with DAG(
+    dag_id="retention",
+    description="What data sets no longer keep, by their rules",
+    doc_md=__doc__,
+    schedule="@daily",
+    start_date=BEFORE_ALL,
+    catchup=False,
+    max_active_runs=1,
+    # On at once: without rules it removes only what nobody can want, and disks grow otherwise.
+    is_paused_upon_creation=False,
+    params={
+        "dataset": Param(
+            None,
+            type=["null", "string"],
+            pattern="^[a-z][a-z0-9_]{0,62}$",
+            title="Data set",
+            description="Only this one; empty: all.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only log what would be removed.",
+        ),
+    },
+    default_args=DEFAULT_ARGS,
+    tags=[*TAGS],
+) as dag:
+    PruneDatasetsOperator(task_id="prune", execution_timeout=MAPPED_LIMIT)

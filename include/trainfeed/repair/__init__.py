@@ -1,0 +1,21 @@
+"""Repair of published versions: damaged files are made again, and swapped in if they are the same.
+
+A version never changes. A repair therefore replaces a file only by one with the size and SHA-256 of
+the manifest; else the version stays as it is, and the report says why. ``trainfeed file repair`` is
+about something else: what can be read of a damaged record file, without a plan to make it again.
+"""
+
+from trainfeed.repair._damage_search import find_damage
+from trainfeed.repair._finding import Finding, FindingKind
+from trainfeed.repair._repair_report import FileOutcome, RepairReport
+from trainfeed.repair._repair_version import RepairWish, repair
+
+__all__ = [
+    "FileOutcome",
+    "Finding",
+    "FindingKind",
+    "RepairReport",
+    "RepairWish",
+    "find_damage",
+    "repair",
+]

@@ -1,0 +1,173 @@
+"""Repairs one version: finds the damage, gets each damaged file, and swaps in what is proved.
+
+The order of means: what is there and only wrongly placed; intact copies; then the stages of the
+plan, for all other files at once. Everything can be repeated: after a kill, the next call finds
+what is still damaged. Two calls at once make equal files, and the second swap changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainfeed.config import Environment
+from trainfeed.datacenters import local_source
+from trainfeed.dataset import DatasetFolder, Version, require_writable_root
+from trainfeed.dataset.history import Action, record_action
+from trainfeed.dataset.layout import generation_name
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.repair._damage_search import find_damage
+from trainfeed.repair._file_repair import FileRepair
+from trainfeed.repair._finding import Finding
+from trainfeed.repair._manifest_again import repair_manifest
+from trainfeed.repair._manifest_witnesses import manifest_state
+from trainfeed.repair._repair_order import RepairOrder
+from trainfeed.repair._repair_place import RepairPlace, repair_place
+from trainfeed.repair._repair_report import FileOutcome, RepairReport
+from trainfeed.repair._swap import require_changeable, unchanged_age
+from trainfeed.specification import DatasetSpec
+
+__all__ = ["RepairWish", "repair"]
+
+_MOST_FILES = 1_000
+
+
+@dataclass(frozen=True)
+class RepairWish:
+    """The options of a repair.
+
+    Attributes:
+        why: The reason, for the history; may be empty.
+        who: The person, or the run of a DAG; the account if None.
+        dry_run: Whether only the damage is shown.
+        backup: A folder with a copy of the version, such as that of a snapshot; files that have
+            the published digests are taken from there.
+    """
+
+    why: str = ""
+    who: str | None = None
+    dry_run: bool = False
+    backup: Path | None = None
+
+    def __post_init__(self) -> None:
+        # A folder given as text becomes a Path.
+        if self.backup is not None:
+            object.__setattr__(self, "backup", Path(local_source(self.backup)))
+
+
+def repair(
+    spec: DatasetSpec,
+    env: Environment,
+    interval: str,
+    generation: int | None = None,
+    wish: RepairWish | None = None,
+) -> RepairReport:
+    """Repair a version, as far as its files can be had with the digests of its manifest.
+
+    Args:
+        spec: The data set, as it is now.
+        env: Folders and connections.
+        interval: Name of the interval.
+        generation: The generation; by default the one that readers get.
+        wish: Options.
+
+    Returns:
+        What was found, and what became of it. Files that could not be repaired are as they were.
+
+    Raises:
+        NotFoundError: There is no such version.
+        AccessDeniedError: This account may not change the version.
+        RootError: The publication root was not made by ``trainfeed init``.
+        IngestError, StorageError: A source or file system failed now; what was repaired before
+            stays, and another call goes on.
+    """
+    wish = wish or RepairWish()
+    require_writable_root(env)
+    folder = DatasetFolder(Path(env.root), spec.name)
+    number = folder.require_generation(interval) if generation is None else generation
+    _require_there(folder, interval, number)
+    order = RepairOrder(spec, env, folder, interval, number, wish.backup)
+    return _shown(order) if wish.dry_run else _done(order, wish)
+
+
+def _shown(order: RepairOrder) -> RepairReport:
+    """Return the findings, and how they would be repaired."""
+    version, damage = _found(order)
+    if version is None:
+        how = "would be proved or made again; the other files are compared after that"
+        files = tuple(FileOutcome(each, "found", how) for each in damage)
+    else:
+        files = FileRepair(order, version).planned(damage)
+    return RepairReport(order.target, dry_run=True, files=files)
+
+
+def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
+    """Repair what is found."""
+    version, damage = _found(order)
+    if not damage:
+        return RepairReport(order.target, dry_run=False)
+    require_changeable(order.path)
+    _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
+    with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
+        if version is None:
+            report = _with_manifest(order, damage, place)
+        else:
+            report = _files_repaired(order, version, damage, place)
+    _record("repaired", order, wish, {each.finding.name: each.outcome for each in report.files})
+    return report
+
+
+def _found(order: RepairOrder) -> tuple[Version | None, list[Finding]]:
+    """Return the version and its damage; the damage of its manifest if that cannot be read."""
+    try:
+        version = Version.open(order.path)
+    except (FormatError, NotFoundError):
+        state = manifest_state(order.folder, order.interval, order.generation)
+        if not (findings := state.findings()):
+            raise
+        return None, findings
+    return version, find_damage(version)
+
+
+def _with_manifest(
+    order: RepairOrder, damage: Sequence[Finding], place: RepairPlace
+) -> RepairReport:
+    """Repair the manifest, and then what it shows to be damaged."""
+    done = repair_manifest(order, place)
+    first = tuple(FileOutcome(each, done.outcome, done.how) for each in damage)
+    report = RepairReport(order.target, dry_run=False, offers=done.offers)
+    if done.outcome == "repaired":
+        version = Version.open(order.path)
+        report = _files_repaired(order, version, find_damage(version), place)
+    return replace(report, files=(*first, *report.files), effort=done.effort + report.effort)
+
+
+def _files_repaired(
+    order: RepairOrder, version: Version, damage: Sequence[Finding], place: RepairPlace
+) -> RepairReport:
+    files, effort, offers = FileRepair(order, version).repaired(damage, place)
+    return RepairReport(
+        order.target, dry_run=False, files=tuple(files), effort=effort, offers=offers
+    )
+
+
+def _record(action: str, order: RepairOrder, wish: RepairWish, files: Mapping[str, str]) -> None:
+    named = dict(sorted(files.items())[:_MOST_FILES])
+    details = {"files": named, "num_files": len(files)}
+    made = Action.now(action, order.target, why=wish.why, who=wish.who, details=details)
+    record_action(order.folder, made)
+
+
+def _require_there(folder: DatasetFolder, interval: str, generation: int) -> None:
+    path = folder.version(interval, generation)
+    if folder.is_removed(interval, generation):
+        raise NotFoundError(
+            f"{path} was removed by retention, for good; its number is never used again; build the"
+            f" interval again: trainfeed build {folder.name} --interval {interval}"
+        )
+    if not path.is_dir() or path.is_symlink():
+        raise NotFoundError(
+            f"{path} is no folder of a version; published generations of the interval:"
+            f" {', '.join(map(generation_name, folder.generations(interval))) or 'none'}"
+        )

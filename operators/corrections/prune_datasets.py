@@ -1,0 +1,97 @@
+"""One data set, or all → what retention no longer keeps is removed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from operators._stage import open_dataset
+from operators.datasets import datasets_folder
+from trainfeed.errors import TrainFeedError
+from trainfeed.paths import listed
+from trainfeed.specification import SPEC_FILE
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.pipeline import JsonObject
+    from trainfeed.retention import Removals
+
+__all__ = ["PruneDatasetsOperator"]
+
+logger = logging.getLogger(__name__)
+
+
+class PruneDatasetsOperator(BaseOperator):
+    """Remove what ``retention`` in dataset.yaml does not keep and nothing uses.
+
+    Superseded generations go only where dataset.yaml states ``keep_generations`` or ``keep_days``.
+    A data set that cannot be pruned, or stays above its ``max_bytes``, fails the task after all
+    others.
+
+    Returns:
+        Data set → number and ``bytes`` by kind, and the number of items that are kept in use.
+    """
+
+    def execute(self, context: Context) -> JsonObject:
+        """Prune all data sets, or one; in a dry run, only log what would be removed."""
+        params, run = context["params"], context["dag_run"]
+        found: JsonObject = {}
+        failed: list[str] = []
+        with airflow_outcome(context):
+            require_known(params, "dataset", "dry_run")
+            for name in [params["dataset"]] if params["dataset"] else _names():
+                try:
+                    removals = _prune(name, run.run_id, dry_run=bool(params["dry_run"]))
+                except TrainFeedError as error:
+                    logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
+                    failed.append(name)
+                    continue
+                _log(name, removals, dry_run=bool(params["dry_run"]))
+                found[name] = _small(removals)
+                failed += [name] if removals.excess else []
+        if failed:
+            context["ti"].xcom_push(key="pruned", value=found)
+            raise AirflowFailException(
+                f"{', '.join(failed)}: not pruned, or above max_bytes, the reasons stand above; the"
+                " other data sets were pruned"
+            )
+        return found
+
+
+def _names() -> list[str]:
+    places = listed(datasets_folder())
+    return sorted(place.name for place in places if (place / SPEC_FILE).is_file())
+
+
+def _prune(name: str, run_id: str, *, dry_run: bool) -> Removals:
+    from trainfeed.retention import Context, prune, scheduled_kinds
+
+    spec, env = open_dataset(name)
+    context = Context.of(spec, env, who=f"Airflow run {run_id}")
+    return prune(context, scheduled_kinds(spec), dry_run=dry_run)
+
+
+def _log(name: str, removals: Removals, *, dry_run: bool) -> None:
+    verb = "would remove" if dry_run else "removed"
+    for expired in removals.expired:
+        item = expired.item
+        logger.info("%s: %s %s, %d bytes: %s", name, verb, item.name, item.num_bytes, expired.why)
+    for kept in removals.kept:
+        logger.info("%s: %s stays: %s", name, kept.item.name, kept.why)
+    for excess in removals.excess:
+        logger.warning("%s: %s", name, excess.told)
+
+
+def _small(removals: Removals) -> JsonObject:
+    """Return the counts alone, because an XCom is a row of a database."""
+    kinds = {
+        kind: {"number": number, "bytes": size}
+        for kind, (number, size) in removals.by_kind().items()
+    }
+    return {"removed": kinds, "kept": len(removals.kept)}

@@ -1,0 +1,87 @@
+"""Form of the DAG ``repair`` → damaged files of a version become what they were."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from operators._stage import open_dataset
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.repair import RepairReport
+
+__all__ = ["RepairVersionOperator"]
+
+logger = logging.getLogger(__name__)
+
+
+class RepairVersionOperator(BaseOperator):
+    """Repair a version, or in a dry run show its damage; what cannot be repaired fails the task.
+
+    Returns:
+        ``version``, ``is_whole``, ``recomputed``, and ``num_files``: the number of findings; the
+        log has each of them.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Repair the version; a task that is cleared finds what is still damaged."""
+        from trainfeed.dataset.layout import parse_generation
+        from trainfeed.repair import RepairWish, repair
+
+        params = context["params"]
+        with airflow_outcome(context):
+            require_known(
+                params, "dataset", "interval", "generation", "why", "copy_from", "dry_run"
+            )
+            spec, env = open_dataset(params["dataset"])
+            named, backup = params["generation"], params["copy_from"]
+            wish = RepairWish(
+                why=params["why"] or "",
+                who=_who(context),
+                dry_run=params["dry_run"],
+                backup=Path(backup) if backup else None,
+            )
+            generation = parse_generation(named) if named else None
+            report = repair(spec, env, params["interval"], generation, wish)
+        _log(report)
+        if not (report.is_whole or report.dry_run):
+            raise AirflowFailException(
+                f"{report.version} is still damaged; the log above says why, and what can be done"
+            )
+        return _small(report)
+
+
+def _who(context: Context) -> str:
+    run = context["dag_run"]
+    user = getattr(run, "triggering_user_name", None)
+    return str(user or f"Airflow run {run.run_id}")
+
+
+def _log(report: RepairReport) -> None:
+    if not report.files:
+        logger.info("%s is intact", report.version)
+    for each in report.files:
+        found = each.finding
+        level = logging.INFO if each.outcome == "repaired" else logging.WARNING
+        logger.log(
+            level, "%s (%s, %s): %s: %s", found.name, found.kind, found.what, each.outcome, each.how
+        )
+    for offer in report.offers:
+        logger.warning("%s", offer)
+
+
+def _small(report: RepairReport) -> dict[str, Any]:
+    """Return the report without its files, because an XCom is a row of a database."""
+    told = report.to_json()
+    return {
+        "num_files": len(report.files),
+        **{name: told[name] for name in ("version", "dry_run", "is_whole", "recomputed")},
+    }

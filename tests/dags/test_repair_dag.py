@@ -1,0 +1,81 @@
+"""The DAG ``repair``: its form, and a damaged version that it puts right."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from tests.unit.pipeline.conftest import project
+from tests.unit.repair.conftest import flip
+from trainfeed.dataset.history import actions
+
+__all__ = ["project"]
+
+# Airflow's own reading of .airflowignore.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+DAY = "2024-03-01"
+
+
+@pytest.fixture
+def dag(load):
+    bag = load("dags/repair.py")
+    assert bag.import_errors == {}
+    return bag.dags["repair"]
+
+
+@pytest.fixture
+def damaged(project, monkeypatch):
+    """A version with a damaged shard, and the connections that lead there."""
+    project.build()
+    flip(next(project.folder.version(DAY, 1).glob("*-eval-*")))
+    env = project.env
+    for name, extra in (
+        ("HDFS_DEFAULT", {"landing": env.landing, "work": env.work}),
+        ("CEPHFS_DEFAULT", {"path": env.root}),
+        ("KAFKA_DEFAULT", {"recorded": str(project.path / "recorded")}),
+    ):
+        value = {"conn_type": "file", "extra": extra}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(value))
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(env.datasets))
+    return project
+
+
+def run(dag, **params):
+    values = {**dag.params.dump(), "dataset": "clicks", "interval": DAY, **params}
+    context = {
+        "params": values,
+        "ti": SimpleNamespace(xcom_push=lambda **_: None),
+        "dag_run": SimpleNamespace(run_id="manual", triggering_user_name="ana"),
+    }
+    return dag.get_task("repair").execute(context)
+
+
+def test_it_runs_by_its_form_alone(dag):
+    assert dag.schedule is None
+    assert list(dag.params) == [
+        *("dataset", "interval", "generation", "why", "copy_from", "dry_run"),
+    ]
+
+
+def test_a_dry_run_shows_the_damage_and_does_not_fail(dag, damaged):
+    found = run(dag, dry_run=True)
+    assert (found["version"], found["num_files"]) == (f"clicks/{DAY}/g0001", 1)
+    assert not found["is_whole"]
+    assert damaged.version().problems().__next__()
+
+
+def test_a_run_repairs_in_the_name_of_its_user(dag, damaged):
+    found = run(dag, generation="g0001", why="a bad disk")
+    assert found["is_whole"]
+    damaged.version().verify()
+    assert [each.who for each in actions(damaged.folder)] == ["ana", "ana"]
+
+
+def test_damage_that_is_left_fails_the_run_at_once(dag, damaged, caplog):
+    damaged.edit("seed: 7", "seed: 8")
+    with pytest.raises(AirflowFailException, match="still damaged"):
+        run(dag)
+    assert "spec.seed: 7 → 8" in caplog.text
