@@ -7,8 +7,8 @@
 4. What is withdrawn or removed has its action in the history before.
 5. Every failure is an error of trainfeed.
 6. After the last actor: no version that a tag names is gone, unless the command that tagged it said
-   so; no content that is withdrawn was published afterwards under another number; readers get the newest
-   generation that has no mark; nothing that is marked as removed is still there.
+   so; nothing was published under another number after its content was withdrawn; readers get the
+   newest generation that has no mark; nothing that is marked as removed is still there.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ class Plot:
 
     acts: tuple[str, ...]
     before: tuple[str, ...] = ()
-    bound: Bound = field(default_factory=Bound)
+    bound: Bound = field(default_factory=lambda: Bound(2, 1, 2500))
 
 
 SCENARIOS = {
-    "two publishers": Plot(("publish", "publish", "read"), bound=Bound(1, 1)),
+    "two publishers": Plot(("publish", "publish", "read"), bound=Bound(1, 1, 2500)),
     "publisher, withdrawal": Plot(("publish", "withdraw", "read")),
     "two withdrawals": Plot(("withdraw", "withdraw_too", "read")),
     "withdrawal, restoration": Plot(("restore", "withdraw", "read"), before=("withdraw",)),
@@ -46,7 +46,7 @@ SCENARIOS = {
     "retention, restoration": Plot(("prune", "restore", "read"), before=("withdraw",)),
     "all at once": Plot(
         ("publish", "publish", "withdraw", "tag_first", "prune", "read", "read_leased"),
-        bound=Bound(1, 1),
+        bound=Bound(1, 1, 2500),
     ),
 }
 
