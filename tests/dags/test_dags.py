@@ -42,6 +42,7 @@ DAGS_OF_NO_DATA_SET = {
     "repair",
     "retention",
     "tag",
+    "withdraw",
 }
 OF_CLICKS = {"build.clicks", "train.clicks", "waive.clicks"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
@@ -107,6 +108,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
         "outdated.py": ["outdated"],
+        "withdraw.py": ["withdraw"],
         "models.py": ["models"],
         "repair.py": ["repair"],
         "retention.py": ["retention"],

@@ -41,7 +41,7 @@ def test_every_version_of_a_range_is_leased_until_the_end_of_the_block(built):
 def test_nothing_is_leased_unless_it_is_asked_for(built):
     with opened(built, lease=False) as data:
         assert data.lease is None
-        assert not built.folder.leases.exists()
+        assert leases(built.folder) == []
 
 
 def test_a_generation_and_a_path_are_leased_too(built, monkeypatch):

@@ -70,7 +70,7 @@ class FoundLease:
     def told(self) -> str:
         """Who holds the lease, and until when, for messages."""
         who = self.lease.told if self.lease else f"{self.path} cannot be read ({self.problem})"
-        return f"{who}, until {format_time(self.until)}"
+        return f"{who}, until {format_time(self.until.replace(microsecond=0))}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON that commands print."""

@@ -70,7 +70,7 @@ class Lease:
             account=account_name(),
             host=socket.gethostname(),
             pid=os.getpid(),
-            at=format_time(now),
+            at=format_time(now.replace(microsecond=0)),
             length=checked_length(length),
         )
 
