@@ -42,6 +42,7 @@ DAGS_OF_NO_DATA_SET = {
     "repair",
     "retention",
     "tag",
+    "withdraw",
 }
 OF_CLICKS = {"build.clicks", "train.clicks", "waive.clicks"}
 STAGES = ["plan", "ingest", "preprocess", "convert", "check", "publish"]
@@ -107,6 +108,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "convert.py": ["convert"],
         "housekeeping.py": ["housekeeping"],
         "outdated.py": ["outdated"],
+        "withdraw.py": ["withdraw"],
         "models.py": ["models"],
         "repair.py": ["repair"],
         "retention.py": ["retention"],
@@ -129,6 +131,16 @@ def test_a_build_is_one_chain_of_stages(add, load):
     for stage, following in pairwise(STAGES):
         assert following in dag.get_task(stage).downstream_task_ids
     assert [task.is_mapped for task in dag.tasks] == [False, True, True, True, False, False]
+
+
+def test_the_engine_spark_has_one_task_in_the_place_of_two(add, load):
+    add("clicks", **{'"preprocess:clicks"': '"preprocess:clicks", engine: spark'})
+    dag = load("dags").dags["build.clicks"]
+    stages = ["plan", "ingest", "spark", "check", "publish"]
+    assert dag.task_ids == stages
+    for stage, following in pairwise(stages):
+        assert following in dag.get_task(stage).downstream_task_ids
+    assert [task.is_mapped for task in dag.tasks] == [False, True, False, False, False]
 
 
 def test_a_gate_that_asks_adds_one_task_which_holds_up_no_other_interval(add, load):

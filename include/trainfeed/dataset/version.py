@@ -18,6 +18,7 @@ from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.dataset.publication import folder_problems
+from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -120,7 +121,7 @@ class Version:
         cls, folder: DatasetFolder, interval: str, generation: int | None = None
     ) -> Version:
         """Open a generation of an interval, by default the one for readers."""
-        number = folder.require_generation(interval) if generation is None else generation
+        number = generation_for_readers(folder, interval) if generation is None else generation
         return cls.open(folder.version(interval, number))
 
     @property

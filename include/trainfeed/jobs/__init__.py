@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trainfeed.jobs._job_look import JobLook, RankLook
     from trainfeed.jobs._job_placement import JobPlacement
     from trainfeed.jobs._job_record import JobAttempt, JobRecord
+    from trainfeed.jobs._job_removal import JobRemoval
     from trainfeed.jobs._job_result import RESULT_FILE, JobResult
     from trainfeed.jobs._job_roots import JobRoots
     from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
@@ -37,6 +38,7 @@ __all__ = [
     "JobLook",
     "JobPlacement",
     "JobRecord",
+    "JobRemoval",
     "JobResult",
     "JobRoots",
     "JobSpec",
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "JobLook": "._job_look",
     "JobPlacement": "._job_placement",
     "JobRecord": "._job_record",
+    "JobRemoval": "._job_removal",
     "JobResult": "._job_result",
     "JobRoots": "._job_roots",
     "JobSpec": "._job_spec",

@@ -13,6 +13,7 @@
       output/                      models, and other files that the training keeps
       rank-N.log                   logs of ranks
       result.json                  written last, by rank 0
+      removed.json                 retention removed output, checkpoints, events and logs
 
 Files of attempts are created exclusively: of several launches at once, one makes the attempt, and
 the others adopt it.

@@ -20,7 +20,7 @@ from trainfeed.errors import (
     JobRejectedError,
     TrainFeedError,
 )
-from trainfeed.jobs import JobLook, JobRecord, JobSpec, LocalLauncher, describe
+from trainfeed.jobs import JobLook, JobRecord, JobRemoval, JobSpec, LocalLauncher, describe
 from trainfeed.jobs.kubernetes import KubernetesLauncher
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.tracking import Tracker
@@ -128,7 +128,9 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
             f"job {job.name}: its result in {record.home} is gone; train again"
             " (in Airflow: clear the task)"
         )
-    result.verify(record.home)
+    removal = JobRemoval.read(record.home)
+    if removal is None:
+        result.verify(record.home)
     metrics = dict(result.metrics)
     delivered = launched.deliver("FINISHED")
     _gate(require_training(spec), job, metrics)
@@ -140,6 +142,7 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
         "folder": str(record.home),
         "seconds": round(seconds, 3),
         **({"tracking": delivered} if delivered else {}),
+        **({"removed": removal.told} if removal else {}),
     }
 
 

@@ -84,7 +84,8 @@ def train(
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
         ``seconds``; ``skipped``, when intervals of the window were left out by decision;
         ``tag``, when the versions are those of a tag;
-        ``start_model``, when the training starts from a downloaded model;
+        ``start_model``, when the training starts from a downloaded model; ``removed``, when
+        retention removed the files of the adopted job;
         ``tracking``, how the delivery to a tracking server ended, when there is one.
 
     Raises:

@@ -90,7 +90,7 @@ def restore(
         # CURRENT comes first: it counts only from the moment at which the mark is gone.
         turn_readers(folder, interval, readers_get)
         lift_withdrawal(folder, mark)
-    logger.warning("%s is given back by %s: %s", mark.name, maker.who, maker.why)
+    logger.info("%s is given back by %s: %s", mark.name, maker.who, maker.why)
     return Restored(mark, readers_get, is_new=True)
 
 

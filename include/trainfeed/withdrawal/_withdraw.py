@@ -110,7 +110,7 @@ def _hide(
     maker.record(folder, "withdraw", mark.name, facts)
     write_withdrawal(folder, mark)
     turn_readers(folder, found.interval, found.readers_get)
-    logger.warning("%s", mark.told)
+    logger.info("%s", mark.told)
     return Withdrawn(mark, found.readers_get, is_new=True)
 
 

@@ -203,3 +203,9 @@ def test_plans_that_were_never_published_have_an_end_of_their_own(three):
     (gone,) = prune(Context.of(three.spec, three.env, now=later)).expired
     assert (gone.item.kind, gone.item.name[:11]) == ("plans", f"{DAYS[1]}/")
     assert len(three.folder.plan_ids(DAYS[1])) == 1
+
+
+def test_a_reader_of_a_retired_interval_learns_who_retired_it_and_how_it_comes_back(three):
+    run(three)
+    with pytest.raises(NotFoundError, match=r"retired at .* by ann .*keep_intervals: 2.*--rebuild"):
+        three.version(DAYS[0])

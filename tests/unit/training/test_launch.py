@@ -27,7 +27,7 @@ from trainfeed.errors import (
     NotFoundError,
     WindowIncompleteError,
 )
-from trainfeed.jobs import JobRoots, JobSpec
+from trainfeed.jobs import JobRemoval, JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
 from trainfeed.training._job_lease import job_lease
 from trainfeed.training.launch import train
@@ -445,3 +445,13 @@ def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(tra
         run(trained)
     trained.edit("samp,", "samples,")
     assert run(trained)["verdict"] == "adopted"
+
+
+def test_a_job_whose_files_retention_removed_is_adopted_and_says_so(trained):
+    trained.build()
+    home = Path(run(trained)["folder"])
+    JobRemoval("2024-06-01T00:00:00Z", "keep_days: 10").write(home)
+    shutil.rmtree(home / "output")
+    report = run(trained)
+    assert report["verdict"] == "adopted"
+    assert "keep_days: 10" in report["removed"]

@@ -1,6 +1,7 @@
 """Retired intervals: all their versions are removed for good, and a file says by whom and why."""
 
+from trainfeed.dataset.retirements._retired_readers import generation_for_readers
 from trainfeed.dataset.retirements._retirement import Retirement
 from trainfeed.dataset.retirements._retirement_file import retirement_of, write_retirement
 
-__all__ = ["Retirement", "retirement_of", "write_retirement"]
+__all__ = ["Retirement", "generation_for_readers", "retirement_of", "write_retirement"]

@@ -10,6 +10,7 @@ from trainfeed.retention.kinds._spent_plans import SpentPlans
 from trainfeed.retention.kinds._superseded import SupersededGenerations
 from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
+from trainfeed.retention.trainings import Trainings
 
 __all__ = ["KINDS"]
 
@@ -19,4 +20,5 @@ KINDS: Final[tuple[Kind, ...]] = (
     WithdrawnGenerations(),
     LandingFiles(),
     SpentPlans(),
+    Trainings(),
 )

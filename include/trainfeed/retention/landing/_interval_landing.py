@@ -10,6 +10,7 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
+from trainfeed.retention.landing._given_up import given_up
 from trainfeed.retention.landing._landing_claims import IntervalClaims, claims_of
 from trainfeed.retention.landing._landing_listing import LandingListing
 from trainfeed.storage import Location, posix
@@ -49,7 +50,8 @@ def released(context: Context, listing: LandingListing) -> Iterator[Expired | Ke
         StorageError: The publication root or the store refused or failed.
     """
     area = Location.parse(context.env.landing)
-    claims = {each.interval: each for each in claims_of(context.folder)}
+    found = (given_up(context, each) for each in claims_of(context.folder))
+    claims = {each.interval: each for each in found}
     items = []
     for each in claims.values():
         unwanted = _item(area, each, each.unwanted, listing, None)

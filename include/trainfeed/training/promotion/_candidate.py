@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainfeed.dataset import Version
 from trainfeed.errors import JobRejectedError, NotFoundError
-from trainfeed.jobs import JobRecord, JobResult, JobSpec, JobVersion
+from trainfeed.jobs import JobRecord, JobRemoval, JobResult, JobSpec, JobVersion
 from trainfeed.models import Candidate, ModelData, ModelJob
 
 __all__ = ["candidate_of"]
@@ -30,6 +30,13 @@ def candidate_of(root: Path, record: JobRecord) -> Candidate:
         raise JobRejectedError(
             f"expected the result of job {job.name} in {record.home}, found none; nothing was"
             " promoted; train first"
+        )
+    removal = JobRemoval.read(record.home)
+    if removal is not None:
+        raise JobRejectedError(
+            f"expected the output of job {job.name} in {record.output}, but {removal.told}; nothing"
+            f" was promoted; remove {record.home}, and train again: trainfeed train {job.dataset}"
+            f" --interval {job.interval}"
         )
     result.verify(record.home)
     # A result of an earlier version lists no files.

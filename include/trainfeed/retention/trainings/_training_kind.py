@@ -1,0 +1,147 @@
+"""The kind ``trainings``: the large files of finished jobs.
+
+What a job has written besides its result goes: output, checkpoints, events, logs. A published model
+is a copy, which stays. Job file, result, metrics and the verdict of the gate stay for ever; they
+are small, and the reason why the job is never run a second time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, cast
+
+from trainfeed import faults
+from trainfeed.errors import StorageError, TrainFeedError
+from trainfeed.intervals import format_time
+from trainfeed.jobs import RESULT_FILE, JobRecord, JobRemoval
+from trainfeed.paths import listed, walk
+from trainfeed.pipeline.upkeep import TRASH, discard
+from trainfeed.retention._context import Context
+from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._rule import held_against
+from trainfeed.retention.trainings._promoted_jobs import promoted_jobs
+from trainfeed.storage import Location, posix
+
+__all__ = ["Trainings"]
+
+logger = logging.getLogger(__name__)
+
+_FOLDERS: Final = ("output", "checkpoints", "tensorboard")
+_BEGUN: Final = "a removal that was begun"
+
+
+@dataclass(frozen=True)
+class _JobItem(Item):
+    home: Path
+
+
+class Trainings:
+    """Files of finished trainings, by the rule ``trainings``."""
+
+    name: Final = "trainings"
+
+    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+        """Yield finished trainings; one without a result is never looked at."""
+        items: list[_JobItem] = []
+        for home in _homes(context):
+            try:
+                record, begun = JobRecord(home), JobRemoval.read(home)
+                item = None if record.result() is None else _item(self.name, home)
+            except TrainFeedError as error:
+                unknown = _JobItem(self.name, _name(home), 0, context.now, (), home)
+                yield Kept(unknown, f"its files cannot be read: {error}")
+                continue
+            if item is not None and item.places and begun is not None:
+                yield Expired(item, _BEGUN)
+            elif item is not None and item.places:
+                items.append(item)
+        yield from held_against(
+            context.spec.retention.trainings, items, context.now, _user(context, items)
+        )
+
+    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
+        """Remove files of jobs; those of a job that a process works on stay."""
+        kept = []
+        for each in items:
+            item = cast("_JobItem", each.item)
+            with ExitStack() as stack:
+                try:
+                    stack.enter_context(posix.file_lock(item.home / ".lock", timeout_s=0.0))
+                except StorageError as error:
+                    kept.append(Kept(item, f"a process works on it: {error}"))
+                    continue
+                _remove(context, item, each.why)
+        return kept
+
+
+def _homes(context: Context) -> Iterator[Path]:
+    """Yield the folders of jobs; an interval whose folder cannot be listed is passed over."""
+    marks = context.folder.training_marks
+    for place in sorted(listed(marks.parent)):
+        try:
+            with posix.map_errors(place):
+                homes = [home for home in listed(place) if place != marks and home.is_dir()]
+        except StorageError as error:
+            logger.warning("the trainings in %s are left as they are: %s", place, error)
+        else:
+            yield from sorted(homes)
+
+
+def _remove(context: Context, item: _JobItem, why: str) -> None:
+    if JobRemoval.read(item.home) is None:
+        JobRemoval(format_time(context.now), why).write(item.home)
+    faults.point("trainings.after_note")
+    trash = Location.parse(str(context.folder.path / TRASH))
+    for place in item.places:
+        discard(Location.parse(place), trash)
+        faults.point("trainings.after_part")
+
+
+def _user(context: Context, items: Sequence[_JobItem]) -> Callable[[Item], str | None]:
+    """Return what tells who needs the files of a job."""
+    newest = max(items, key=lambda item: (item.since, item.name), default=None)
+    promoted: dict[str, str] = {}
+    unknown: str | None = None
+    try:
+        promoted = promoted_jobs(context.folder.root)
+    except TrainFeedError as error:
+        unknown = f"which models are promoted cannot be told: {error}"
+
+    def user(item: Item) -> str | None:
+        if item is newest:
+            return "it is the newest finished training"
+        identity = JobRecord(cast("_JobItem", item).home).job().identity
+        return unknown or promoted.get(identity)
+
+    return user
+
+
+def _item(kind: str, home: Path) -> _JobItem:
+    with posix.map_errors(home):
+        parts = [part for name in _FOLDERS if (part := home / name).is_dir()]
+        parts += sorted(home.glob("rank-*.log*"))
+        num_bytes = sum(_size(part) for part in parts)
+        result = home / RESULT_FILE
+        since = datetime.fromtimestamp((result if result.exists() else home).stat().st_mtime, UTC)
+    return _JobItem(
+        kind=kind,
+        name=_name(home),
+        num_bytes=num_bytes,
+        since=since,
+        places=tuple(map(str, parts)),
+        home=home,
+    )
+
+
+def _name(home: Path) -> str:
+    return f"{home.parent.name}/{home.name}"
+
+
+def _size(part: Path) -> int:
+    files = walk(part) if part.is_dir() else [part]
+    return sum(file.lstat().st_size for file in files if not file.is_dir())

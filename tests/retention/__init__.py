@@ -1,0 +1,1 @@
+"""Retention over many simulated nights, with the code that runs every night."""
