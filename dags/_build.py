@@ -5,12 +5,13 @@ A run builds one interval of the data set's schedule: the interval of the parame
 or without it the data interval of the run. For a triggered run with a logical date that is the last
 interval that had ended by then. A run for a time without an interval fails in its first task, and
 the error names that time. Runs of the schedule are named after their interval, and every run has
-the interval as its note, unless it has a note already. If a gate of the data set has the severity
-`ask`, there is a task `ask` before `publish`: skipped unless such a gate fails, it waits up to
-seven days for a person, whose approval is recorded as a waiver. The task `publish` emits an event
-of the asset `trainfeed://<data set>` with the interval's name as partition key, also if the version
-was published before. Published intervals that no training has seen, for instance because
-`train.<data set>` was paused, get an event, too, so that no training is missed.
+the interval as its note, unless it has a note already. With `preprocess.engine: spark` one task
+`spark` is in the place of the mapped tasks `preprocess` and `convert`. If a gate of the data set
+has the severity `ask`, there is a task `ask` before `publish`: skipped unless such a gate fails, it
+waits up to seven days for a person, whose approval is recorded as a waiver. The task `publish`
+emits an event of the asset `trainfeed://<data set>` with the interval's name as partition key, also
+if the version was published before. Published intervals that no training has seen, for instance
+because `train.<data set>` was paused, get an event, too, so that no training is missed.
 """
 
 from __future__ import annotations
@@ -71,6 +72,13 @@ def _ask(spec: DatasetSpec, plan: PlanIntervalOperator, check: CheckOperator) ->
     )
 
 
+def _on_spark(**arguments: Any) -> BaseOperator:
+    # Imported here: few DAGs need it, and Airflow parses DAG files every few seconds.
+    from operators.spark import BuildOnSparkOperator  # noqa: PLC0415
+
+    return BuildOnSparkOperator(task_id="spark", execution_timeout=MAPPED_LIMIT, **arguments)
+
+
 def _stages(spec: DatasetSpec) -> None:
     source_pool = spec.resources.pool or "default_pool"
     limits = task_limits(spec)
@@ -92,9 +100,15 @@ def _stages(spec: DatasetSpec) -> None:
     ingest = KafkaToHdfsOperator.partial(task_id="ingest", pool=source_pool, **of_unit)
     # Without landing, ``preprocess`` reads the source itself, and so needs the pool of the source.
     preprocess_pool = "default_pool" if spec.source.kind.lands else source_pool
-    preprocess = PreprocessOperator.partial(task_id="preprocess", pool=preprocess_pool, **of_unit)
-    convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
-    mapped = [stage.expand(unit=plan.output) for stage in (ingest, preprocess, convert)]
+    made: list[Any] = [ingest.expand(unit=plan.output)]
+    if spec.preprocess.engine == "spark":
+        made.append(_on_spark(pool=preprocess_pool, **of_plan))
+    else:
+        preprocess = PreprocessOperator.partial(
+            task_id="preprocess", pool=preprocess_pool, **of_unit
+        )
+        convert = SamplesToRecordIOOperator.partial(task_id="convert", **of_unit)
+        made += [stage.expand(unit=plan.output) for stage in (preprocess, convert)]
     is_asked = asks(spec)
     check = CheckOperator(task_id="check", asks=is_asked, **of_plan)
     ask = [_ask(spec, plan, check)] if is_asked else []
@@ -106,6 +120,6 @@ def _stages(spec: DatasetSpec) -> None:
         trigger_rule="none_failed_min_one_success" if is_asked else "all_success",
         **of_plan,
     )
-    chain(plan, *mapped, check, *ask, publish)
+    chain(plan, *made, check, *ask, publish)
     if spec.source.kind.folder_wait is not None:
         chain(LogsCompleteSensor(task_id="wait_for_logs", dataset=spec.name), plan)

@@ -36,8 +36,8 @@ _MOST_TRAININGS: Final = 20
 _MOST_FAILURES: Final = 5
 # Tasks in the order of a run; other tasks of a DAG come after them.
 _STAGES: Final = (
-    "wait_for_logs", "plan", "ingest", "preprocess", "convert", "check", "ask", "publish", "train",
-    "evaluate", "approve", "promote",
+    "wait_for_logs", "plan", "ingest", "preprocess", "convert", "spark", "check", "ask", "publish",
+    "train", "evaluate", "approve", "promote",
 )  # fmt: skip
 _FAILED: Final = frozenset({"failed", "up_for_retry"})
 _Report = Mapping[str, Any]

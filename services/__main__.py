@@ -21,19 +21,20 @@ from services.cephfs import CephFS
 from services.hdfs import Hdfs
 from services.kafka import Kafka
 from services.kubernetes import Kubernetes
+from services.spark import Spark
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Kafka, HDFS, CephFS, Airflow and Kubernetes as plain processes on 127.0.0.1."
+    help="Kafka, HDFS, CephFS, Airflow, Kubernetes and Spark as plain processes on 127.0.0.1."
     " State is in .services, or where TRAINFEED_SERVICES_HOME says.",
 )
 console = Console(stderr=True, highlight=False)
 
 # Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS = 100_000
-_NAMES = ("kafka", "hdfs", "cephfs", "airflow", "kubernetes")
+_NAMES = ("kafka", "hdfs", "cephfs", "airflow", "kubernetes", "spark")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=", ".join(_NAMES))]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Drop the data first.")]
@@ -139,6 +140,7 @@ def _services(names: Sequence[str] | None) -> list[Service]:
         "cephfs": CephFS(),
         "airflow": AirflowStack(),
         "kubernetes": Kubernetes(),
+        "spark": Spark(),
     }
     for name in names or ():
         if name not in known:

@@ -15,6 +15,7 @@ SERVICES = {
     "hdfs": "TEST_HDFS_URI",
     "cephfs": "TEST_CEPHFS_PATH",
     "kubernetes": "TEST_KUBERNETES_HOME",
+    "spark": "TEST_SPARK_MASTER",
     "recordio_original": "TEST_RECORDIO_ORIGINAL",
 }
 ROOT = Path(__file__).parent

@@ -133,6 +133,16 @@ def test_a_build_is_one_chain_of_stages(add, load):
     assert [task.is_mapped for task in dag.tasks] == [False, True, True, True, False, False]
 
 
+def test_the_engine_spark_has_one_task_in_the_place_of_two(add, load):
+    add("clicks", **{'"preprocess:clicks"': '"preprocess:clicks", engine: spark'})
+    dag = load("dags").dags["build.clicks"]
+    stages = ["plan", "ingest", "spark", "check", "publish"]
+    assert dag.task_ids == stages
+    for stage, following in pairwise(stages):
+        assert following in dag.get_task(stage).downstream_task_ids
+    assert [task.is_mapped for task in dag.tasks] == [False, True, False, False, False]
+
+
 def test_a_gate_that_asks_adds_one_task_which_holds_up_no_other_interval(add, load):
     ask = "quality: [{check: count, min: 1, severity: ask}]\n"
     add("clicks", extra=ask, **{"end: 2026-01-03\n": ""})

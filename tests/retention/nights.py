@@ -154,7 +154,7 @@ class Nights:
                 self._build(interval, rebuild=f"try {since}")
         for interval, since in list(self.withdrawn.items()):
             if number - since > 5:
-                self._build(interval, rebuild="the source is as it was")
+                self._build(interval, rebuild=f"the source is as it was, night {number}")
                 del self.withdrawn[interval]
 
     def _build(self, name: str, **request: str) -> None:

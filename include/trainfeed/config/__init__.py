@@ -14,6 +14,7 @@ connections; all other programs use these variables::
     TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
     TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
     TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
+    TRAINFEED_SPARK        file of the Spark cluster that runs preprocessing with engine spark
     TRAINFEED_DATASETS     folder of the data sets' folders
     TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
     TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
@@ -26,7 +27,14 @@ A launcher tells the ranks of a job by environment where they find what the job 
     TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
-from trainfeed.config._child_environ import command_environ, training_environ, worker_environ
+from trainfeed.config._child_environ import (
+    command_environ,
+    executor_environ,
+    local_folder_of_executor,
+    spark_environ,
+    training_environ,
+    worker_environ,
+)
 from trainfeed.config._environment import (
     KAFKA_CONNECTION,
     LOGS_CONNECTION,
@@ -69,9 +77,11 @@ __all__ = [
     "KafkaSettings",
     "command_environ",
     "environment_from_environ",
+    "executor_environ",
     "is_public",
     "job_model",
     "job_places",
+    "local_folder_of_executor",
     "name_hadoop_user",
     "name_rank",
     "public_folder",
@@ -79,6 +89,7 @@ __all__ = [
     "rendezvous",
     "root_folder",
     "service_files",
+    "spark_environ",
     "training_environ",
     "worker_environ",
 ]

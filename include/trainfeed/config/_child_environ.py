@@ -9,7 +9,14 @@ from typing import Final
 
 from trainfeed.config._process_settings import PUBLIC_FOLDER
 
-__all__ = ["command_environ", "training_environ", "worker_environ"]
+__all__ = [
+    "command_environ",
+    "executor_environ",
+    "local_folder_of_executor",
+    "spark_environ",
+    "training_environ",
+    "worker_environ",
+]
 
 _PACKAGES: Final = Path(__file__).parents[2]
 # Variables for the code of data sets. All others stay out, because the environment of an Airflow
@@ -41,6 +48,19 @@ _OF_STORAGE: Final = (
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
 )
+# Variables for spark-submit: where Java and the settings of clusters are.
+_OF_SPARK: Final = (
+    "JAVA_HOME",
+    "KUBECONFIG",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_LOCAL_IP",
+    "USER",
+    "YARN_CONF_DIR",
+)
+# Spark gives every Python worker the folders of its executor under this name.
+_EXECUTOR_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 
 
 def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
@@ -74,6 +94,21 @@ def worker_environ() -> dict[str, str]:
     process reads landing files or logs, and writes spill files.
     """
     return _kept((*_INHERITED, *_OF_STORAGE))
+
+
+def spark_environ() -> dict[str, str]:
+    """Return the variables for ``spark-submit``: what it and clients of storage need."""
+    return _kept((*_INHERITED, *_OF_STORAGE, *_OF_SPARK))
+
+
+def executor_environ() -> dict[str, str]:
+    """Return the variables that executors get from here: the account of HDFS, and faults."""
+    return _kept(("HADOOP_USER_NAME", "TRAINFEED_FAULTS"))
+
+
+def local_folder_of_executor() -> str | None:
+    """Return a folder that Spark removes with its executor; None outside of an executor."""
+    return os.environ.get(_EXECUTOR_FOLDERS, "").split(",")[0] or None
 
 
 def _kept(names: Iterable[str]) -> dict[str, str]:

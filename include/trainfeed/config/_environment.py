@@ -35,6 +35,7 @@ class Environment:
         clusters: Connection id → settings of a cluster that runs trainings.
         stores: Connection id → absolute path or URI at which the paths of transferred models start.
         trackers: Connection id → settings of a tracking server; they may hold secrets.
+        spark: Connection id → settings of a Spark cluster; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
         is_root_public: Whether ``root`` was named as ``pfs://public/…``, which is for reading.
     """
@@ -48,6 +49,7 @@ class Environment:
     clusters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     stores: Mapping[str, str] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    spark: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
     is_root_public: bool = field(default=False, compare=False)
 
@@ -108,6 +110,7 @@ def environment_from_environ(
         },
         clusters=_settings_file("TRAINFEED_CLUSTERS"),
         trackers=_settings_file("TRAINFEED_TRACKERS"),
+        spark=_settings_file("TRAINFEED_SPARK"),
         root_setting=_root_setting(root),
         is_root_public=is_public(asked),
     )

@@ -43,7 +43,7 @@ class ChosenModel:
         name, at, alias = name.partition("@")
         if slash and at:
             raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
-        folder = models.known(name)
+        folder = _known(models, name, is_alias=bool(at))
         if is_version(alias):
             return cls(folder, None, parse_version(alias))
         return (
@@ -69,3 +69,14 @@ class ChosenModel:
                 " (trainfeed tags NAME)"
             )
         return model.manifest.version
+
+
+def _known(models: ModelsFolder, name: str, *, is_alias: bool) -> ModelFolder:
+    try:
+        return models.known(name)
+    except NotFoundError as error:
+        if not is_alias:
+            raise
+        raise NotFoundError(
+            f"{error}; aliases of models were looked up, not tags of data (trainfeed tags {name})"
+        ) from error

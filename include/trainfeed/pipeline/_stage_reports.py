@@ -18,6 +18,7 @@ __all__ = [
     "PreprocessReport",
     "PublishReport",
     "PublishedBefore",
+    "SparkReport",
     "StageReport",
     "VersionSummary",
 ]
@@ -99,6 +100,30 @@ class ConvertReport(StageReport):
     unit: int
     shards: int
     samples: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkReport(StageReport):
+    """A Spark application has preprocessed the records of a plan, and written its shards.
+
+    Attributes:
+        records: Number of records that the function got.
+        samples: Number of samples in the shards.
+        quarantined: Number of records that the function rejected as broken.
+        filtered: Number of good records that the function left out.
+        groups: Number of tasks that ran the function.
+        shards: Number of shards.
+        bytes: Size of the shards' files.
+    """
+
+    stage: str = "spark"
+    records: int
+    samples: int
+    quarantined: int
+    filtered: int
+    groups: int
+    shards: int
     bytes: int
 
 

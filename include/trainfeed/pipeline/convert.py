@@ -38,7 +38,7 @@ from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["convert"]
+__all__ = ["convert", "write_shard"]
 
 _PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
@@ -77,7 +77,7 @@ def _convert(stage: Stage, unit: int) -> ConvertReport:
             samples = _Samples(stack.enter_context(closing(merge.blocks(runs))))
             for index, count in enumerate(counts, first.index):
                 shard = first.model_copy(update={"index": index})
-                entries.append(_write_shard(stage, shard, samples.take(count)))
+                entries.append(write_shard(stage, shard, samples.take(count)))
                 faults.point("convert.after_shard")
     return _report(unit, entries)
 
@@ -115,6 +115,7 @@ class _Segment(NamedTuple):
 def _segments(spills: Sequence[ArrowWithTrailer], unit: Sequence[PlannedShard]) -> list[_Segment]:
     segments = [_Segment(first, [], [0] * count) for first, count in first_shards(unit)]
     for spill in spills:
+        spill.require_samples()
         # ``pop``: with very many shards and spill files, the row tables of all spill files
         # together would not fit into memory; only the edges of this task are kept.
         rows = spill.trailer.pop("rows")
@@ -148,8 +149,14 @@ class _Samples:
             yield table
 
 
-def _write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> ShardEntry:
-    """Write a shard and, block by block, its file of positions: they need not fit into memory."""
+def write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -> ShardEntry:
+    """Write a shard and, block by block, its file of positions: they need not fit into memory.
+
+    Args:
+        stage: The stage; its staging folder exists.
+        shard: The shard.
+        blocks: Its samples in their order: tables of ``SPILL_SCHEMA``. Their sizes do not matter.
+    """
     written: list[ShardEntry] = []
 
     def write(file: BinaryIO) -> None:

@@ -25,6 +25,7 @@ from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
+from trainfeed.pipeline.spark import SparkApplication, SparkCluster
 from trainfeed.pipeline.workers import start_workers
 from trainfeed.specification import DatasetSpec
 
@@ -123,8 +124,8 @@ def build(
     """
     request = request or BuildRequest()
     on_stage("plan")
-    # The workers start while this process plans.
-    start_workers(spec.resources.processes)
+    # The workers start while this process plans; those of the engine spark are in its executors.
+    start_workers(0 if spec.preprocess.engine == "spark" else spec.resources.processes)
     planned = plan(
         spec,
         interval,
@@ -185,19 +186,31 @@ def _timed(
 
 def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[StageReport]]]:
     """Yield every stage between ``plan`` and ``publish``, and an iterator that runs its tasks."""
-    spec = build.spec
+    on_spark = build.spec.preprocess.engine == "spark"
     mapped: tuple[Callable[[Build, int], StageReport], ...] = (ingest, preprocess, convert)
     for name, stage in zip(MAPPED_STAGES, mapped, strict=True):
-        units = range(planned.tasks[name])
-        # ``preprocess`` stays in this process, because it runs its functions in workers by itself.
-        # ``ingest`` from a cluster stays, because the credentials must not reach the workers:
-        # functions of users run in the same workers later.
-        stays = stage is preprocess or (stage is ingest and not _is_recorded(spec, build.env))
-        num_tasks = at_once(spec, len(units))
-        run_in = stage if stays or num_tasks == 1 else in_worker(stage)
-        run = partial(run_in, replace(build, spec=share_of(spec, num_tasks)))
-        yield name, run_units(run, units, num_tasks)
+        if stage is ingest or not on_spark:
+            yield name, _mapped(build, stage, range(planned.tasks[name]))
+    if on_spark:
+        yield "spark", (_on_spark(each) for each in [build])
     yield "check", (check(each) for each in [build])
+
+
+def _mapped(
+    build: Build, stage: Callable[[Build, int], StageReport], units: range
+) -> Iterator[StageReport]:
+    # ``preprocess`` stays in this process, because it runs its functions in workers by itself.
+    # ``ingest`` from a cluster stays, because the credentials must not reach the workers:
+    # functions of users run in the same workers later.
+    stays = stage is preprocess or (stage is ingest and not _is_recorded(build.spec, build.env))
+    num_tasks = at_once(build.spec, len(units))
+    run_in = stage if stays or num_tasks == 1 else in_worker(stage)
+    run = partial(run_in, replace(build, spec=share_of(build.spec, num_tasks)))
+    return run_units(run, units, num_tasks)
+
+
+def _on_spark(build: Build) -> StageReport:
+    return SparkApplication(build, SparkCluster.of(build.env.spark)).run()
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:

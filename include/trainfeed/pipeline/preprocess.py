@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from typing import BinaryIO
 
 from trainfeed import faults
@@ -18,17 +17,14 @@ from trainfeed.pipeline._heap import give_back, return_large_blocks
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PreprocessReport, PublishedBefore
 from trainfeed.pipeline.functions import (
-    FunctionJob,
     PreparedPart,
     RecordAccount,
     batch_bytes_of,
-    explain,
-    fitting_processes,
-    require_bounded,
+    run_function,
+    settle_quarantine,
 )
 from trainfeed.pipeline.labels import settle_labels, settle_used
 from trainfeed.pipeline.sorting import (
-    QUARANTINE_SCHEMA,
     SPILL_SCHEMA,
     ArrowWithTrailer,
     Merge,
@@ -38,7 +34,7 @@ from trainfeed.pipeline.sorting import (
 )
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.waivers import kept_account
-from trainfeed.pipeline.workers import Death, WorkerLimits, rest_workers, run_jobs
+from trainfeed.pipeline.workers import rest_workers
 from trainfeed.storage import Location
 
 __all__ = ["preprocess"]
@@ -74,10 +70,10 @@ def _preprocess(stage: Stage, unit: int) -> PreprocessReport:
     # A unique name, because a slower attempt at the same task may still be at work.
     target = stage.spill / f".{unit:05d}.{uuid.uuid4().hex}"
     try:
-        parts = _run(stage, ranges, target)
+        parts = run_function(stage, ranges, target)
         faults.point("preprocess.after_runs")
         account = RecordAccount.total([part.account for part in parts])
-        _settle_quarantine(stage, unit, parts)
+        settle_quarantine(stage, unit, parts, stage.spill)
         settle_used(stage, unit, [part.used for part in parts if part.used is not None])
         faults.point("preprocess.before_spill")
         _settle_spill(stage, unit, parts, account, target)
@@ -103,68 +99,6 @@ def _report(
         filtered=sum(filtered),
         runs=runs,
     )
-
-
-def _run(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart]:
-    """Divide the ranges among workers; return their results in order of ranges."""
-    resources = stage.spec.resources
-    shares = _shares(stage, ranges, fitting_processes(stage.spec))
-    # Without connections of Kafka: functions of users run in the process that gets this value.
-    build = Build(stage.spec, replace(stage.env, kafka={}), stage.plan.ref())
-    jobs = [
-        FunctionJob(
-            build=build,
-            ranges=share,
-            limit_bytes=resources.memory_bytes // len(shares),
-            target=f"{target.uri}.{number}",
-        )
-        for number, share in enumerate(shares)
-    ]
-    limits = WorkerLimits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
-    try:
-        return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
-    except Death as death:
-        raise explain(stage, death) from death
-
-
-def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
-    """Cut a list of ranges into at most ``processes`` lists with about equal spans."""
-    spans = [stage.plan.ranges[index].end - stage.plan.ranges[index].start for index in ranges]
-    total = max(1, sum(spans))
-    shares: list[list[int]] = [[] for _ in range(processes)]
-    before = 0
-    for index, span in zip(ranges, spans, strict=True):
-        # The middle of a range, ``before + span / 2``, decides which share gets it: shares keep the
-        # order, and no range is cut. Both sides are doubled to stay in whole numbers; ``+ 1`` keeps
-        # the result below ``processes``.
-        shares[(2 * before + span) * processes // (2 * total + 1)].append(index)
-        before += span
-    return [share for share in shares if share] or [[]]
-
-
-def _settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart]) -> None:
-    """Write the quarantined records of all parts, one after another, to the file of the task.
-
-    Raises:
-        MemoryLimitError: Together they exceed the limit, which does not depend on the parts.
-    """
-    kept_bytes = sum(part.kept_bytes for part in parts)
-    require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
-    target = stage.quarantine_file(unit)
-    names = [name for part in parts for name in part.quarantine]
-    if len(names) == 1:
-        (stage.spill / names[0]).replace(target)
-        return
-    target.write_atomic(lambda file: _write_quarantine(stage, names, file))
-
-
-def _write_quarantine(stage: Stage, names: list[str], file: BinaryIO) -> None:
-    writer = TrailerWriter(file, QUARANTINE_SCHEMA, batch_bytes=batch_bytes_of(stage))
-    for name in names:
-        with closing(ArrowWithTrailer(stage.spill / name)) as rows:
-            for table in rows.iter_tables():
-                writer.write(table)
-    writer.close({})
 
 
 def _settle_spill(

@@ -89,12 +89,13 @@ class PreprocessSpec(Part):
     Attributes:
         function: Name of the function, ``module:name``.
         input: Argument of the function: one record, or an Arrow record batch of records.
-        engine: Where the function runs: ``local``, processes of the task; there is no other.
+        engine: Where the function runs: ``local``, processes of the task; or ``spark``, executors
+            of a cluster, which also write the shards. The result is the same.
     """
 
     function: EntryPoint
     input: Literal["record", "batch"] = "record"
-    engine: Literal["local"] = "local"
+    engine: Literal["local", "spark"] = "local"
 
     @property
     def module(self) -> str:

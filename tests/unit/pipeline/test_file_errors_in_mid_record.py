@@ -17,7 +17,7 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import os_errors
 from trainfeed.pipeline import local as pipeline
-from trainfeed.pipeline.functions import _group
+from trainfeed.pipeline.functions import _function_run, _group
 from trainfeed.sources import LandingFile
 
 ROWS = 20
@@ -29,7 +29,7 @@ BATCH_RAISES = "\n    raise OSError({0}, 'from a file of the function')\n"
 def mode(request, project, monkeypatch):
     """A build of twenty records in this process, in one of the modes."""
     project.record({0: [batch([event(i, START_MS + i) for i in range(ROWS)])]})
-    monkeypatch.setitem(pipeline.preprocess.__globals__, "run_jobs", run_here)
+    monkeypatch.setattr(_function_run, "run_jobs", run_here)
     monkeypatch.setattr(pipeline, "start_workers", str)
     if request.param == "batch":
         project.edit("input: record", "input: batch")

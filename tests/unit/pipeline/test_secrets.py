@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from trainfeed.config import KafkaSettings
-from trainfeed.pipeline import _parallel, preprocess
+from trainfeed.pipeline import _parallel
 from trainfeed.pipeline import local as pipeline
+from trainfeed.pipeline.functions import _function_run
 
 LOOKS = """
 import os
@@ -57,13 +58,13 @@ def test_no_kafka_settings_travel_to_the_processes_of_functions(project, monkeyp
         {"sasl.password": "canary"}, project.env.kafka["kafka_default"].recorded
     )
     env = replace(project.env, kafka={"kafka_default": settings})
-    run_jobs, seen = preprocess.run_jobs, []
+    run_jobs, seen = _function_run.run_jobs, []
 
     def noted(jobs, *rest):
         seen.extend(jobs)
         return run_jobs(jobs, *rest)
 
-    monkeypatch.setattr(preprocess, "run_jobs", noted)
+    monkeypatch.setattr(_function_run, "run_jobs", noted)
     replace(project, env=env).build()
     assert [dict(job.build.env.kafka) for job in seen] == [{}]
 

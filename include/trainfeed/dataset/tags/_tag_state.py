@@ -34,5 +34,5 @@ def require_there(folder: DatasetFolder, interval: str, generation: int) -> None
     if folder.is_removed(interval, generation):
         raise ConflictError(f"{name} was removed by retention")
     if (mark := withdrawal_of(folder, interval, generation)) is not None:
-        raise ConflictError(f"{mark.told}; to take that back: trainfeed restore {name}")
+        raise ConflictError(f"{mark.told}; to take that back: trainfeed restore {name} --why WHY")
     raise ConflictError(f"{name} was never published")

@@ -2,6 +2,7 @@
 
 from trainfeed.pipeline.functions._account import TurnedDownRecords, require_bounded
 from trainfeed.pipeline.functions._batch_mode import Mode
+from trainfeed.pipeline.functions._function_run import run_function, settle_quarantine
 from trainfeed.pipeline.functions._group import batch_bytes_of
 from trainfeed.pipeline.functions._jobs import (
     FunctionJob,
@@ -38,4 +39,6 @@ __all__ = [
     "mode_of",
     "require_bounded",
     "require_room_for_fields",
+    "run_function",
+    "settle_quarantine",
 ]

@@ -60,6 +60,24 @@ class ArrowWithTrailer:
                 raise
             raise TruncatedError(f"file has no trailer; {_REMEDY}", path=location.uri) from error
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether this spill file has samples, and not only the account of a task."""
+        return "rows" in self.trailer
+
+    def require_samples(self) -> None:
+        """Refuse a spill file that has the account of a task alone.
+
+        Raises:
+            FormatError: The samples of the task went through the shuffle of another engine.
+        """
+        if not self.has_samples:
+            raise FormatError(
+                "expected the samples of a task, got its account alone: the engine spark keeps"
+                f" samples in its shuffle; {_REMEDY}",
+                path=self._location.uri,
+            )
+
     def batches(self, start: int, end: int) -> range:
         """Return the numbers of the batches with the rows ``[start, end)``."""
         starts = self.trailer["starts"]

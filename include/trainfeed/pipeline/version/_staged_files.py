@@ -27,6 +27,7 @@ from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.quarantine import QUARANTINE_FILE
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
+from trainfeed.pipeline.version._quarantine_rows import quarantine_batches
 from trainfeed.pipeline.version._shard_writer import ShardPart
 from trainfeed.samples import Schema, Statistics
 
@@ -39,8 +40,6 @@ __all__ = [
     "write_statistics",
 ]
 
-_BATCH_ROWS: Final = 16_384
-_BATCH_BYTES: Final = 1 << 20
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 
@@ -56,7 +55,7 @@ def write_positions(stage: Stage) -> FileEntry:
 
 def write_quarantine(stage: Stage) -> FileEntry:
     """Write the quarantined records, from the work files of ``preprocess``."""
-    return _write_arrow(stage, QUARANTINE_FILE, QUARANTINE_SCHEMA, _quarantine(stage))
+    return _write_arrow(stage, QUARANTINE_FILE, QUARANTINE_SCHEMA, quarantine_batches(stage))
 
 
 def write_statistics(stage: Stage, statistics: Mapping[str, object]) -> FileEntry:
@@ -110,31 +109,6 @@ def _positions(stage: Stage) -> Iterator[pa.Table]:
         column = pa.DictionaryArray.from_arrays(indices, names)
         columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
         yield pa.Table.from_arrays(columns, schema=POSITIONS_SCHEMA)
-
-
-def _quarantine(stage: Stage) -> Iterator[pa.Table]:
-    # Groups have ranges in order, and ranges have records in order, so the files one after another
-    # are sorted.
-    for group in range(len(stage.plan.preprocess)):
-        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
-            yield from _in_batches(file.read_all().combine_chunks())
-
-
-def _in_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table into batches that depend on its rows alone, so that the published bytes do, too.
-
-    The batches of work files depend on memory and tasks.
-
-    Args:
-        table: A table of one chunk: Arrow writes other bytes for equal rows in several chunks.
-
-    Yields:
-        Equal numbers of rows, at most 16,384 and about 1 MiB.
-    """
-    if len(table):
-        row_bytes = table.nbytes // len(table)
-        num_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
-        yield from (table.slice(start, num_rows) for start in range(0, len(table), num_rows))
 
 
 def _merged_statistics(stage: Stage) -> JsonObject:

@@ -26,14 +26,22 @@ __all__ = ["kept_account", "kept_shards"]
 logger = logging.getLogger(__name__)
 
 
-def kept_account(stage: Stage, unit: int) -> RecordAccount | None:
-    """Return the account of a task of ``preprocess`` whose files are kept; None if it must run."""
+def kept_account(stage: Stage, unit: int, *, alone: bool = False) -> RecordAccount | None:
+    """Return the account of a task of ``preprocess`` whose files are kept; None if it must run.
+
+    Args:
+        stage: The stage.
+        unit: Number of the task.
+        alone: Whether the account does without samples, because all shards are kept, too.
+    """
     used = [] if stage.spec.uploads is None else [stage.labels_file, stage.used_labels_file(unit)]
     files = [stage.quarantine_file(unit), *used]
     if not _was_measured(stage) or not all(file.exists() for file in files):
         return None
     try:
         with closing(ArrowWithTrailer(stage.spill_file(unit))) as spill:
+            if not alone and not spill.has_samples:
+                return None
             return RecordAccount.from_json(spill.trailer)
     except (FormatError, NotFoundError) as error:
         logger.warning("preprocess runs again, its samples cannot be used: %s", error)

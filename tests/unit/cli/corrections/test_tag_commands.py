@@ -109,6 +109,8 @@ def test_the_commands_that_look_at_versions_take_a_tag(cli, moved):
     assert cli("diff", target, f"clicks/{DAYS[0]}/g0002")[0] == 3
     status, output, _ = cli("lineage", target)
     assert (status, f"{DAYS[0]}/g0001" in output) == (0, True)
+    status, _, message = cli("lineage", "clicks@prod")
+    assert (status, "aliases of models were looked up, not tags of data" in message) == (1, True)
     for wrong in (f"{target}/g0001", "clicks@", "clicks@prod#x"):
         assert cli("show", wrong)[0] == 2
     assert cli("drift", "clicks@prod")[0] == 2

@@ -22,6 +22,7 @@ from trainfeed.errors import (
     UnsuitableStoreError,
 )
 from trainfeed.pipeline import local as pipeline
+from trainfeed.pipeline.functions import _function_run
 from trainfeed.pipeline.workers import Desk
 from trainfeed.pipeline.workers._worker_protocol import PROGRESS_BYTES, WorkerPlace
 
@@ -104,7 +105,7 @@ def run_here(jobs, limits, on_piece):
 @pytest.fixture
 def disk(project, monkeypatch):
     project.record({0: [batch([event(i, START_MS + i) for i in range(20)])]})
-    monkeypatch.setitem(pipeline.preprocess.__globals__, "run_jobs", run_here)
+    monkeypatch.setattr(_function_run, "run_jobs", run_here)
     monkeypatch.setattr(pipeline, "start_workers", str)
     return Disk(monkeypatch)
 

@@ -44,7 +44,7 @@ def test_a_waived_build_is_published_without_computing_anything_again(refused, m
     staged = refused.folder.staged(refused.plan_id)
     shards = {path.name: path.stat().st_ino for path in staged.glob("*-of-*")}
     waiver = refused.waive()
-    for stage in ("preprocess._run", "convert._write_shard"):
+    for stage in ("preprocess.run_function", "convert.write_shard"):
         monkeypatch.setattr(f"trainfeed.pipeline.{stage}", _must_not_run)
     assert refused.build()["verdict"] == "built"
     version = refused.version()

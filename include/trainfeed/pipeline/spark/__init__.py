@@ -1,0 +1,35 @@
+"""The engine spark: preprocess and convert of a plan as one Spark application.
+
+The plan's groups are the tasks of a map, the plan's shards those behind the shuffle::
+
+    submitting process          driver                       executors
+    SparkApplication ─ submit ─► Application ─ probe ───────► places, Python, code
+                                            ├ rows of group ► limited worker process ► rows
+                                            │                 account, quarantine ► work folder
+                                            └ rows of shard ► shard ► staging folder
+         report  ◄─ result ─────┘                             part file ► work folder
+
+The files are those of the local engine, so ``check`` and ``publish`` do not know which engine ran.
+Only ``_driver`` and ``_executor_tasks`` import pyspark, where they run: the submitting process does
+without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.spark._cluster import SPARK_CONNECTION, SparkCluster
+    from trainfeed.pipeline.spark._spark_application import SparkApplication
+
+__all__ = ["SPARK_CONNECTION", "SparkApplication", "SparkCluster"]
+
+_HOMES: Final = {
+    "SPARK_CONNECTION": "._cluster",
+    "SparkApplication": "._spark_application",
+    "SparkCluster": "._cluster",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

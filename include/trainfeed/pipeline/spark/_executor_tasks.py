@@ -1,0 +1,161 @@
+"""The tasks of an application, as Spark calls them in the Python workers of executors.
+
+Tasks may run twice, at once or after a kill. Every file gets its name when it is whole, and equal
+tasks write equal bytes, so it does not matter whose file stays.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from trainfeed import faults
+from trainfeed.config import Environment, local_folder_of_executor
+from trainfeed.errors import ConfigError, EngineError, NotFoundError, Outcome, TrainFeedError
+from trainfeed.pipeline._ref import Build, PlanRef
+from trainfeed.pipeline.convert import write_shard
+from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
+from trainfeed.pipeline.spark._group_rows import rows_of_group
+from trainfeed.pipeline.spark._shard_rows import blocks_of
+from trainfeed.pipeline.spark._shipment import FOLDER_ARCHIVE, require_package, unpacked
+from trainfeed.pipeline.stage import Stage
+from trainfeed.specification import load_spec
+from trainfeed.storage import Location, posix
+
+__all__ = ["GROUP_COLUMN", "SHARD_COLUMNS", "ExecutorTasks"]
+
+GROUP_COLUMN: Final = "id"
+SHARD_COLUMNS: Final = "shard int, samples long"
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class ExecutorTasks:
+    """The tasks of one application; Spark sends it to its executors.
+
+    Attributes:
+        job_uri: The job of the application.
+        job: The same, read.
+    """
+
+    job_uri: str
+    job: ApplicationJob
+
+    def probe(self, batches: Batches) -> Batches:
+        """Check that this executor has the code, and sees the places of the build."""
+        with self._task() as stage:
+            self._require_places(stage)
+            for batch in batches:
+                yield batch.slice(0, 0)
+
+    def map_groups(self, batches: Batches) -> Batches:
+        """Run the function over the records of groups; yield their samples as ``ROWS``."""
+        with (
+            self._task() as stage,
+            tempfile.TemporaryDirectory(
+                dir=local_folder_of_executor(), prefix="trainfeed-"
+            ) as scratch,
+        ):
+            for batch in batches:
+                for group in batch.column(GROUP_COLUMN).to_pylist():
+                    yield from rows_of_group(stage, group, Location.parse(scratch))
+                    faults.point("spark.after_group")
+
+    def write_shards(self, batches: Batches) -> Batches:
+        """Write the shard of this partition from its sorted rows."""
+        from pyspark import TaskContext
+
+        with self._task() as stage:
+            yield _written(stage, TaskContext.get().partitionId(), batches)
+
+    def write_empty(self, batches: Batches) -> Batches:
+        """Write the shards of the given numbers, which no row has."""
+        with self._task() as stage:
+            for batch in batches:
+                for number in batch.column(GROUP_COLUMN).to_pylist():
+                    yield _written(stage, number, iter(()))
+
+    @contextmanager
+    def _task(self) -> Iterator[Stage]:
+        """Yield the stage; an error that another attempt would meet again ends the application."""
+        folder = ApplicationFolder.of_job(self.job_uri)
+        if (failure := _seen(folder)) is not None:
+            raise EngineError(f"not begun, another task has failed before: {failure.message}")
+        try:
+            stage = self._stage()
+            with posix.map_errors(stage.folder.path):
+                yield stage
+        except TrainFeedError as error:
+            if error.outcome is Outcome.FAIL:
+                folder.fail(Failure.of(error))
+            raise
+
+    def _stage(self) -> Stage:
+        from pyspark import SparkFiles
+
+        job = self.job
+        require_package(job.package)
+        archive = Path(SparkFiles.get(FOLDER_ARCHIVE))
+        folder = unpacked(archive, job.folder, Path(local_folder_of_executor() or "."))
+        spec = load_spec(folder)
+        # A task is one process: Spark decides how many run at once.
+        alone = spec.resources.model_copy(update={"processes": 1})
+        env = Environment(
+            root=job.root,
+            landing=job.landing,
+            work=job.work,
+            kafka={},
+            datasets=folder.parent,
+            logs=job.logs,
+        )
+        build = Build(
+            spec.model_copy(update={"resources": alone}),
+            env,
+            PlanRef(job.dataset, job.interval, job.plan_id),
+        )
+        try:
+            stage = Stage.open(build)
+        except NotFoundError as error:
+            raise _unseen("publication root", job.root) from error
+        stage.check_code()
+        return stage
+
+    def _require_places(self, stage: Stage) -> None:
+        # The submitting process has made the staging folder, and the job in the work folder.
+        if not stage.staged.is_dir():
+            raise _unseen("publication root", self.job.root)
+        if not Location.parse(self.job_uri).exists():
+            raise _unseen("work folder", self.job.work)
+        if stage.spec.source.kind.lands and stage.plan.ranges and not stage.landing.exists():
+            raise _unseen("landing area", self.job.landing)
+
+
+def _seen(folder: ApplicationFolder) -> Failure | None:
+    try:
+        return folder.failure()
+    except NotFoundError:
+        return None
+
+
+def _unseen(what: str, place: str) -> ConfigError:
+    return ConfigError(
+        f"expected the executor on {socket.gethostname()} to see the {what} {place} with the files"
+        " of this build, found other files or none; nothing was published; mount the same folder"
+        " at the same path on all machines of the cluster, or name a place of HDFS"
+    )
+
+
+def _written(stage: Stage, number: int, batches: Batches) -> pa.RecordBatch:
+    entry = write_shard(stage, stage.plan.all_shards()[number], blocks_of(stage, number, batches))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([number], pa.int32()), pa.array([entry.samples], pa.int64())],
+        names=["shard", "samples"],
+    )

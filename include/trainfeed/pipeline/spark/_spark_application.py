@@ -1,0 +1,168 @@
+"""Stages ``preprocess`` and ``convert`` of one plan as one Spark application."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import uuid
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.errors import EngineError, StorageError
+from trainfeed.paths import make_folders
+from trainfeed.pipeline._ref import Build
+from trainfeed.pipeline._stage_reports import PublishedBefore, SparkReport
+from trainfeed.pipeline.functions import RecordAccount
+from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob
+from trainfeed.pipeline.spark._cluster import SparkCluster
+from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file
+from trainfeed.pipeline.spark._submission import Submission, command_of, options_of, write_options
+from trainfeed.pipeline.stage import Stage, run_stage
+from trainfeed.pipeline.version import ShardPart
+from trainfeed.pipeline.waivers import kept_account, kept_shards
+
+__all__ = ["SparkApplication"]
+
+logger = logging.getLogger(__name__)
+
+_TAIL_CHARS: Final = 2000
+
+
+class SparkApplication:
+    """The application of one build.
+
+    Args:
+        build: The build; its plan has landed.
+        cluster: Where the application runs.
+    """
+
+    def __init__(self, build: Build, cluster: SparkCluster) -> None:
+        self._build = build
+        self._cluster = cluster
+        self._submission: Submission | None = None
+
+    def run(self) -> SparkReport | PublishedBefore:
+        """Run the application, and wait for its end.
+
+        Returns:
+            The counts of records, samples and shards; the verdict is built, published or adopted.
+
+        Raises:
+            TrainFeedError: The error of a function or a place, as with the local engine.
+            ConfigError: Spark is not there; executors lack a place or have another Python.
+            EngineError: The application failed by something that may pass.
+        """
+        return run_stage("spark", self._build, self._run)
+
+    def cancel(self) -> None:
+        """End the application; safe to call from another thread, and at any time."""
+        if self._submission is not None:
+            self._submission.cancel()
+
+    def _run(self, stage: Stage) -> SparkReport:
+        if kept := _kept(stage):
+            return _report(stage, *kept, verdict="adopted")
+        stage.spill.make_dir()
+        make_folders(stage.staged)
+        folder = ApplicationFolder(stage.spill / f"spark-{uuid.uuid4().hex}")
+        try:
+            self._submit(stage, folder)
+        finally:
+            with suppress(StorageError):
+                folder.remove()
+        accounts = [_account(stage, group) for group in range(len(stage.plan.preprocess))]
+        return _report(stage, accounts, _entries(stage))
+
+    def _submit(self, stage: Stage, folder: ApplicationFolder) -> None:
+        with tempfile.TemporaryDirectory(prefix="trainfeed-spark-") as scratch:
+            shipment = Shipment.pack(stage.spec.folder, Path(scratch))
+            folder.create(_job(stage, shipment))
+            options = write_options(options_of(self._cluster, stage.spec), Path(scratch))
+            ref = self._build.ref
+            name = f"trainfeed {ref.dataset}/{ref.interval}"
+            command = command_of(self._cluster, name, shipment, options, folder.job_uri)
+            self._submission = Submission(command, self._cluster.interpreter())
+            status = self._submission.wait()
+        has_ended, failure = folder.ended()
+        if failure is not None:
+            raise failure.error()
+        if not has_ended or status:
+            raise EngineError(self._how_it_ended(status))
+
+    def _how_it_ended(self, status: int) -> str:
+        submission = self._submission
+        if submission is not None and submission.is_cancelled:
+            return (
+                "the Spark application was ended by its task; nothing was published; run it again"
+            )
+        tail = "" if submission is None else submission.tail[-_TAIL_CHARS:]
+        return (
+            f"spark-submit ended with status {status} without a result of the driver; landing files"
+            " are kept, nothing was published; run the build again. The end of its output:\n"
+            f"{tail}"
+        )
+
+
+def _job(stage: Stage, shipment: Shipment) -> ApplicationJob:
+    ref = stage.plan.ref()
+    return ApplicationJob(
+        dataset=ref.dataset,
+        interval=ref.interval,
+        plan_id=ref.plan_id,
+        root=stage.env.root,
+        landing=stage.env.landing,
+        work=stage.env.work,
+        logs=dict(stage.env.logs),
+        package=digest_of_file(shipment.package),
+        folder=digest_of_file(shipment.folder),
+    )
+
+
+def _kept(stage: Stage) -> tuple[list[RecordAccount], list[ShardEntry]] | None:
+    """Return what an earlier attempt made, which gates refused; None if anything is missing."""
+    shards = kept_shards(stage, stage.plan.all_shards())
+    if shards is None:
+        return None
+    groups = range(len(stage.plan.preprocess))
+    accounts = [kept_account(stage, group, alone=True) for group in groups]
+    found = [account for account in accounts if account is not None]
+    return (found, shards) if len(found) == len(accounts) else None
+
+
+def _account(stage: Stage, group: int) -> RecordAccount:
+    with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
+        return RecordAccount.from_json(spill.trailer)
+
+
+def _entries(stage: Stage) -> list[ShardEntry]:
+    entries = []
+    for shard in stage.plan.all_shards():
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
+            entries.append(ShardPart.from_json(file.trailer).entry)
+    return entries
+
+
+def _report(
+    stage: Stage,
+    accounts: list[RecordAccount],
+    shards: list[ShardEntry],
+    *,
+    verdict: str = "built",
+) -> SparkReport:
+    ledger = RecordAccount.total(accounts).ledger.values()
+    records = sum(part.read.records for part in ledger)
+    lands = stage.spec.source.kind.lands
+    return SparkReport(
+        verdict=verdict,
+        source_reads=0 if lands or verdict == "adopted" else records,
+        records=records,
+        samples=sum(entry.samples for entry in shards),
+        quarantined=sum(part.quarantined.records for part in ledger),
+        filtered=sum(leaf.records for part in ledger for leaf in part.filtered.values()),
+        groups=len(accounts),
+        shards=len(shards),
+        bytes=sum(entry.bytes for entry in shards),
+    )

@@ -1,0 +1,114 @@
+"""The task ``spark``: its connection, its application, and the end of both."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+
+from operators.spark import BuildOnSparkOperator
+from operators.spark._spark_connection import spark_cluster
+from tests.unit.operators.test_stages import PLAN
+from trainfeed.errors import ConfigError
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline._stage_reports import SparkReport
+
+REPORT = SparkReport(
+    records=10, samples=8, quarantined=1, filtered=1, groups=2, shards=4, bytes=100
+)
+
+
+class Application:
+    """Stands in for the application; notes what is asked of it."""
+
+    made: ClassVar = []
+
+    def __init__(self, build, cluster):
+        self.build, self.cluster, self.is_cancelled = build, cluster, False
+        Application.made.append(self)
+
+    def run(self):
+        return REPORT
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+@pytest.fixture
+def application(monkeypatch):
+    from trainfeed.pipeline.spark import _spark_application
+
+    monkeypatch.setattr(Application, "made", [])
+    monkeypatch.setattr(_spark_application, "SparkApplication", Application)
+    return Application
+
+
+def test_one_task_runs_the_application_of_the_plan(
+    application, make_context, attempts, clicks, set_connection
+):
+    set_connection("spark_default", conn_type="spark", host="local[2]")
+    task = BuildOnSparkOperator(task_id="spark", dataset="clicks", plan=PLAN)
+    task.on_kill()
+    assert task.execute(make_context()) == REPORT.to_json()
+    (made,) = application.made
+    assert made.build.ref == PlanRef("clicks", "2026-01-05", "p1")
+    assert made.cluster.master == "local[2]"
+    task.on_kill()
+    assert made.is_cancelled
+
+
+@pytest.mark.parametrize(
+    ("connection", "settings"),
+    [
+        ({"host": "spark://master", "port": 7077}, {"master": "spark://master:7077"}),
+        (
+            {"host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "night"}},
+            {"master": "yarn", "deploy_mode": "cluster", "conf": {"spark.yarn.queue": "night"}},
+        ),
+        (
+            {
+                "host": "k8s://https://api",
+                "port": 6443,
+                "extra": {"namespace": "feeds", "conf": {"spark.executor.instances": "3"}},
+            },
+            {
+                "master": "k8s://https://api:6443",
+                "conf": {
+                    "spark.kubernetes.namespace": "feeds",
+                    "spark.executor.instances": "3",
+                },
+            },
+        ),
+        (
+            {"host": "local[*]", "extra": {"spark-binary": "/o/spark-submit", "python": "/o/py"}},
+            {"master": "local[*]", "submit": "/o/spark-submit", "python": "/o/py"},
+        ),
+    ],
+)
+def test_the_connection_is_that_of_other_operators_of_spark(set_connection, connection, settings):
+    set_connection("spark_default", conn_type="spark", **connection)
+    found = spark_cluster()
+    assert {name: getattr(found, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("connection", "said"),
+    [
+        ({"host": ""}, "to have a host"),
+        ({"host": "local", "extra": {"colour": "canary"}}, r"no other extras.*got \['colour'\]"),
+        ({"host": "local", "extra": {"conf": "canary"}}, "conf"),
+        ({"host": "canary"}, "master"),
+    ],
+)
+def test_a_wrong_connection_is_refused_without_its_values(set_connection, connection, said):
+    set_connection("spark_default", conn_type="spark", **connection)
+    with pytest.raises(ConfigError, match=said) as caught:
+        spark_cluster()
+    assert "canary" not in str(caught.value)
+
+
+def test_a_missing_connection_is_named_with_the_command_that_adds_it():
+    with pytest.raises(ConfigError, match="airflow connections add spark_default") as caught:
+        spark_cluster()
+    assert json.loads(str(caught.value).split("'")[-2])
