@@ -108,11 +108,11 @@ def test_a_shard_that_is_lost_before_check_is_noticed(clicks, tmp_path, monkeypa
     check = local.check
 
     def without_a_shard(build):
-        (first, *_) = sorted((tmp_path / "there" / "root").rglob("train-*"))
+        (first, *_) = sorted((tmp_path / "there" / "root").rglob("clicks-train-*"))
         first.unlink()
         return check(build)
 
     monkeypatch.setattr(local, "check", without_a_shard)
-    with pytest.raises(TrainFeedError, match="train-"):
+    with pytest.raises(TrainFeedError, match="clicks-train-"):
         there.build()
     assert nothing_visible(there)

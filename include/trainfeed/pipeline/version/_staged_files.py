@@ -107,7 +107,9 @@ def _positions(stage: Stage) -> Iterator[pa.Table]:
         # One dictionary for the whole file: an IPC file cannot change it between batches.
         indices = pa.array([stage.plan.splits.index(shard.split)] * len(positions), pa.int32())
         column = pa.DictionaryArray.from_arrays(indices, names)
-        columns = [column, *(positions[name] for name in ("source", "offset", "ordinal"))]
+        # Copied: behind the rows of a column that was a slice, Arrow writes bytes of other rows.
+        rows = (positions[name].to_numpy() for name in ("source", "offset", "ordinal"))
+        columns = [column, *(pa.array(each.copy()) for each in rows)]
         yield pa.Table.from_arrays(columns, schema=POSITIONS_SCHEMA)
 
 
