@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainfeed.retention._context import Kind
-from trainfeed.retention.kinds import KINDS
+from trainfeed.retention.kinds import KINDS, RetiredIntervals
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["scheduled_kinds"]
@@ -18,4 +18,9 @@ def scheduled_kinds(spec: DatasetSpec) -> tuple[Kind, ...]:
     schedule removes versions by it.
     """
     is_stated = bool(_STATED & spec.retention.model_fields_set)
-    return tuple(each for each in KINDS if is_stated or each.name != "generations")
+    if is_stated:
+        return KINDS
+    # The bytes of superseded generations, which stay then, count for ``max_bytes``.
+    intervals = RetiredIntervals(superseded_go=False)
+    kinds = (each for each in KINDS if each.name != "generations")
+    return tuple(intervals if each.name == intervals.name else each for each in kinds)

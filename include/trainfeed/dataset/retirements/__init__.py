@@ -2,6 +2,18 @@
 
 from trainfeed.dataset.retirements._retired_readers import generation_for_readers
 from trainfeed.dataset.retirements._retirement import Retirement
-from trainfeed.dataset.retirements._retirement_file import retirement_of, write_retirement
+from trainfeed.dataset.retirements._retirement_file import (
+    begun_retirement,
+    lift_retirement,
+    retirement_of,
+    write_retirement,
+)
 
-__all__ = ["Retirement", "generation_for_readers", "retirement_of", "write_retirement"]
+__all__ = [
+    "Retirement",
+    "begun_retirement",
+    "generation_for_readers",
+    "lift_retirement",
+    "retirement_of",
+    "write_retirement",
+]

@@ -14,7 +14,7 @@ from trainfeed.dataset.sealed_json import read_sealed, sealed
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.storage import posix
 
-__all__ = ["retirement_of", "write_retirement"]
+__all__ = ["begun_retirement", "lift_retirement", "retirement_of", "write_retirement"]
 
 _REMEDY = "the interval counts as retired; a build with --rebuild 'WHY' makes it anew"
 
@@ -30,6 +30,18 @@ def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
     faults.point("retirement.after_file")
 
 
+def lift_retirement(folder: DatasetFolder, interval: str) -> None:
+    """Remove the retirement of an interval that stays after all; the history keeps it.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    path = folder.retirement(interval)
+    with posix.map_errors(path):
+        path.unlink(missing_ok=True)
+    posix.sync_dir(path.parent)
+
+
 def retirement_of(folder: DatasetFolder, interval: str) -> Retirement | None:
     """Return the retirement that is in force, or None.
 
@@ -39,6 +51,16 @@ def retirement_of(folder: DatasetFolder, interval: str) -> Retirement | None:
     last = folder.last_generation(interval)
     if any(_is_there(folder, interval, number) for number in range(1, last + 1)):
         return None
+    return begun_retirement(folder, interval)
+
+
+def begun_retirement(folder: DatasetFolder, interval: str) -> Retirement | None:
+    """Return the retirement of the present generations, in force or not; None if there is none.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    last = folder.last_generation(interval)
     path = folder.retirement(interval)
     try:
         value = read_sealed(path, "the retirement of an interval", _REMEDY)

@@ -12,7 +12,7 @@ from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
 from trainfeed.retention.trainings import Trainings
 
-__all__ = ["KINDS"]
+__all__ = ["KINDS", "RetiredIntervals"]
 
 KINDS: Final[tuple[Kind, ...]] = (
     RetiredIntervals(),

@@ -13,7 +13,7 @@ from trainfeed.retention._item import Item
 from trainfeed.retention.kinds._found_version import published_at, size_of
 from trainfeed.retention.kinds._generation_rule import superseded_by_rule
 
-__all__ = ["IntervalItem", "found_intervals"]
+__all__ = ["IntervalItem", "found_interval", "found_intervals"]
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class IntervalItem(Item):
     end: datetime
 
 
-def found_intervals(context: Context, kind: str) -> list[IntervalItem]:
+def found_intervals(context: Context) -> list[IntervalItem]:
     """Return the intervals that have a generation with files."""
-    schedule = context.spec.schedule_model()
-    found = (_found(context, schedule, kind, name) for name in context.folder.intervals())
+    found = (found_interval(context, name) for name in context.folder.intervals())
     return [each for each in found if each is not None]
 
 
-def _found(context: Context, schedule: Schedule, kind: str, name: str) -> IntervalItem | None:
+def found_interval(context: Context, name: str) -> IntervalItem | None:
+    """Return an interval, None if no generation of it has files."""
     folder = context.folder
     numbers = tuple(
         number
@@ -50,9 +50,9 @@ def _found(context: Context, schedule: Schedule, kind: str, name: str) -> Interv
     places = [folder.version(name, number) for number in numbers]
     sizes = dict(zip(numbers, map(size_of, places), strict=True))
     gone = [each for each in superseded_by_rule(context, name) if not context.uses.why(name, each)]
-    end = _end(context, schedule, name, numbers[-1])
+    end = _end(context, context.spec.schedule_model(), name, numbers[-1])
     return IntervalItem(
-        kind=kind,
+        kind="intervals",
         name=name,
         num_bytes=sum(sizes.values()),
         since=max(end, published_at(places[-1])),

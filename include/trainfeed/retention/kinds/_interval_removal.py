@@ -7,12 +7,15 @@ get the newest generation or none, and never turn to an older one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from trainfeed.accounts import account_name
 from trainfeed.dataset import lift_unpublished
 from trainfeed.dataset.leases import building
-from trainfeed.dataset.retirements import Retirement, write_retirement
-from trainfeed.intervals import format_time
+from trainfeed.dataset.retirements import Retirement, lift_retirement, write_retirement
+from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.errors import TrainFeedError
+from trainfeed.intervals import format_time, parse_time
 from trainfeed.retention._context import Context
 from trainfeed.retention._uses import Uses
 from trainfeed.retention.kinds._found_interval import IntervalItem
@@ -50,21 +53,37 @@ def end_retirements(context: Context, items: Sequence[IntervalItem]) -> dict[str
     """
     if not items:
         return {}
-    uses = uses_after_marks(
-        context, [(item.name, number) for item in items for number in item.generations]
-    )
+    uses = _uses_after_marks(context, items)
     kept = {}
     for item in items:
         why = user_of(context, uses, item)
         if why is not None:
             kept[item.name] = why
-            for generation in reversed(item.generations):
-                take_back(context.folder, item.name, generation)
+            _give_back(context, item)
             continue
         for generation in item.generations:
             delete_files(context.folder, item.name, generation)
         lift_unpublished(context.folder, item.name)
     return kept
+
+
+def _uses_after_marks(context: Context, items: Sequence[IntervalItem]) -> Uses:
+    """Return what is in use now; if that cannot be told, give the intervals back."""
+    try:
+        return uses_after_marks(
+            context, [(item.name, number) for item in items for number in item.generations]
+        )
+    except TrainFeedError:
+        for item in items:
+            lift_retirement(context.folder, item.name)
+        raise
+
+
+def _give_back(context: Context, item: IntervalItem) -> None:
+    """Show the generations again; the file goes last, so that a killed call is completed."""
+    for generation in reversed(item.generations):
+        take_back(context.folder, item.name, generation)
+    lift_retirement(context.folder, item.name)
 
 
 def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:
@@ -73,4 +92,20 @@ def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:
         if (why := uses.why(item.name, generation)) is not None:
             return why
     lease = next(iter(building(context.folder, item.name, context.now)), None)
-    return None if lease is None else f"it is being built: {lease.told}"
+    if lease is not None:
+        return f"it is being built: {lease.told}"
+    reasons = (_withdrawn(context, item.name, each) for each in item.generations)
+    return next(filter(None, reasons), None)
+
+
+def _withdrawn(context: Context, interval: str, generation: int) -> str | None:
+    """Return why the files of a withdrawn generation are wanted, None if they are not."""
+    mark = withdrawal_of(context.folder, interval, generation)
+    if mark is None:
+        return None
+    if mark.damage is not None:
+        return f"a mark of a withdrawal is damaged, and the files tell what it was: {mark.damage}"
+    days = context.spec.retention.keep_withdrawn_days
+    if days is None or parse_time(mark.at) <= context.now - timedelta(days=days):
+        return None
+    return f"{mark.name} may be restored for keep_withdrawn_days: {days}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import ClassVar, cast
 
+from trainfeed.dataset.retirements import begun_retirement
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
-from trainfeed.retention.kinds._found_interval import IntervalItem, found_intervals
+from trainfeed.retention.kinds._found_interval import IntervalItem, found_interval, found_intervals
+from trainfeed.retention.kinds._found_version import half_removed
 from trainfeed.retention.kinds._interval_removal import (
     begin_retirement,
     end_retirements,
@@ -21,17 +24,22 @@ from trainfeed.specification import RetentionRule, earlier_versions
 __all__ = ["RetiredIntervals", "retiring"]
 
 
+@dataclass(frozen=True)
 class RetiredIntervals:
     """Intervals beyond ``keep_intervals``, ``keep_intervals_days`` and ``max_bytes``.
 
     The newest interval stays, and those that gates of the next one compare with.
+
+    Attributes:
+        superseded_go: Whether superseded generations go as well, so that their bytes do not count.
     """
 
-    name = "intervals"
+    superseded_go: bool = True
+    name: ClassVar[str] = "intervals"
 
     def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
         """Yield intervals to retire, the oldest first."""
-        yield from _held(context, self.name)
+        yield from _held(context, superseded_go=self.superseded_go)
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
         """Retire the intervals."""
@@ -44,22 +52,37 @@ class RetiredIntervals:
 
 def retiring(context: Context) -> frozenset[str]:
     """Return the names of the intervals that a run retires now."""
-    found = _held(context, RetiredIntervals.name)
+    found = _held(context, superseded_go=True)
     return frozenset(each.item.name for each in found if isinstance(each, Expired))
 
 
-def _held(context: Context, kind: str) -> Iterator[Expired | Kept | Excess]:
-    """Yield what the rule does not keep; without a rule nothing is looked at."""
+def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept | Excess]:
+    """Yield what was begun, and what the rule does not keep."""
+    begun = [one for name in context.folder.intervals() if (one := _begun(context, name))]
+    yield from begun
     part = context.spec.retention
     rule = RetentionRule(
         keep=part.keep_intervals, keep_days=part.keep_intervals_days, max_bytes=part.max_bytes
     )
     if rule == RetentionRule():
         return
-    found = found_intervals(context, kind)
+    whole = {each.item.name for each in begun}
+    found = [each for each in found_intervals(context) if each.name not in whole]
     user = partial(_user, context, _newest(context, found))
-    for each in held_against(rule, found, context.now, user, order=_end, size=_kept_bytes):
+    size = _kept_bytes if superseded_go else _all_bytes
+    for each in held_against(rule, found, context.now, user, order=_end, size=size):
         yield Expired(each.item, _named(each.why)) if isinstance(each, Expired) else each
+
+
+def _begun(context: Context, interval: str) -> Expired | None:
+    """Return a retirement that a killed run began: it is completed, or taken back if in use."""
+    retirement = begun_retirement(context.folder, interval)
+    if retirement is None or (item := found_interval(context, interval)) is None:
+        return None
+    is_hidden = any(half_removed(context.folder, interval))
+    if not is_hidden and user_of(context, context.uses, item) is None:
+        return None  # nothing is hidden yet: the rule of today decides
+    return Expired(item, retirement.why or "a retirement that was begun")
 
 
 def _named(why: str) -> str:
@@ -71,6 +94,10 @@ def _named(why: str) -> str:
 
 def _end(item: Item) -> datetime:
     return cast("IntervalItem", item).end
+
+
+def _all_bytes(item: Item) -> int:
+    return item.num_bytes
 
 
 def _kept_bytes(item: Item) -> int:
