@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.layout import MODELS
+from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import listed
 from trainfeed.specification import check_name, did_you_mean
@@ -83,8 +83,15 @@ class ModelFolder:
         return self.path / model_version(number)
 
     def alias(self, alias: str) -> Path:
-        """The folder with the changes of an alias."""
-        return self.path / _ALIASES / check_version_name(alias, what="alias")
+        """The folder with the changes of an alias.
+
+        Raises:
+            ConfigError: No new alias may have that name, and none of an earlier release has it.
+        """
+        folder = self.path / _ALIASES
+        if is_name(alias) and (folder / alias).is_dir():
+            return folder / alias
+        return folder / check_version_name(alias, what="alias")
 
     def versions(self) -> list[int]:
         """Numbers of the versions, ascending.

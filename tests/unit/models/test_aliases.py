@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 from trainfeed.models import PROD, ModelsFolder, current, history, promote, register, rollback
 
 VERSIONS = st.integers(1, 3)
@@ -148,3 +148,11 @@ def _versions(home):
 
 Prod.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
 TestProdIsAStack = Prod.TestCase
+
+
+def test_an_alias_of_an_earlier_release_keeps_a_name_that_no_new_one_gets(three):
+    promote(three, "old", 1, "kept")
+    with pytest.raises(ConfigError, match="expected the name of a alias"):
+        current(three, "v2")
+    (three.path / "aliases" / "old").rename(three.path / "aliases" / "v2")
+    assert current(three, "v2").manifest.version == 1

@@ -79,3 +79,12 @@ def test_a_tag_that_cannot_be_read_starts_nothing(tagged):
     with pytest.raises(NotFoundError, match="was removed by"):
         run(tagged)
     assert not list(tagged.folder.path.glob("training/2024*"))
+
+
+def test_a_repeated_request_keeps_its_versions_when_the_tag_was_removed(tagged):
+    first, _ = tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")
+    untag(tagged.folder, "prod", Decision.now("no longer used"))
+    again, _ = tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")
+    assert again == first
+    with pytest.raises(NotFoundError, match="was removed by"):
+        tagged_training(tagged.spec, tagged.folder, "prod", request="night 2")

@@ -8,6 +8,7 @@ the older one is not what the tag names.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +22,22 @@ from trainfeed.specification import did_you_mean
 from trainfeed.storage import posix
 from trainfeed.version_names import check_version_name
 
-__all__ = ["current_tag", "require_tag", "tag_history", "tag_names", "write_change"]
+__all__ = [
+    "change_of_request",
+    "current_tag",
+    "last_change",
+    "require_tag",
+    "tag_history",
+    "tag_names",
+    "write_change",
+]
 
-_FILE: Final = re.compile(r"([0-9]{4,8})\.json")
+# A number is used for ever, also by a file that was moved aside under a name that begins with it,
+# but not by the unfinished file of a killed try.
+_FILE: Final = re.compile(r"([0-9]{4,8})\.(?!.*\.tmp$).+")
 _REMEDY: Final = (
-    "nothing was read or changed; bring the file back from a backup, or move it away and tag again"
+    "nothing was read or changed; bring the file back from a backup, or tag again: a new change"
+    " takes its place"
 )
 
 
@@ -50,6 +62,25 @@ def current_tag(folder: DatasetFolder, tag: str) -> Tag | None:
     """
     numbers = _numbers(folder, tag)
     return _read(folder, tag, numbers[-1]) if numbers else None
+
+
+def last_change(folder: DatasetFolder, tag: str) -> tuple[int, Tag | None]:
+    """Return the largest number that a tag has used, 0 if none, and its change.
+
+    The change is None if there is none, or if its file is damaged or gone: then a new one may take
+    its place, with the next number.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        StorageError: The publication root refused or failed.
+    """
+    numbers = _numbers(folder, tag)
+    if not numbers:
+        return 0, None
+    try:
+        return numbers[-1], _read(folder, tag, numbers[-1])
+    except FormatError:
+        return numbers[-1], None
 
 
 def require_tag(folder: DatasetFolder, tag: str, number: int | None = None) -> Tag:
@@ -95,6 +126,21 @@ def tag_history(folder: DatasetFolder, tag: str) -> list[Tag]:
     return [_read(folder, tag, number) for number in _numbers(folder, tag)]
 
 
+def change_of_request(folder: DatasetFolder, tag: str, request: str) -> Tag | None:
+    """Return the change that an earlier attempt at a request has made; damaged files are none.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        StorageError: The publication root refused or failed.
+    """
+    for number in _numbers(folder, tag):
+        with suppress(FormatError):
+            found = _read(folder, tag, number)
+            if found.decision.request == request:
+                return found
+    return None
+
+
 def write_change(folder: DatasetFolder, tag: Tag) -> None:
     """Write a change of a tag, unless another one has its number.
 
@@ -118,7 +164,7 @@ def write_change(folder: DatasetFolder, tag: Tag) -> None:
 def _numbers(folder: DatasetFolder, tag: str) -> list[int]:
     check_version_name(tag, what="tag")
     matches = (_FILE.fullmatch(path.name) for path in listed(folder.tag(tag)))
-    return sorted(int(match[1]) for match in matches if match)
+    return sorted({int(match[1]) for match in matches if match})
 
 
 def _path(folder: DatasetFolder, tag: str, number: int) -> Path:
@@ -128,8 +174,11 @@ def _path(folder: DatasetFolder, tag: str, number: int) -> Path:
 def _read(folder: DatasetFolder, tag: str, number: int) -> Tag:
     path = _path(folder, tag, number)
     what = f"change {number} of tag {folder.name}@{tag}"
-    # A tag of 100,000 versions has about 20 MB.
-    value = read_sealed(path, what, _REMEDY, max_bytes=canonical_json.MAX_BYTES)
+    try:
+        # A tag of 100,000 versions has about 20 MB.
+        value = read_sealed(path, what, _REMEDY, max_bytes=canonical_json.MAX_BYTES)
+    except NotFoundError as error:
+        raise FormatError(f"expected {what}: it is gone; {_REMEDY}", path=str(path)) from error
     try:
         return Tag.from_json(value, tag, number)
     except (AttributeError, ConfigError, KeyError, TypeError, ValueError) as error:

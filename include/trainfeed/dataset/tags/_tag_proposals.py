@@ -8,7 +8,7 @@ from typing import Final
 from trainfeed.dataset.coverage import Coverage, cover, cover_named
 from trainfeed.dataset.layout import DatasetFolder, is_generation, parse_generation
 from trainfeed.dataset.tags._tag import Decision, Tag
-from trainfeed.dataset.tags._tag_files import current_tag, require_tag
+from trainfeed.dataset.tags._tag_files import last_change, require_tag
 from trainfeed.dataset.tags._tag_state import require_there, tagged
 from trainfeed.dataset.tags._tagged_coverage import cover_tag
 from trainfeed.dataset.tags._tagging import TagProposal
@@ -52,10 +52,9 @@ def propose_tag(
         StorageError: The publication root refused or failed.
     """
     check_version_name(tag, what="tag")
-    before = current_tag(folder, tag)
+    last, before = last_change(folder, tag)
     after = _proposed(folder, asked, tag, decision, allow_missing=allow_missing, verify=verify)
-    number = 1 if before is None else before.number + 1
-    return TagProposal(before, replace(after, number=number))
+    return TagProposal(before, replace(after, number=last + 1))
 
 
 def _proposed(

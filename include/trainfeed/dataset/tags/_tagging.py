@@ -14,7 +14,12 @@ from trainfeed import faults
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.dataset.tags._tag import Decision, Tag, TaggedVersion
-from trainfeed.dataset.tags._tag_files import current_tag, require_tag, tag_history, write_change
+from trainfeed.dataset.tags._tag_files import (
+    change_of_request,
+    current_tag,
+    require_tag,
+    write_change,
+)
 from trainfeed.dataset.tags._tag_state import require_there, tagged
 from trainfeed.dataset.version import Version
 from trainfeed.errors import ConflictError
@@ -185,8 +190,7 @@ def _requested(folder: DatasetFolder, tag: Tag) -> Tag | None:
     request = tag.decision.request
     if request is None:
         return None
-    made = (each for each in tag_history(folder, tag.tag) if each.decision.request == request)
-    return next(made, None)
+    return change_of_request(folder, tag.tag, request)
 
 
 def _require_all_there(folder: DatasetFolder, tag: Tag) -> None:

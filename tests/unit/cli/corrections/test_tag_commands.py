@@ -163,4 +163,5 @@ def test_a_damaged_tag_is_named_and_the_others_are_listed(cli, built):
     assert (status, "clicks@prod is damaged" in message) == (3, True)
     assert [each["tag"] for each in json.loads(output)] == ["next", "prod"]
     assert cli("show", "clicks@prod")[0] == 3
-    assert cli("tag", "clicks", RANGE, "prod", *WHY)[0] == 3
+    assert cli("tag", "clicks", RANGE, "prod", *WHY)[0] == 0
+    assert cli("show", "clicks@prod")[0] == 0

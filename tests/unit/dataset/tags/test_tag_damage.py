@@ -44,16 +44,36 @@ def test_nobody_works_with_a_damaged_tag(clicks, path):
     path.write_bytes(b"{}")
     for act in (
         lambda: opened(clicks),
-        lambda: give(clicks, DAYS[0]),
         lambda: untag(clicks.folder, "prod", decided()),
         lambda: move_tag(clicks.folder, "prod", {DAYS[0]: 1}, decided()),
         lambda: tagged_versions(clicks.folder),
         lambda: tags_naming(clicks.folder, DAYS[0], 1),
         lambda: list(current_tags(clicks.folder)),
     ):
-        with pytest.raises(FormatError, match="move it away and tag again"):
+        with pytest.raises(FormatError, match="or tag again: a new change takes its place"):
             act()
     assert opened(clicks, "prod#1") == [f"{DAYS[0]}/g0001"]
+
+
+@pytest.mark.parametrize("aside", [None, "0002.json.damaged", "0002.json-of-monday"])
+def test_a_new_change_takes_the_place_of_a_damaged_one_and_no_number_is_used_twice(
+    clicks, path, aside
+):
+    path.write_bytes(b"{}")
+    if aside is not None:
+        path.rename(path.with_name(aside))
+    with pytest.raises(FormatError, match="change 2 of tag clicks@prod"):
+        opened(clicks)
+    give(clicks, DAYS[0])
+    assert require_tag(clicks.folder, "prod").number == 3
+    assert opened(clicks) == [f"{DAYS[0]}/g0001"]
+    with pytest.raises(FormatError, match="change 2 of tag clicks@prod"):
+        opened(clicks, "prod#2")
+
+
+def test_an_unfinished_file_of_a_killed_try_uses_no_number(clicks, path):
+    path.with_name("0003.json.0a1b2c.tmp").write_bytes(b"{")
+    assert require_tag(clicks.folder, "prod").number == 2
 
 
 WRONG = {
