@@ -38,7 +38,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev setup-spark data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -156,14 +156,17 @@ documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The comman
 e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
-	$(BIN)python -m pytest tests/model --disable-socket --allow-unix-socket -n 2 $(PYTEST)
+	$(BIN)python -m pytest tests/model -m "not nightly" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
+nightly-interleavings: setup-dev ## Actors on one interval in many orders, with crashes; what this code has explored is not done again
+	nice -n 10 $(BIN)python -m tests.model.interleavings
+	$(BIN)python -m pytest -m nightly tests/model --disable-socket --allow-unix-socket $(PYTEST)
 nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretches of ten
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py tests/integration/kafka/test_boundaries.py $(PYTEST)
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator

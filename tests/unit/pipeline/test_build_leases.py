@@ -1,11 +1,13 @@
 """A build says in the publication root who is at work; this is advice, and never stops a build."""
 
 import os
+import signal
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from tests.unit.pipeline.test_kill import command
 from trainfeed import faults
 from trainfeed.dataset.leases import building, hold_build, leases
 from trainfeed.errors import StorageError
@@ -52,6 +54,14 @@ def test_status_sees_a_build_with_another_work_folder_and_knows_its_own(project,
     at_verify(look)
     project.build()
     assert lives == ["at work", "elsewhere"]
+
+
+def test_status_knows_a_killed_build_of_this_machine_although_its_lease_holds(project):
+    assert command(project, "publish.after_verify").returncode == -signal.SIGKILL
+    now = datetime.now(UTC)
+    assert len(building(project.folder, DAY, now)) == 1
+    attempts = Attempts(Location.parse(project.env.work), now)
+    assert attempts.of(project.folder, project.folder.plan_ids(DAY)).life == "killed"
 
 
 def test_another_plan_for_the_interval_is_told_in_the_log(project, caplog):
