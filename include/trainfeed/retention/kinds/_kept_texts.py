@@ -77,8 +77,9 @@ class KeptTexts:
                 except NotFoundError:
                     continue
                 except FormatError as error:
-                    why = f"plan {interval}/{plan_id} cannot be read and may name it: {error}"
-                    return lambda _item, why=why: why
+                    return _all_by(
+                        f"plan {interval}/{plan_id} cannot be read and may name it: {error}"
+                    )
                 named |= self._digests(plan)
         return lambda item: _NAMED if _digest(item) in named else None
 
@@ -89,6 +90,10 @@ class KeptTexts:
 
 
 _NAMED: Final = "a plan names it"
+
+
+def _all_by(why: str) -> Callable[[Item], str | None]:
+    return lambda _item: why
 
 
 def _digest(item: Item) -> str:
