@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.unit.refusals import refuse
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.layout import CURRENT
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.pipeline.upkeep import sweep
 from trainfeed.retention import Context, prune
 
 DAY = "2024-03-01"
@@ -132,8 +130,7 @@ def test_a_killed_removal_leaves_nothing_half_visible_and_is_finished(rebuilt, p
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert rebuilt.folder.generations(DAY) in ([2, 3, 4], [3, 4])
     assert list(rebuilt.version().problems()) == []
-    run(rebuilt)
-    sweep(rebuilt.env, older_than=timedelta(0))
+    prune(Context.of(rebuilt.spec, rebuilt.env))
     assert list((rebuilt.folder.path / "_trash").iterdir()) == []
     assert there(rebuilt) == ["g0001.removed", "g0002.removed", "g0003", "g0004"]
     assert command(rebuilt).returncode == 0

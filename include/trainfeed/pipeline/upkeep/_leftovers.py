@@ -46,7 +46,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "TRASH", "Swept", "discard", "sweep"]
+__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "RETENTION", "TRASH", "Swept", "discard", "sweep"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,9 @@ REPAIR: Final = "repair-"
 _ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|(\.probe-|{REPAIR}){_UUID}")
 _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
-_TRASHED: Final = re.compile(_UUID)
+# Begins the names of what retention throws away: its next run deletes what a kill left.
+RETENTION: Final = "retention-"
+_TRASHED: Final = re.compile(rf"({RETENTION})?{_UUID}")
 TRASH: Final = "_trash"
 # In the landing area, whose folders are topics: no topic has such a name.
 LANDING_TRASH: Final = "+trash"
@@ -104,15 +106,16 @@ class Swept:
     modified: str
 
 
-def discard(place: Location, trash: Location) -> None:
+def discard(place: Location, trash: Location, *, prefix: str = "") -> None:
     """Remove a folder: one rename for its readers, then the deletion; does nothing if it is gone.
 
     Args:
         place: The folder.
         trash: Folder for the rename. After a kill, the next sweep deletes the rest there.
+        prefix: Begin of the name that the folder has there.
     """
     trash.make_dir()
-    moved = trash / uuid.uuid4().hex
+    moved = trash / f"{prefix}{uuid.uuid4().hex}"
     try:
         place.rename(moved)
     except NotFoundError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.retention._context import Kind
+from trainfeed.retention.kinds._kept_texts import KeptTexts
+from trainfeed.retention.kinds._killed_removals import KilledRemovals
 from trainfeed.retention.kinds._retired_intervals import RetiredIntervals
 from trainfeed.retention.kinds._spent_plans import SpentPlans
 from trainfeed.retention.kinds._superseded import SupersededGenerations
@@ -15,10 +17,13 @@ from trainfeed.retention.trainings import Trainings
 __all__ = ["KINDS", "RetiredIntervals"]
 
 KINDS: Final[tuple[Kind, ...]] = (
+    KilledRemovals(),
     RetiredIntervals(),
     SupersededGenerations(),
     WithdrawnGenerations(),
     LandingFiles(),
     SpentPlans(),
+    KeptTexts("code"),
+    KeptTexts("lookups"),
     Trainings(),
 )

@@ -17,7 +17,7 @@ from trainfeed import canonical_json, faults
 from trainfeed.accounts import account_name
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import TrainFeedError
-from trainfeed.pipeline.upkeep import TRASH, discard
+from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Expired, Kept
 from trainfeed.retention._uses import Uses
@@ -55,7 +55,8 @@ def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
     """Delete the files of a marked version; does nothing if they are gone."""
     path = folder.version(interval, generation)
     if path.exists():
-        discard(Location.parse(str(path)), Location.parse(str(folder.path / TRASH)))
+        trash = Location.parse(str(folder.path / TRASH))
+        discard(Location.parse(str(path)), trash, prefix=RETENTION)
         logger.info("removed %s", path)
 
 

@@ -20,7 +20,7 @@ from trainfeed.errors import StorageError, TrainFeedError
 from trainfeed.intervals import format_time
 from trainfeed.jobs import RESULT_FILE, JobRecord, JobRemoval
 from trainfeed.paths import listed, walk
-from trainfeed.pipeline.upkeep import TRASH, discard
+from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
@@ -98,7 +98,7 @@ def _remove(context: Context, item: _JobItem, why: str) -> None:
     faults.point("trainings.after_note")
     trash = Location.parse(str(context.folder.path / TRASH))
     for place in item.places:
-        discard(Location.parse(place), trash)
+        discard(Location.parse(place), trash, prefix=RETENTION)
         faults.point("trainings.after_part")
 
 

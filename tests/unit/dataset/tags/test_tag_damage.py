@@ -66,7 +66,7 @@ def test_a_new_change_takes_the_place_of_a_damaged_one_and_no_number_is_used_twi
         opened(clicks)
     give(clicks, DAYS[0])
     assert require_tag(clicks.folder, "prod").number == 3
-    assert opened(clicks) == [f"{DAYS[0]}/g0001"]
+    assert opened(clicks) == [f"{DAYS[0]}/g0002"]
     with pytest.raises(FormatError, match="change 2 of tag clicks@prod"):
         opened(clicks, "prod#2")
 
