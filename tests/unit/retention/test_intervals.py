@@ -22,7 +22,7 @@ DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 @pytest.fixture
 def three(project):
     """Three intervals, the first with two generations; only the newest two intervals are kept."""
-    project.edit("seed: 7", "seed: 7\nretention: {keep_intervals: 2}")
+    project.edit("seed: 7", "seed: 7\nretention: {keep_intervals: 2, landing: {keep: 100}}")
     for day in DAYS:
         project.build(day)
     project.build(DAYS[0], rebuild="again")

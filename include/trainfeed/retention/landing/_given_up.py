@@ -1,41 +1,35 @@
-"""Plans that retention gives up: their landing files go first, because only the plan names them."""
+"""Claims of plans that retention gives up: their landing files go first, as only they name them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
-from trainfeed.dataset.leases import building
 from trainfeed.retention._context import Context
-from trainfeed.retention.landing._landing_claims import IntervalClaims, PlanClaim
-from trainfeed.storage import posix
+from trainfeed.retention._given_up_plans import given_up_plans
+from trainfeed.retention._item import Expired
+from trainfeed.retention.landing._landing_claims import IntervalClaims, PlanClaim, claims_of
 
-__all__ = ["given_up"]
+__all__ = ["claims_and_rules"]
 
 
-def given_up(context: Context, claims: IntervalClaims) -> IntervalClaims:
-    """Return claims in which plans older than ``plans.keep_days`` count as gone.
-
-    The plans themselves are removed after their landing files, in the same run.
+def claims_and_rules(context: Context) -> Iterator[tuple[IntervalClaims, str | None]]:
+    """Yield the claims of every interval, with the rule that gives up some of its plans, if any.
 
     Args:
         context: The data set.
-        claims: The claims of one interval.
 
     Raises:
         StorageError: The publication root refused or failed.
     """
-    days = context.spec.retention.plans.keep_days
-    waiting = [each for each in claims.plans if each.state == "open"]
-    if days is None or not waiting or building(context.folder, claims.interval, context.now):
-        return claims
-    before = context.now - timedelta(days=days)
-    plans = (_ended(context, claims.interval, each, before) for each in claims.plans)
-    return replace(claims, plans=tuple(plans))
+    found = (each for each in given_up_plans(context) if isinstance(each, Expired))
+    rules = {each.item.name: each.why for each in found}
+    for claims in claims_of(context.folder):
+        names = {each: f"{claims.interval}/{each.plan_id}" for each in claims.plans}
+        plans = tuple(_ended(each, is_ended=name in rules) for each, name in names.items())
+        rule = next((rules[name] for name in names.values() if name in rules), None)
+        yield replace(claims, plans=plans), rule
 
 
-def _ended(context: Context, interval: str, claim: PlanClaim, before: datetime) -> PlanClaim:
-    path = context.folder.plan(interval, claim.plan_id)
-    with posix.map_errors(path):
-        made = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return replace(claim, state="gone") if claim.state == "open" and made <= before else claim
+def _ended(claim: PlanClaim, *, is_ended: bool) -> PlanClaim:
+    return replace(claim, state="given up") if is_ended and claim.state == "open" else claim

@@ -10,8 +10,8 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
-from trainfeed.retention.landing._given_up import given_up
-from trainfeed.retention.landing._landing_claims import IntervalClaims, claims_of
+from trainfeed.retention.landing._given_up import claims_and_rules
+from trainfeed.retention.landing._landing_claims import IntervalClaims
 from trainfeed.retention.landing._landing_listing import LandingListing
 from trainfeed.storage import Location, posix
 
@@ -39,8 +39,9 @@ class LandingItem(Item):
 def released(context: Context, listing: LandingListing) -> Iterator[Expired | Kept | Excess]:
     """Yield the landing files that one data set alone no longer wants, whoever else reads them.
 
-    Files that only removed generations were made from go without a rule; other ones by the rule
-    ``landing``, counted from the publication of the newest generation.
+    Files that only removed generations were made from are let go as such, those that only plans
+    name which are given up by the rule ``plans``, and other ones by the rule ``landing``, counted
+    from the publication of the newest generation.
 
     Args:
         context: The data set.
@@ -50,38 +51,55 @@ def released(context: Context, listing: LandingListing) -> Iterator[Expired | Ke
         StorageError: The publication root or the store refused or failed.
     """
     area = Location.parse(context.env.landing)
-    found = (given_up(context, each) for each in claims_of(context.folder))
-    claims = {each.interval: each for each in found}
-    items = []
-    for each in claims.values():
-        unwanted = _item(area, each, each.unwanted, listing, None)
-        if unwanted is not None:
-            why = each.unreadable
-            yield Kept(unwanted, why) if why is not None else Expired(unwanted, _UNWANTED)
+    claims, items = {}, []
+    for each, rule in claims_and_rules(context):
+        claims[each.interval] = each
+        yield from _unwanted(context, each, rule, listing)
         published = _published(context.folder, each)
-        wanted = published and _item(area, each, each.wanted, listing, published)
+        wanted = published and _item(area, each.interval, each.wanted, listing, published)
         items += [wanted] if wanted else []
-    rule = context.spec.retention.landing
-    yield from held_against(rule, items, context.now, lambda item: _user(context, claims, item))
+    by = context.spec.retention.landing
+    yield from held_against(by, items, context.now, lambda item: _user(context, claims, item))
+
+
+def _unwanted(
+    context: Context, claims: IntervalClaims, rule: str | None, listing: LandingListing
+) -> Iterator[Expired | Kept]:
+    area, interval = Location.parse(context.env.landing), claims.interval
+    superseded = _item(area, f"{interval} (superseded)", claims.superseded, listing, None)
+    given_up = _item(area, f"{interval} (given up)", claims.given_up, listing, None)
+    found = [(superseded, _UNWANTED), (given_up, f"its plan is given up by plans.{rule}")]
+    if claims.unreadable is None:
+        yield from (Expired(item, why) for item, why in found if item is not None)
+    else:
+        # Nothing that is known tells which files the plan names.
+        name = f"{interval} (unreadable plan)"
+        yield Kept(
+            LandingItem(KIND, name, 0, context.now, (), interval, (), False), _unknown(claims)
+        )
+
+
+def _unknown(claims: IntervalClaims) -> str:
+    return f"{claims.unreadable}; landing files of the interval stay, as it may name any of them"
 
 
 def _item(
     area: Location,
-    claims: IntervalClaims,
+    name: str,
     names: frozenset[str],
     listing: LandingListing,
     published: datetime | None,
 ) -> LandingItem | None:
-    files = [file for name in sorted(names) if (file := listing.find(name)) is not None]
+    files = [file for each in sorted(names) if (file := listing.find(each)) is not None]
     if not files:
         return None
     return LandingItem(
         kind=KIND,
-        name=claims.interval if published else f"{claims.interval} (superseded)",
+        name=name,
         num_bytes=sum(file.num_bytes for file in files),
         since=published or max(file.modified for file in files),
         places=tuple((area / file.name).uri for file in files),
-        interval=claims.interval,
+        interval=name.partition(" ")[0],
         files=tuple(file.name for file in files),
         is_wanted=published is not None,
     )

@@ -19,7 +19,7 @@ from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
 
 __all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of", "open_plan"]
 
-State = Literal["open", "kept", "gone"]
+State = Literal["open", "kept", "gone", "given up"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class PlanClaim:
         plan_id: Id of the plan.
         generation: Number of its generation.
         state: ``open`` if the generation may still be published, ``kept`` if it is there, ``gone``
-            if it was removed.
+            if it was removed, ``given up`` if it was never published and the rule ``plans`` says
+            that it will not be.
         files: Paths of the files below the landing area.
     """
 
@@ -57,12 +58,22 @@ class IntervalClaims:
     @property
     def wanted(self) -> frozenset[str]:
         """Files that an open or kept plan names."""
-        return frozenset[str]().union(*(each.files for each in self.plans if each.state != "gone"))
+        return self.named("open", "kept")
 
     @property
-    def unwanted(self) -> frozenset[str]:
-        """Files that only plans name whose generation is gone."""
-        return frozenset[str]().union(*(each.files for each in self.plans)) - self.wanted
+    def superseded(self) -> frozenset[str]:
+        """Files that a plan names whose generation is gone, and that are not wanted."""
+        return self.named("gone") - self.wanted
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        """Files that only plans name that are given up."""
+        return self.named("given up") - self.named("gone") - self.wanted
+
+    def named(self, *states: State) -> frozenset[str]:
+        """Return the files that plans in one of these states name."""
+        found = (each.files for each in self.plans if each.state in states)
+        return frozenset[str]().union(*found)
 
     @property
     def generations(self) -> list[int]:
@@ -118,10 +129,10 @@ def _claim(folder: DatasetFolder, interval: str, plan: Plan) -> PlanClaim:
 def _state(folder: DatasetFolder, interval: str, plan: Plan) -> State:
     if plan.generation > folder.last_generation(interval):
         return "open"
-    home = folder.interval(interval)
-    is_there = (home / generation_name(plan.generation)).is_dir()
-    is_removed = folder.is_removed(interval, plan.generation)
-    return "kept" if is_there and not is_removed else "gone"
+    # A mark alone is a removal that a kill has ended; while the folder is there, the version may
+    # come back.
+    is_there = (folder.interval(interval) / generation_name(plan.generation)).is_dir()
+    return "kept" if is_there else "gone"
 
 
 def _generation_of(plan_id: str) -> int:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, cast
 
 from trainfeed import faults
 from trainfeed.dataset.landing_removals import LandingRemoval, write_landing_removal
-from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.upkeep import LANDING_TRASH
@@ -28,6 +27,13 @@ from trainfeed.retention.landing._landing_sharers import Sharer, sharers_of
 from trainfeed.storage import Location
 
 __all__ = ["LandingFiles"]
+
+# Files are renamed after a second look at all that may want them: one look for so many intervals.
+_AT_ONCE: Final = 50
+_NO_RULE: Final = (
+    "dataset.yaml has no rule retention.landing, and another publication root may have the same"
+    " landing area; state the rule in one of these roots only, as landing: {keep_days: 30}"
+)
 
 
 class LandingFiles:
@@ -50,35 +56,57 @@ class LandingFiles:
                 sharers = list(sharers_of(context, listing))
             item = cast("LandingItem", each.item)
             why = next((why for other in sharers if (why := other.wants(item))), None)
+            if not item.is_wanted and not _has_rule(context):
+                why = _NO_RULE
             yield each if why is None else Kept(item, why)
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove landing files; those of an interval that is being built meanwhile stay."""
-        area, kept = Location.parse(context.env.landing), []
+        """Remove landing files; those that came into use since they were found stay."""
+        kept: list[Kept] = []
+        for start in range(0, len(items), _AT_ONCE):
+            kept += self._some_removed(context, items[start : start + _AT_ONCE])
+        return kept
+
+    def _some_removed(self, context: Context, items: Sequence[Expired]) -> Iterator[Kept]:
+        """Remove items; yield those that are not released any more when all is looked at again."""
+        area = Location.parse(context.env.landing)
+        again = _by_name(self.find(replace(context, uses=context.fresh_uses())))
+        listing = LandingListing(area)
         for each in items:
             item = cast("LandingItem", each.item)
-            why = _needed_again(context, item)
+            left = {name for name in item.files if listing.find(name) is not None}
+            why = _needed_again(context, item, again.get(item.name), left)
             if why is not None:
-                kept.append(Kept(item, why))
+                yield Kept(item, why)
                 continue
-            at = format_time(context.now)
-            removal = LandingRemoval(at, each.why, len(item.files))
+            removal = LandingRemoval(format_time(context.now), each.why, len(item.files))
             write_landing_removal(context.folder, item.interval, removal)
             faults.point("landing.after_note")
             _discard(area, item)
-        return kept
 
 
-def _needed_again(context: Context, item: LandingItem) -> str | None:
-    """Return the plan that was made since the files were found, or a use that began since."""
-    for name in data_sets_of(context.folder.root):
-        plan = open_plan(DatasetFolder(context.folder.root, name), item.interval)
-        if plan is not None and (item.is_wanted or name != context.folder.name):
-            return f"plan {plan} of {name} may still be published from them"
-    if not item.is_wanted:
+def _has_rule(context: Context) -> bool:
+    rule = context.spec.retention.landing
+    return any(each is not None for each in (rule.keep, rule.keep_days, rule.max_bytes))
+
+
+def _by_name(found: Iterator[Expired | Kept | Excess]) -> dict[str, Expired | Kept]:
+    return {each.item.name: each for each in found if not isinstance(each, Excess)}
+
+
+def _needed_again(
+    context: Context, item: LandingItem, again: Expired | Kept | None, left: set[str]
+) -> str | None:
+    """Return why files that were released when they were found are not released any more."""
+    if isinstance(again, Kept):
+        return again.why
+    released = cast("LandingItem", again.item).files if again is not None else ()
+    if left.issubset(released):  # also if another call was faster, and none is left
         return None
-    uses, numbers = context.fresh_uses(), context.folder.generations(item.interval)
-    return next((why for number in numbers if (why := uses.why(item.interval, number))), None)
+    plan = open_plan(context.folder, item.interval)
+    if plan is None:
+        return "they came into use after they were found"
+    return f"plan {plan} of {context.folder.name} may still be published from them"
 
 
 def _discard(area: Location, item: LandingItem) -> None:

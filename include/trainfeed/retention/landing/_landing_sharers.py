@@ -57,7 +57,7 @@ def _sharer(context: Context, name: str, listing: LandingListing) -> Sharer:
     for claims in claims_of(DatasetFolder(context.folder.root, name)):
         if claims.unreadable is not None:
             return Sharer(name, frozenset(), claims.unreadable)
-        named |= claims.wanted | claims.unwanted
+        named |= claims.named("open", "kept", "gone")
     if not named:
         return Sharer(name, frozenset())
     return Sharer(name, frozenset(named - _released_by(context, name, listing)))

@@ -2,77 +2,18 @@
 
 import os
 import shutil
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.clicks import Project, batch, day
-from tests.unit.pipeline.conftest import make_project
+from tests.unit.pipeline.clicks import batch, day
+from tests.unit.retention.landing.landings import DAY, KINDS, NOW, found, landed, names, prune
 from trainfeed import faults
-from trainfeed.config import KafkaSettings
 from trainfeed.errors import NotFoundError, TrainFeedError
-from trainfeed.pipeline import Build
-from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import Context, execute, plan_removals
-from trainfeed.retention.landing import LandingFiles
-
-DAY, NEXT = "2024-03-01", "2024-03-02"
-NOW = datetime(2024, 6, 1, tzinfo=UTC)
-KINDS = (LandingFiles(),)
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    """Two published days whose landing files are kept for thirty days."""
-    project = make_project(tmp_path_factory.mktemp("template"))
-    project.edit("seed: 7", "seed: 7\nretention: {landing: {keep_days: 30}}")
-    for number, name in enumerate((DAY, NEXT)):
-        project.build(name)
-        published(project, name, NOW - timedelta(days=40 - 20 * number))
-    return project
-
-
-@pytest.fixture
-def built(template, tmp_path):
-    """A copy of them: a build of its own for each test would take most of its time."""
-    path = tmp_path / "copy"
-    shutil.copytree(template.path, path)
-    env = replace(
-        template.env,
-        root=str(path / "root"),
-        landing=str(path / "landing"),
-        work=str(path / "work"),
-        kafka={"kafka_default": KafkaSettings(recorded=str(path / "recorded"))},
-        datasets=path / "datasets",
-    )
-    return Project(path, env)
-
-
-def published(project, interval, at, generation=1):
-    os.utime(project.folder.version(interval, generation), (at.timestamp(), at.timestamp()))
-
-
-def found(project, now=NOW):
-    context = Context.of(project.spec, project.env, now=now)
-    return context, plan_removals(context, KINDS)
-
-
-def prune(project, now=NOW):
-    context, removals = found(project, now)
-    return execute(context, KINDS, removals)
-
-
-def landed(project):
-    landing = Path(project.env.landing)
-    return sorted(path for path in landing.rglob("*") if path.is_file())
-
-
-def names(items):
-    return [each.item.name for each in items]
+from trainfeed.retention import execute
 
 
 def test_files_go_days_after_the_publication_and_the_others_stay(built):
@@ -108,20 +49,6 @@ def test_files_of_a_plan_that_may_still_be_published_stay(built):
     assert "may still be published" in removals.kept[0].why
 
 
-def test_files_of_a_plan_that_is_given_up_go_before_the_plan(built):
-    built.edit("landing: {keep_days: 30}", "plans: {keep_days: 5}")
-    built.edit("seed: 7", "seed: 7\nresources: {records_per_task: 25}")
-    made = plan(built.spec, built.interval(), built.env, rebuild="changed labels")
-    ingest(Build(built.spec, built.env, made.ref), 0)
-    assert len(landed(built)) > 6
-    at = (NOW - timedelta(days=4)).timestamp()
-    path = built.folder.plan(DAY, made.ref.plan_id)
-    os.utime(path, (at, at))
-    assert prune(built).expired == ()
-    assert names(prune(built, NOW + timedelta(days=2)).expired) == [f"{DAY} (superseded)"]
-    assert len(landed(built)) == 6
-
-
 def test_a_plan_made_between_the_look_and_the_removal_keeps_its_files(built):
     context, removals = found(built)
     plan(built.spec, built.interval(), built.env, rebuild="changed labels")
@@ -132,8 +59,7 @@ def test_a_plan_made_between_the_look_and_the_removal_keeps_its_files(built):
     assert landed(built) == before
 
 
-def test_files_of_removed_generations_go_without_a_rule(built):
-    built.edit("landing: {keep_days: 30}", "keep_generations: 3")
+def test_files_of_removed_generations_go_at_once(built):
     shutil.rmtree(built.folder.version(DAY, 1))
     built.folder.removal_mark(DAY, 1).touch()
     removals = prune(built)

@@ -21,11 +21,13 @@ class PlanItem(Item):
 
     Attributes:
         interval: Name of the interval.
+        plan_id: Id of the plan.
         generation: Number of the generation that it plans.
         is_retired: Whether the interval was retired.
     """
 
     interval: str
+    plan_id: str
     generation: int
     is_retired: bool
 
@@ -48,6 +50,7 @@ def plan_item(
         since=datetime.fromtimestamp(max(each.st_mtime for each in found), UTC),
         places=tuple(map(str, files)),
         interval=interval,
+        plan_id=plan_id,
         generation=parse_generation(plan_id.rpartition("-")[2]),
         is_retired=is_retired,
     )
