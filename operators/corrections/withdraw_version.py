@@ -40,7 +40,7 @@ class WithdrawVersionOperator(BaseOperator):
         params = context["params"]
         with airflow_outcome(context):
             require_known(params, *_KNOWN)
-            done = _act(environment_from_connections(()), params, _maker(context))
+            done = _act(environment_from_connections(()), context, _maker(context))
         gets = None if done.readers_get is None else generation_name(done.readers_get)
         report = {
             "action": params["action"],
@@ -52,16 +52,19 @@ class WithdrawVersionOperator(BaseOperator):
         return report
 
 
-def _act(env: Environment, params: dict[str, Any], maker: Maker) -> Withdrawn | Restored:
+def _act(env: Environment, context: Context, maker: Maker) -> Withdrawn | Restored:
     from trainfeed.dataset.layout import parse_generation
     from trainfeed.withdrawal import restore, withdraw
 
+    params = context["params"]
     number = None if params["generation"] is None else parse_generation(params["generation"])
     place = (env, params["dataset"], params["interval"], number, maker)
     if params["action"] == "restore":
         if params["move_tags"]:
             raise ConfigError("expected no tags to move beside restore; nothing was changed")
-        return restore(*place, dry_run=params["dry_run"])
+        # A task that is cleared later takes no withdrawal back that its run did not know.
+        asked_at = context["dag_run"].run_after
+        return restore(*place, dry_run=params["dry_run"], asked_at=asked_at)
     done = withdraw(*place, move_tags=params["move_tags"], dry_run=params["dry_run"])
     for tag in done.tags:
         logger.warning("tag %s names %s, and opening the tag fails", tag, done.mark.name)

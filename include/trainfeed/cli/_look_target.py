@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainfeed.cli._known_datasets import known_folder
+from trainfeed.cli._printing import print_message
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.dataset.tags import Tag, cover_tag, require_tag
+from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_range
 from trainfeed.version_names import split_version_name
 
-__all__ = ["LookTarget", "known_tag", "parse_target", "version_of"]
+__all__ = ["LookTarget", "known_tag", "parse_target", "tell_withdrawal", "version_of"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class LookTarget:
                 f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {self.folder.name!r}"
             )
         if self.asked is not None and self.generation is not None:
+            tell_withdrawal(self.folder, self.asked, self.generation)
             return Version.resolve(self.folder, self.asked, self.generation)
         found = self.coverage()
         found.require("fail")
@@ -113,6 +116,12 @@ def known_tag(name: str) -> tuple[DatasetFolder, Tag | None]:
     if named.version is None:
         return folder, None
     return folder, require_tag(folder, named.version, named.change)
+
+
+def tell_withdrawal(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Print who withdrew a version that is looked at, and why, if somebody did."""
+    if (mark := withdrawal_of(folder, interval, generation)) is not None:
+        print_message(f"{mark.told}; readers do not get it")
 
 
 def version_of(text: str) -> Version:

@@ -17,6 +17,7 @@ from trainfeed.dataset.layout import DatasetFolder, is_name
 from trainfeed.dataset.schedules import read_schedule
 from trainfeed.dataset.skips import Skip, read_skip
 from trainfeed.dataset.version import Version
+from trainfeed.dataset.withdrawals import told_missing
 from trainfeed.errors import ConfigError, NotFoundError, WindowError, WindowIncompleteError
 from trainfeed.intervals import (
     Interval,
@@ -93,7 +94,8 @@ class Coverage:
         more = len(self.missing_runs) - len(commands)
         rest = f", and {more} more" if more else ""
         it = "it" if len(self.missing) == 1 else "them"
-        return f"build {it}: {', '.join(commands)}{rest}{self._unknown()}"
+        told = told_missing(self.folder, self.missing)
+        return f"build {it}: {', '.join(commands)}{rest}{self._unknown()}{told}"
 
     def _unknown(self) -> str:
         if self.folder.schedule.exists():

@@ -14,7 +14,7 @@ from trainfeed.pipeline.planner import Cause
 __all__ = ["CauseCount", "IntervalFinding", "OutdatedReport", "State"]
 
 State: TypeAlias = Literal[
-    "current", "outdated", "unfinished", "unscheduled", "unreadable", "removed"
+    "current", "outdated", "unfinished", "unscheduled", "unreadable", "withdrawn", "removed"
 ]
 
 
@@ -28,8 +28,9 @@ class IntervalFinding:
             ``unfinished``: this one, but readers still get an earlier generation, because its
             publication was killed before the last step, which the next build does;
             ``unscheduled``: no tick of today's schedule has this interval, so nothing can build it
-            again; ``unreadable``: its manifest cannot be used; ``removed``: every generation was
-            withdrawn or removed.
+            again; ``unreadable``: its manifest cannot be used; ``withdrawn``: a build
+            would make a withdrawn version again, and is refused, or none is left besides withdrawn
+            ones; ``removed``: every generation was removed.
         generation: The newest generation, which a build compares with; None if there is none.
         causes: Why it is outdated.
         reason: Why it is in another state than ``current`` and ``outdated``; else empty.

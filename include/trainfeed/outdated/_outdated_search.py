@@ -7,7 +7,7 @@ give an equal fingerprint. The planner of a build compares in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.withdrawals import Withdrawal, withdrawals, withdrawn_alike
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
 from trainfeed.outdated._forward_cost import Costs
@@ -89,7 +90,9 @@ class _Search:
         generations = self._folder.generations(name)
         if not generations:
             is_used = self._folder.last_generation(name) > 0
-            why = "every generation was withdrawn or removed"
+            if marks := withdrawals(self._folder, name):
+                return _withdrawn(name, None, marks)
+            why = "every generation was removed"
             return IntervalFinding(name, "removed", reason=why) if is_used else None
         generation = generations[-1]
         if tick is None:
@@ -117,8 +120,11 @@ class _Search:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
         uploads = self._uploads.get(tick.name, [])
         now = self._recipe.fingerprint_of(tick, inputs, uploads)
-        if canonical_json.sha256_of(now) == manifest.fingerprint:
+        fingerprint = canonical_json.sha256_of(now)
+        if fingerprint == manifest.fingerprint:
             return IntervalFinding(tick.name, "current", manifest.generation)
+        if marks := withdrawn_alike(self._folder, tick.name, fingerprint=fingerprint):
+            return _withdrawn(tick.name, manifest.generation, marks)
         version = PublishedVersion(self._folder, tick.name, manifest)
         return IntervalFinding(
             tick.name,
@@ -127,6 +133,16 @@ class _Search:
             causes=causes_of(version, self._recipe, now, uploads),
             cost=self.costs.of(version, inputs),
         )
+
+
+def _withdrawn(name: str, generation: int | None, marks: Sequence[Withdrawal]) -> IntervalFinding:
+    """Return the finding about an interval of which a person decides, not a build."""
+    last = marks[-1]
+    why = (
+        f"{last.told}; correct the cause and build, or: trainfeed restore {last.name} --why WHY,"
+        f" trainfeed build {last.dataset} --interval {name} --rebuild WHY"
+    )
+    return IntervalFinding(name, "withdrawn", generation, reason=why)
 
 
 def _uploads(folder: DatasetFolder) -> dict[str, list[AppliedUpload]]:

@@ -12,9 +12,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from trainfeed.datacenters import local_source
-from trainfeed.dataset import Version, published_root
+from trainfeed.dataset import DatasetFolder, Version, published_root
 from trainfeed.dataset.layout import is_generation, parse_generation
 from trainfeed.dataset.tags import TaggedData
+from trainfeed.dataset.withdrawals import look_for_withdrawal
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.readers._dataset import DatasetReader
 from trainfeed.readers._reader_lease import leased
@@ -31,6 +32,7 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     missing: str = "fail",
     root: str | Path | None = None,
     lease: timedelta | bool = False,
+    withdrawn: str = "fail",
 ) -> DatasetReader:
     """Open a split of a published data set.
 
@@ -51,8 +53,11 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         lease: Whether to keep retention from removing the versions, until ``close`` of the result
             or the end of a ``with`` block. A thread renews the lease; after a kill of this process
             it ends within the time given here, by default an hour, and ten minutes.
+        withdrawn: ``fail`` refuses a withdrawn version that ``generation`` or the path names; with
+            ``warn`` a job that began with it goes on, and a warning says who withdrew it and why.
 
     Raises:
+        WithdrawnError: A person withdrew the version; the message has who, why, and the commands.
         NotFoundError: No requested interval is published, or the path does not exist.
         WindowIncompleteError: Intervals of the range are not published, and ``missing`` is
             ``fail``.
@@ -72,11 +77,13 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
                 f"expected an interval beside generation and root, got only {str(name)!r}; name an"
                 " interval, or give the path of a version alone"
             )
-        return leased(DatasetReader([_version_at(Path(local_source(name)))], split), lease)
+        return leased(
+            DatasetReader([_version_at(Path(local_source(name)), withdrawn)], split), lease
+        )
     data = TaggedData(published_root(root), str(name))
     asked = None if interval is None else str(interval)
     if generation is not None:
-        return leased(DatasetReader([_pinned(data, asked, generation)], split), lease)
+        return leased(DatasetReader([_pinned(data, asked, generation, withdrawn)], split), lease)
     _refuse_generation(asked)
     found = data.cover(asked)
     found.require(missing)
@@ -88,7 +95,7 @@ def _is_tag(name: str | Path) -> bool:
     return isinstance(name, str) and "@" in name and "/" not in name
 
 
-def _pinned(data: TaggedData, asked: str | None, generation: str) -> Version:
+def _pinned(data: TaggedData, asked: str | None, generation: str, withdrawn: str) -> Version:
     number = parse_generation(generation)
     if data.tag is not None or asked is None:
         raise ConfigError(
@@ -97,6 +104,7 @@ def _pinned(data: TaggedData, asked: str | None, generation: str) -> Version:
         )
     if "/" in asked:
         raise ConfigError(f"a generation pins one interval, {asked!r} is a range; name one")
+    look_for_withdrawal(data.folder, asked, number, withdrawn=withdrawn)
     return Version.resolve(data.folder, asked, number)
 
 
@@ -108,10 +116,16 @@ def _refuse_generation(asked: str | None) -> None:
         )
 
 
-def _version_at(path: Path) -> Version:
+def _version_at(path: Path, withdrawn: str) -> Version:
     if not path.exists():
         raise NotFoundError(
             f"expected the path of a version, nothing is at {path}; to open a data set by its name,"
             f" name an interval too: open_dataset({path.name!r}, interval=…, split=…)"
         )
+    place = path.resolve()
+    if is_generation(place.name) and place.parent.parent.name == "versions":
+        data_set = place.parents[2]
+        folder = DatasetFolder(data_set.parent, data_set.name)
+        number = parse_generation(place.name)
+        look_for_withdrawal(folder, place.parent.name, number, withdrawn=withdrawn)
     return Version.open(path)

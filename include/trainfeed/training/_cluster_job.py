@@ -7,6 +7,7 @@ attempt. A launch without a reason, such as a scheduler's retry, adopts the newe
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from trainfeed import faults
 from trainfeed.errors import (
@@ -28,7 +29,11 @@ _TAIL_BYTES = 2000
 
 
 def claim_attempt(
-    job: JobSpec, record: JobRecord, launcher: KubernetesLauncher, again: str | None
+    job: JobSpec,
+    record: JobRecord,
+    launcher: KubernetesLauncher,
+    again: str | None,
+    look: Callable[[], None] = lambda: None,
 ) -> tuple[JobAttempt, bool]:
     """Return the attempt to start or adopt, and whether this call has made it.
 
@@ -37,6 +42,7 @@ def claim_attempt(
         record: The job's folder.
         launcher: The launcher; asked for the state of the newest attempt.
         again: Reason for a new attempt, if the newest one has failed.
+        look: Called after the job file is written, and before an attempt is made; may refuse.
     """
     if again is not None and record.newest_attempt() is not None:
         settle(record, launcher)
@@ -48,6 +54,7 @@ def claim_attempt(
     if newest is None:
         # From here on, retention keeps the versions that the job file names.
         record.write(job)
+    look()
     number = 1 if newest is None else newest.number + 1
     is_new = record.claim(job.model_copy(update={"attempt": number}), again)
     faults.point("launch.after_record")

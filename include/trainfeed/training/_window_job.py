@@ -8,15 +8,17 @@ from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover_named
+from trainfeed.dataset.layout import parse_generation
 from trainfeed.dataset.tags import Tag, cover_tag
-from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteError
+from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteError, WithdrawnError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
 from trainfeed.specification import DatasetSpec, TrainSpec
 from trainfeed.training.transfers import download_start_model, has_start_model, start_model_digest
 from trainfeed.usercode import training_digest
 
-__all__ = ["require_training", "window_job"]
+__all__ = ["require_readable", "require_training", "window_job"]
 
 
 def require_training(spec: DatasetSpec) -> TrainSpec:
@@ -69,6 +71,23 @@ def window_job(  # noqa: PLR0913 - options of a launch
         start_model = _downloaded(spec, env) if copies else start_model_digest(spec, env)
     fields = {name: value for name, value in job if name not in {"name", "start_model"}}
     return JobSpec.named(**fields, start_model=start_model)
+
+
+def require_readable(job: JobSpec, folder: DatasetFolder) -> None:
+    """Refuse a job of which a version was withdrawn since its window was looked at.
+
+    Whoever starts a job calls this after the job file is written, and before the job begins.
+
+    Raises:
+        WithdrawnError: A version is withdrawn; nothing was started.
+    """
+    for each in job.versions:
+        mark = withdrawal_of(folder, each.interval, parse_generation(each.generation))
+        if mark is not None:
+            raise WithdrawnError(
+                f"job {job.name} would read a withdrawn version: {mark.told}; nothing was started;"
+                " train again: the window is resolved anew (in Airflow: clear the task)"
+            )
 
 
 def _downloaded(spec: DatasetSpec, env: Environment) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from trainfeed.training._launched import (
     told_of_failure,
     wait_for,
 )
-from trainfeed.training._window_job import window_job
+from trainfeed.training._window_job import require_readable, window_job
 from trainfeed.usercode import require_current_names
 
 __all__ = [
@@ -137,8 +138,11 @@ def launch(
                 " started; leave it out: a local job that has failed runs again by itself"
             )
         with posix.file_lock(record.home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
-            return _run(Launched(job, record, _local(spec, folder), "ran", tracker), spec.folder)
-    started = _start(job, record, _on_cluster(spec, env, job.placement, folder), spec.folder, again)
+            local = Launched(job, record, _local(spec, folder), "ran", tracker)
+            return _run(local, spec.folder, folder)
+    require_current_names(spec.folder)
+    launcher = _on_cluster(spec, env, job.placement, folder)
+    started = _start(job, record, launcher, folder, again)
     launched = replace(started, tracker=tracker)
     if not launched.record.result():
         launched.deliver("RUNNING")
@@ -197,7 +201,7 @@ def _on_cluster(
     return KubernetesLauncher.of(placement, JobRoots(folder.root, spec.folder), env.clusters)
 
 
-def _run(launched: Launched, code: Path) -> Launched:
+def _run(launched: Launched, code: Path, folder: DatasetFolder) -> Launched:
     """Run a local job unless it has a result; the caller holds the lock of its folder."""
     record = launched.record
     if record.result() is not None:
@@ -205,6 +209,7 @@ def _run(launched: Launched, code: Path) -> Launched:
     require_current_names(code)
     record.write(launched.job)
     faults.point("train.after_create")
+    require_readable(launched.job, folder)
     launched.deliver("RUNNING")
     with told_of_failure(launched):
         launched.launcher.start(launched.job, record.home)
@@ -213,10 +218,14 @@ def _run(launched: Launched, code: Path) -> Launched:
 
 
 def _start(
-    job: JobSpec, record: JobRecord, launcher: KubernetesLauncher, code: Path, again: str | None
+    job: JobSpec,
+    record: JobRecord,
+    launcher: KubernetesLauncher,
+    folder: DatasetFolder,
+    again: str | None,
 ) -> Launched:
-    require_current_names(code)
-    attempt, is_new = claim_attempt(job, record, launcher, again)
+    look = partial(require_readable, job, folder)
+    attempt, is_new = claim_attempt(job, record, launcher, again, look)
     now = launcher.start(attempt.job, record.home)
     verdict = "ran" if is_new else "adopted"
     logger.info("job %s on %s: %s, %s", job.name, launcher.connection, verdict, now.state)

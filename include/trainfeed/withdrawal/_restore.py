@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trainfeed.config import Environment
@@ -16,7 +17,8 @@ from trainfeed.dataset.withdrawals import (
     withdrawal_of,
     withdrawals,
 )
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.intervals import format_time, parse_time
 from trainfeed.storage import posix
 from trainfeed.withdrawal._asked_generation import require_files
 from trainfeed.withdrawal._decision_maker import Maker
@@ -42,7 +44,7 @@ class Restored:
     is_new: bool
 
 
-def restore(
+def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
     env: Environment,
     name: str,
     interval: str,
@@ -50,6 +52,7 @@ def restore(
     maker: Maker,
     *,
     dry_run: bool = False,
+    asked_at: datetime | None = None,
 ) -> Restored:
     """Give a withdrawn generation back to readers, after a comparison with its manifest.
 
@@ -63,12 +66,13 @@ def restore(
         generation: Number of the generation; None for the newest withdrawn one.
         maker: Who decides, and why.
         dry_run: Whether to check everything and change nothing.
+        asked_at: When the person asked, UTC; a later withdrawal is not taken back. None for now.
 
     Raises:
         ConfigError: The decision has no reason.
         NotFoundError: It was never withdrawn, or its files were removed.
         FormatError: It is damaged.
-        ConflictError: Somebody else changed it meanwhile.
+        ConflictError: Somebody else changed it meanwhile, or withdrew it after ``asked_at``.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
     """
@@ -80,6 +84,8 @@ def restore(
     mark = None if number is None else withdrawal_of(folder, interval, number)
     if mark is None:
         return _restored_before(folder, interval, number)
+    if asked_at is not None:
+        _require_older(folder, mark, asked_at)
     _require_same(folder, mark)
     if dry_run:
         return Restored(mark, _newest_with(folder, mark), is_new=False)
@@ -100,6 +106,20 @@ def _newest(folder: DatasetFolder, interval: str) -> Withdrawal | None:
 
 def _newest_with(folder: DatasetFolder, mark: Withdrawal) -> int:
     return max([*folder.generations(mark.interval), mark.generation])
+
+
+def _require_older(folder: DatasetFolder, mark: Withdrawal, asked_at: datetime) -> None:
+    """Refuse a request that is older than the withdrawal: it was about another one."""
+    path = folder.withdrawal_mark(mark.interval, mark.generation)
+    with posix.map_errors(path):
+        # A damaged mark tells no time.
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    at = parse_time(mark.at) if mark.at else written
+    if at > asked_at:
+        raise ConflictError(
+            f"{mark.told}; that was after this restoration was asked for, at"
+            f" {format_time(asked_at)}; nothing was changed; ask for it again"
+        )
 
 
 def _require_same(folder: DatasetFolder, mark: Withdrawal) -> None:

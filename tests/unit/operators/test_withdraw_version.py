@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -31,10 +33,11 @@ def project(tmp_path, connections, set_connection):
 
 @pytest.fixture
 def run(project, make_context):
-    def go(request="run 1", user="ada", **params):
+    def go(request="run 1", user="ada", asked_at=None, **params):
         context = make_context("manual")
         context["params"] = FORM | params
         context["dag_run"].run_id = request
+        context["dag_run"].run_after = asked_at or datetime.now(UTC)
         context["dag_run"].triggering_user_name = user
         return WithdrawVersionOperator(task_id="withdraw").execute(context)
 
@@ -69,3 +72,13 @@ def test_a_run_without_a_person_and_wrong_forms_change_nothing(project, run):
         with pytest.raises(AirflowFailException, match="nothing was changed"):
             run(**wrong)
     assert project.version().name == f"{DAY}/g0001"
+
+
+def test_a_cleared_restoration_takes_no_later_withdrawal_back(project, run):
+    run()
+    asked_at = datetime.now(UTC)
+    assert run("run 2", action="restore", asked_at=asked_at)["written"]
+    run("run 3", why="wrong after all")
+    with pytest.raises(AirflowFailException, match="after this restoration was asked for"):
+        run("run 2", action="restore", asked_at=asked_at)
+    assert withdrawal_of(project.folder, DAY, 1).why == "wrong after all"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from trainfeed.cli._known_datasets import complete_target
-from trainfeed.cli._look_target import LookTarget, parse_target
+from trainfeed.cli._look_target import LookTarget, parse_target, tell_withdrawal
 from trainfeed.cli._printing import print_json, print_message, printable_lines, program
 from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps
@@ -39,6 +39,8 @@ def verify(
     """
     found = parse_target(target)
     checked = _all_checked(_places(found))
+    if found.asked is not None and found.generation is not None:
+        tell_withdrawal(found.folder, found.asked, found.generation)
     if as_json:
         print_json(checked if found.is_range() else checked[0])
     else:

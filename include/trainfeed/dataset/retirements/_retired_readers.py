@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements._retirement_file import retirement_of
+from trainfeed.dataset.withdrawals import told_withdrawals
 from trainfeed.errors import NotFoundError
 
 __all__ = ["generation_for_readers"]
@@ -19,6 +20,11 @@ def generation_for_readers(folder: DatasetFolder, interval: str) -> int:
         return folder.require_generation(interval)
     except NotFoundError as error:
         retired = retirement_of(folder, interval)
+        if retired is None and (told := told_withdrawals(folder, interval)):
+            raise NotFoundError(
+                f"data set {folder.name!r} has no version of {interval} for readers: {told}; build"
+                " it when the cause is corrected, or take a withdrawal back with trainfeed restore"
+            ) from error
         if retired is None:
             raise
         raise NotFoundError(

@@ -38,7 +38,9 @@ def mark_removed(context: Context, interval: str, generation: int, why: str) -> 
         "why": why,
     }
     mark = context.folder.removal_mark(interval, generation)
-    posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
+    # Under this lock nobody withdraws: a withdrawal counts on the generation that it has verified.
+    with posix.file_lock(context.folder.interval_lock(interval)):
+        posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
     faults.point("prune.after_mark")
 
 
