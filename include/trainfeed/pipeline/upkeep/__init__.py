@@ -5,17 +5,22 @@ from trainfeed.pipeline.upkeep._leftovers import (
     OLD,
     REPAIR,
     TRASH,
-    Swept,
+    Leftover,
     discard,
-    sweep,
+    leftover_spills,
+    leftovers_of_dataset,
 )
+from trainfeed.pipeline.upkeep._sweep import Swept, sweep
 
 __all__ = [
     "LANDING_TRASH",
     "OLD",
     "REPAIR",
     "TRASH",
+    "Leftover",
     "Swept",
     "discard",
+    "leftover_spills",
+    "leftovers_of_dataset",
     "sweep",
 ]
