@@ -78,6 +78,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.pipeline.workers",
     "trainfeed.training.catch_up",
     "trainfeed.training.launch",
+    "trainfeed.training.tagged",
 )
 _PASSWORDS = "passwords.json"
 _SECRETS = "secrets.json"

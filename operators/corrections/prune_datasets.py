@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
 from operators._stage import open_dataset
 from operators.datasets import datasets_folder
-from trainfeed.errors import TrainFeedError
+from trainfeed.errors import Outcome, TrainFeedError
 from trainfeed.paths import listed
 from trainfeed.specification import SPEC_FILE
 
@@ -43,25 +44,41 @@ class PruneDatasetsOperator(BaseOperator):
         params, run = context["params"], context["dag_run"]
         found: JsonObject = {}
         failed: list[str] = []
+        errors: list[TrainFeedError] = []
         with airflow_outcome(context):
             require_known(params, "dataset", "dry_run")
             for name in [params["dataset"]] if params["dataset"] else _names():
                 try:
-                    removals = _prune(name, run.run_id, dry_run=bool(params["dry_run"]))
+                    removals = _prune(name, _who(run), dry_run=bool(params["dry_run"]))
                 except TrainFeedError as error:
                     logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
                     failed.append(name)
+                    errors.append(error)
                     continue
                 _log(name, removals, dry_run=bool(params["dry_run"]))
                 found[name] = _small(removals)
                 failed += [name] if removals.excess else []
         if failed:
             context["ti"].xcom_push(key="pruned", value=found)
-            raise AirflowFailException(
-                f"{', '.join(failed)}: not pruned, or above max_bytes, the reasons stand above; the"
-                " other data sets were pruned"
-            )
+            _fail(failed, errors)
         return found
+
+
+def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
+    """Raise for data sets that failed: a retry may help if it may help with each of them."""
+    told = (
+        f"{', '.join(failed)}: not pruned, or above max_bytes, the reasons stand above; the other"
+        " data sets were pruned"
+    )
+    may_pass = all(error.outcome is Outcome.RETRY for error in errors)
+    if may_pass and len(errors) == len(failed):
+        raise AirflowException(told)
+    raise AirflowFailException(told)
+
+
+def _who(run: Any) -> str:
+    """Return the person who triggered the run, or the run."""
+    return getattr(run, "triggering_user_name", None) or f"Airflow run {run.run_id}"
 
 
 def _names() -> list[str]:
@@ -69,11 +86,11 @@ def _names() -> list[str]:
     return sorted(place.name for place in places if (place / SPEC_FILE).is_file())
 
 
-def _prune(name: str, run_id: str, *, dry_run: bool) -> Removals:
+def _prune(name: str, who: str, *, dry_run: bool) -> Removals:
     from trainfeed.retention import Context, prune, scheduled_kinds
 
     spec, env = open_dataset(name)
-    context = Context.of(spec, env, who=f"Airflow run {run_id}")
+    context = Context.of(spec, env, who=who)
     return prune(context, scheduled_kinds(spec), dry_run=dry_run)
 
 

@@ -134,5 +134,6 @@ def test_the_number_of_a_process_that_ended_may_be_given_to_another(path, counte
 def test_a_process_whose_name_is_not_text_is_none_that_was_killed_earlier(path, counter, caplog):
     mark = be_killed(path)
     with oddly_named() as pid:
-        path.write_text(json.dumps({**mark, "pid": pid}))
+        # Both processes may have started in one tick of the clock, which no reused id can.
+        path.write_text(json.dumps({**mark, "pid": pid, "started": mark["started"] - 1}))
         assert "was killed" in said(caplog, path)

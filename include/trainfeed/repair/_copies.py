@@ -6,21 +6,24 @@ bytes have the size and SHA-256 of the manifest.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from trainfeed.dataset import Manifest, Version
 from trainfeed.dataset.publication import StagedFile
 from trainfeed.dataset.version import DOCUMENTS
-from trainfeed.errors import FormatError, StorageError
+from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.paths import open_plain
 from trainfeed.repair._damage_search import mode_of
 from trainfeed.repair._repair_order import RepairOrder
 
 __all__ = ["Copies", "Copy"]
+
+logger = logging.getLogger(__name__)
 
 _BLOCK_BYTES: Final = 4 << 20
 
@@ -52,8 +55,8 @@ class Copies:
     def stage(self, name: str, staged: Path) -> str | None:
         """Copy a file into a staged folder; return where it was found, or None if nowhere."""
         for copy in self._candidates(name):
-            with suppress(FormatError, StorageError):
-                if _copied(copy, staged, name, self._expected[name]):
+            with _opened(copy) as source:
+                if source is not None and _copied(source, staged, name, self._expected[name]):
                     return copy.where
         return None
 
@@ -83,18 +86,40 @@ def _other_generations(order: RepairOrder) -> list[tuple[Path, Manifest]]:
     return found
 
 
-def _copied(copy: Copy, staged: Path, name: str, expected: tuple[int, str]) -> bool:
+@contextmanager
+def _opened(copy: Copy) -> Iterator[BinaryIO | None]:
+    """Open a copy; yield None if there is none, or none that can be opened, which is logged."""
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(open_plain(copy.path, follow=copy.follow))
+        except NotFoundError:
+            source = None
+        except (FormatError, StorageError) as error:
+            logger.warning("%s cannot be used for a repair: %s", copy.where, error)
+            source = None
+        yield source
+
+
+def _copied(source: BinaryIO, staged: Path, name: str, expected: tuple[int, str]) -> bool:
     """Copy a file, and keep the copy only if it has the expected size and digest."""
     num_bytes, sha256 = expected
-    with open_plain(copy.path, follow=copy.follow) as source:
-        target = StagedFile(staged, name, mode=mode_of(name))
-        with suppress(_OtherBytesError), target as file:
-            while file.num_bytes <= num_bytes and (block := source.read(_BLOCK_BYTES)):
-                file.write(block)
-            if (file.num_bytes, file.sha256) != (num_bytes, sha256):
-                raise _OtherBytesError
-            return True
+    target = StagedFile(staged, name, mode=mode_of(name))
+    with suppress(_OtherBytesError), target as file:
+        while file.num_bytes <= num_bytes and (block := _block(source)):
+            file.write(block)
+        if (file.num_bytes, file.sha256) != (num_bytes, sha256):
+            raise _OtherBytesError
+        return True
     return False
+
+
+def _block(source: BinaryIO) -> bytes:
+    """Return the next block; a copy that cannot be read to its end has other bytes."""
+    try:
+        return source.read(_BLOCK_BYTES)
+    except OSError as error:
+        logger.warning("a copy cannot be used for a repair: %s", error)
+        raise _OtherBytesError from error
 
 
 class _OtherBytesError(Exception):

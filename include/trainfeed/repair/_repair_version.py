@@ -15,8 +15,9 @@ from trainfeed.config import Environment
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.dataset.layout import MANIFEST, generation_name
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.paths import is_there
 from trainfeed.repair._damage_search import find_damage
 from trainfeed.repair._file_repair import FileRepair
 from trainfeed.repair._finding import Finding
@@ -76,6 +77,7 @@ def repair(
         What was found, and what became of it. Files that could not be repaired are as they were.
 
     Raises:
+        ConfigError: The backup is no copy of a version.
         NotFoundError: There is no such version.
         AccessDeniedError: This account may not change the version.
         RootError: The publication root was not made by ``trainfeed init``.
@@ -84,6 +86,11 @@ def repair(
     """
     wish = wish or RepairWish()
     require_writable_root(env)
+    if wish.backup is not None and not is_there(Path(wish.backup) / MANIFEST):
+        raise ConfigError(
+            f"expected the copy of a version, with its {MANIFEST}, in {wish.backup}; nothing was"
+            " changed; name the folder of the version itself, or leave the copy out"
+        )
     folder = DatasetFolder(Path(env.root), spec.name)
     number = folder.require_generation(interval) if generation is None else generation
     _require_there(folder, interval, number)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
 from trainfeed import canonical_json
 from trainfeed.dataset import Version
-from trainfeed.errors import SourceUnreachableError
+from trainfeed.errors import ConfigError, SourceUnreachableError
 from trainfeed.repair import repair as repair_version
 
 DAY = "2024-03-01"
@@ -300,3 +300,14 @@ def test_labels_of_uploads_are_joined_again_from_kept_bytes(tmp_path):
     assert report.is_whole
     assert {each.name: each.read_bytes() for each in path.rglob("*") if each.is_file()} == before
     Version.open(path).verify()
+
+
+def test_a_backup_that_is_no_copy_of_a_version_is_refused_before_anything_is_made(
+    published, tmp_path
+):
+    name = next(iter(published.version(DAY).shard_paths("train")))
+    flip(name)
+    before = name.read_bytes()
+    with pytest.raises(ConfigError, match=r"expected the copy of a version, .* in .*/typo"):
+        repaired(published, backup=tmp_path / "typo")
+    assert name.read_bytes() == before

@@ -168,10 +168,17 @@ def remove_ended(
     for each in found:
         if each.is_ahead(now):
             _set_back(each, now)
-    for each in ended:
-        with posix.map_errors(each.path):
-            each.path.unlink(missing_ok=True)
-    return ended
+    return [each for each in ended if _remove(each, now)]
+
+
+def _remove(found: FoundLease, now: datetime) -> bool:
+    """Remove an ended lease, unless a slow holder has renewed it since it was found."""
+    latest = _look(found.path)
+    if latest is None or latest.is_held(now):
+        return False
+    with posix.map_errors(found.path):
+        found.path.unlink(missing_ok=True)
+    return True
 
 
 def _set_back(found: FoundLease, now: datetime) -> None:

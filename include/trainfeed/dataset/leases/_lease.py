@@ -110,9 +110,17 @@ class Lease:
             kind=LeaseKind(value["kind"]),
             versions=tuple(_versions(value["versions"])),
             pid=int(value["pid"]),
-            length=checked_length(timedelta(seconds=float(value["length"]))),
+            length=_length(value["length"]),
             **texts,
         )
+
+
+def _length(value: Any) -> timedelta:
+    """Return a length in seconds, which may be any number of JSON."""
+    try:
+        return checked_length(timedelta(seconds=float(value)))
+    except OverflowError as error:
+        raise ValueError(f"length: {error}") from error
 
 
 def _versions(value: Any) -> list[tuple[str, int]]:

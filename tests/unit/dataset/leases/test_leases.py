@@ -367,3 +367,35 @@ def test_builds_of_an_interval_are_found_by_its_name(folder):
         assert found.lease.versions == (("2026-01", 3),)
         assert building(folder, "2026-01", NOW + HOUR + MARGIN + SECOND) == []
         assert json.loads(json.dumps(found.to_json()))["versions"] == {"2026-01": [3]}
+
+
+@pytest.mark.parametrize("length", [1e300, float("inf"), float("nan"), -1e300, 10**400])
+def test_a_lease_of_a_length_that_no_clock_has_holds_everything_and_stops_nobody(folder, length):
+    take(folder, Clock()).release()
+    path = folder.leases / "read.odd.json"
+    path.parent.mkdir(exist_ok=True)
+    value = {"kind": "read", "versions": {"2026-01-01": [1]}, "what": "w", "account": "a"}
+    value |= {"host": "h", "pid": 1, "at": "2026-03-08T12:00:00Z", "length": length}
+    text = json.dumps(value, separators=(",", ":")).encode()
+    path.write_bytes(canonical_json.seal(text.removesuffix(b"}")))
+    os.utime(path, (NOW.timestamp(), NOW.timestamp()))
+    (found,) = leases(folder)
+    assert found.lease is None
+    assert ("2026-02-02", 7) in leased_versions(folder, NOW)
+
+
+def test_a_lease_that_a_slow_holder_renews_while_it_is_found_ended_stays(folder, monkeypatch):
+    clock = Clock()
+    held = take(folder, clock)
+    end = NOW + HOUR + MARGIN + SECOND
+    found = leases(folder)
+
+    def late(*_):
+        clock.now = end
+        held.renew()
+        return found
+
+    monkeypatch.setattr("trainfeed.dataset.leases._found_leases.leases", late)
+    assert remove_ended(folder, end) == []
+    assert held.path.exists()
+    held.release()
