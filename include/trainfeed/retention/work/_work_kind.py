@@ -1,6 +1,6 @@
 """The kind ``work``: unfinished files of the builds of one data set.
 
-Without a rule ``trainfeed gc`` alone removes them, which looks at the same places for all data sets.
+Without a rule ``trainfeed gc`` alone removes them: it looks at these places of all data sets.
 """
 
 from __future__ import annotations
