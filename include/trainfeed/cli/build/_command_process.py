@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -90,9 +91,22 @@ class CommandProcess:
             if stdin is not None:
                 stdin.write(f"{json.dumps(list(arguments))}\n")
                 stdin.flush()
-        answer = self._answers.readline()
+        answer = self._answer()
         status = int(answer) if answer else self._process.wait()
         return CommandEnd(status, _text(self._output), _text(self._messages))
+
+    def _answer(self) -> str:
+        """Return the line with the status; "" if the process has ended without one.
+
+        The process is watched beside the pipe, which a program that it left behind may hold open.
+        """
+        watched = os.pidfd_open(self._process.pid)
+        try:
+            select.select([self._answers.fileno(), watched], [], [])
+            is_answered = bool(select.select([self._answers], [], [], 0)[0])
+            return self._answers.readline() if is_answered else ""
+        finally:
+            os.close(watched)
 
     def terminate(self) -> None:
         """Ask the process to end."""

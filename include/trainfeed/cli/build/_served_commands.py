@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from trainfeed import __file__ as _package
 from trainfeed.cli._app import main
@@ -31,7 +31,14 @@ def serve(answers: int) -> None:
     Args:
         answers: Descriptor of the pipe that gets the exit status of each command, as a line.
     """
-    for line in sys.stdin:
+    # Commands, and the functions that they run, find standard input empty, as in a pipeline.
+    with os.fdopen(os.dup(0)) as orders, Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+        _serve(orders, answers)
+
+
+def _serve(orders: TextIO, answers: int) -> None:
+    for line in orders:
         status = _run(json.loads(line))
         os.write(answers, b"%d\n" % status)
         if status >= _SIGNALLED:

@@ -46,3 +46,20 @@ def test_a_process_takes_no_more_commands_than_its_bound(process, monkeypatch):
     for is_usable in (True, False):
         process.run(["--version"])
         assert process.is_usable is is_usable
+
+
+def test_what_a_dead_process_left_behind_does_not_keep_the_caller_waiting(process, monkeypatch):
+    """A descendant may hold the pipe of answers open for as long as it lives."""
+    assert process.run(["--version"]).status == 0
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as held, monkeypatch.context() as patch:
+        patch.setattr(process, "_answers", held)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.run(["--version"]).status == -signal.SIGKILL
+    os.close(writer)
+
+
+def test_a_command_finds_standard_input_empty(process):
+    ended = process.run(["file", "cat", "/dev/stdin"])
+    assert ended.output == ""
+    assert process.run(["--version"]).output == f"{__version__}\n"
