@@ -112,8 +112,6 @@ retention:
   landing: {keep_days: 30}
   work: {keep_days: 7}
   trainings: {keep: 100}
-  models: {keep: 20}
-  uploads: {keep_days: 400}
 resources:
   pool: kafka_reads
   max_active_runs: 4

@@ -44,10 +44,8 @@ class RetentionSpec(Part):
             retired.
         plans: Plans that were never published.
         landing: Landing files.
-        work: Work files of builds.
+        work: Unfinished files of killed and abandoned builds, which have not changed for a day.
         trainings: Finished trainings.
-        models: Versions of models.
-        uploads: Uploads that newer ones replace.
     """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
@@ -60,5 +58,3 @@ class RetentionSpec(Part):
     landing: RetentionRule = Field(default_factory=RetentionRule)
     work: RetentionRule = Field(default_factory=RetentionRule)
     trainings: RetentionRule = Field(default_factory=RetentionRule)
-    models: RetentionRule = Field(default_factory=RetentionRule)
-    uploads: RetentionRule = Field(default_factory=RetentionRule)

@@ -6,10 +6,12 @@ from trainfeed.pipeline.upkeep._leftovers import (
     REPAIR,
     RETENTION,
     TRASH,
-    Swept,
+    Leftover,
     discard,
-    sweep,
+    leftover_spills,
+    leftovers_of_dataset,
 )
+from trainfeed.pipeline.upkeep._sweep import Swept, sweep
 
 __all__ = [
     "LANDING_TRASH",
@@ -17,7 +19,10 @@ __all__ = [
     "REPAIR",
     "RETENTION",
     "TRASH",
+    "Leftover",
     "Swept",
     "discard",
+    "leftover_spills",
+    "leftovers_of_dataset",
     "sweep",
 ]

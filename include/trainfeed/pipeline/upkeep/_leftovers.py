@@ -26,29 +26,33 @@ Nothing below ``versions`` is looked at, and no landing file that is complete.
 
 from __future__ import annotations
 
-import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Final
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.layout import MODELS, is_name
-from trainfeed.dataset.leases import remove_ended
-from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["LANDING_TRASH", "OLD", "REPAIR", "RETENTION", "TRASH", "Swept", "discard", "sweep"]
-
-logger = logging.getLogger(__name__)
+__all__ = [
+    "LANDING_TRASH",
+    "OLD",
+    "REPAIR",
+    "RETENTION",
+    "TRASH",
+    "Leftover",
+    "discard",
+    "leftover_spills",
+    "leftovers",
+    "leftovers_of_dataset",
+]
 
 OLD: Final = timedelta(days=3)
 
@@ -78,32 +82,27 @@ _LANDING_DEPTH: Final = 3
 
 
 @dataclass(frozen=True)
-class _Leftover:
+class Leftover:
+    """A file or folder that a killed or abandoned build may have left.
+
+    Attributes:
+        place: Where it is.
+        size_bytes: Size of its files.
+        modified_ms: Time of its last change, in milliseconds since 1970.
+        trash: Folder to which it is renamed before the deletion; None to delete it at once.
+    """
+
     place: Location
     size_bytes: int
     modified_ms: int
-    trash: Location | None = None  # renamed to here before the deletion; None to delete at once
+    trash: Location | None = None
 
     def remove(self) -> None:
+        """Remove it; does nothing if it is gone."""
         if self.trash is None:
             self.place.delete(recursive=True)
         else:
             discard(self.place, self.trash)
-
-
-@dataclass(frozen=True)
-class Swept:
-    """A leftover that was removed, or in a dry run would be.
-
-    Attributes:
-        place: URI of the file or folder.
-        bytes: Size of its files.
-        modified: Time of the last change, ISO 8601.
-    """
-
-    place: str
-    bytes: int
-    modified: str
 
 
 def discard(place: Location, trash: Location, *, prefix: str = "") -> None:
@@ -124,58 +123,21 @@ def discard(place: Location, trash: Location, *, prefix: str = "") -> None:
     moved.delete(recursive=True)
 
 
-def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = False) -> list[Swept]:
-    """Remove leftovers that have not changed for ``older_than``.
-
-    A sweep may run beside builds and other sweeps. After a kill, the next sweep goes on.
-
-    Args:
-        env: Folders and connections, of all data sets.
-        older_than: Age from which leftovers are removed. Less than a day may remove files of
-            builds that pause: such a build fails with a message, and must be started again.
-        dry_run: Whether to remove nothing.
-
-    Returns:
-        The leftovers that were removed, or would be.
+def leftovers(env: Environment) -> Iterator[Leftover]:
+    """Yield what may be a leftover, of all data sets; its age decides.
 
     Raises:
-        RootError: The publication root was not made by ``trainfeed init``.
-        StorageError: A place cannot be read or written. Earlier removals of this call stand.
+        StorageError: A place cannot be read.
     """
-    require_writable_root(env)
-    now = datetime.now(UTC)
-    before_ms = (now - older_than).timestamp() * 1000
-    removed = [
-        Swept(str(lease.path), lease.num_bytes, lease.renewed.isoformat(timespec="seconds"))
-        for name in data_sets_of(Path(env.root))
-        for lease in remove_ended(DatasetFolder(Path(env.root), name), now, dry_run=dry_run)
-    ]
-    for leftover in _leftovers(env):
-        if leftover.modified_ms > before_ms:
-            continue
-        modified = datetime.fromtimestamp(leftover.modified_ms / 1000, UTC)
-        if not dry_run:
-            leftover.remove()
-            logger.info("removed %s, last touched %s", leftover.place.uri, modified)
-        touched = modified.isoformat(timespec="seconds")
-        removed.append(Swept(leftover.place.uri, leftover.size_bytes, touched))
-    return removed
-
-
-def _leftovers(env: Environment) -> Iterator[_Leftover]:
     for info in _listed(root := Location.parse(env.root)):
-        dataset = root / info.name
         # ``is_name`` excludes folders of the file system itself, such as lost+found, which only
         # root may list.
-        if info.is_dir and is_name(info.name) and (dataset / "_staging").exists():
-            for folder, depth in _DEPTHS.items():
-                yield from _files(dataset / folder, depth)
-            yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
-            yield from _folders(dataset / TRASH, _TRASHED)
+        if info.is_dir and is_name(info.name) and (root / info.name / "_staging").exists():
+            yield from leftovers_of_dataset(root / info.name)
     for model in _listed(models := root / MODELS):
         yield from _files(models / model.name / "aliases", 1)
     work = Location.parse(env.work)
-    yield from _folders(work / "spill", _ABANDONED, work / TRASH)
+    yield from leftover_spills(work)
     yield from _folders(work / "previews", _PREVIEW, work / TRASH)
     yield from _files(work / ATTEMPTS, 0, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
@@ -184,29 +146,50 @@ def _leftovers(env: Environment) -> Iterator[_Leftover]:
     yield from _folders(landing / LANDING_TRASH, _TRASHED)
 
 
+def leftovers_of_dataset(dataset: Location) -> Iterator[Leftover]:
+    """Yield what may be a leftover in the folder of one data set; its age decides.
+
+    Raises:
+        StorageError: A place cannot be read.
+    """
+    for folder, depth in _DEPTHS.items():
+        yield from _files(dataset / folder, depth)
+    yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
+    yield from _folders(dataset / TRASH, _TRASHED)
+
+
+def leftover_spills(work: Location) -> Iterator[Leftover]:
+    """Yield folders with spill files, which have the names of plans of all data sets.
+
+    Raises:
+        StorageError: A place cannot be read.
+    """
+    yield from _folders(work / "spill", _ABANDONED, work / TRASH)
+
+
 def _is_mark(name: str) -> bool:
     return _MARK.fullmatch(name) is not None or is_unfinished(name)
 
 
 def _files(
     folder: Location, depth: int, is_left: Callable[[str], bool] = is_unfinished
-) -> Iterator[_Leftover]:
+) -> Iterator[Leftover]:
     for info in _listed(folder):
         if info.is_dir and depth:
             yield from _files(folder / info.name, depth - 1, is_left)
         elif not info.is_dir and is_left(info.name):
-            yield _Leftover(folder / info.name, info.size_bytes, info.modified_ms)
+            yield Leftover(folder / info.name, info.size_bytes, info.modified_ms)
 
 
 def _folders(
     folder: Location, names: re.Pattern[str], trash: Location | None = None
-) -> Iterator[_Leftover]:
+) -> Iterator[Leftover]:
     for info in _listed(folder):
         if info.is_dir and names.fullmatch(info.name):
             place = folder / info.name
             inside = list(_inside(place))
             newest_ms = max(each.modified_ms for each in [info, *inside])
-            yield _Leftover(place, sum(each.size_bytes for each in inside), newest_ms, trash)
+            yield Leftover(place, sum(each.size_bytes for each in inside), newest_ms, trash)
 
 
 def _inside(folder: Location) -> Iterator[FileInfo]:

@@ -13,6 +13,7 @@ from trainfeed.retention.kinds._superseded import SupersededGenerations
 from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
 from trainfeed.retention.trainings import Trainings
+from trainfeed.retention.work import WorkFiles
 
 __all__ = ["KINDS", "RetiredIntervals"]
 
@@ -22,6 +23,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     SupersededGenerations(),
     WithdrawnGenerations(),
     LandingFiles(),
+    WorkFiles(),
     SpentPlans(),
     KeptTexts("code"),
     KeptTexts("lookups"),

@@ -1,0 +1,111 @@
+"""Unfinished files of builds go by the rule ``work``; what a build may still touch stays."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from trainfeed import faults
+from trainfeed.errors import ConfigError
+from trainfeed.retention import Context, execute, plan_removals
+from trainfeed.retention.work import WorkFiles
+
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
+KINDS = (WorkFiles(),)
+OURS, FOREIGN = "0123456789abcdef-g0001", "fedcba9876543210-g0001"
+
+
+def put(path, age):
+    """Make a folder with one file of 10 bytes, not changed for ``age`` days."""
+    path.mkdir(parents=True)
+    (path / "part").write_bytes(b"x" * 10)
+    at = (NOW - timedelta(days=age)).timestamp()
+    for each in (path / "part", path):
+        os.utime(each, (at, at))
+    return path
+
+
+@pytest.fixture
+def left(project):
+    """Old work of this data set, its trash, younger work, and work of another data set."""
+    project.edit("seed: 7", "seed: 7\nretention: {work: {keep_days: 5}}")
+    plans = project.folder.plans("2024-03-01")
+    plans.mkdir(parents=True)
+    (plans / f"{OURS}.json").write_text("{}")
+    spill, folder = Path(project.env.work) / "spill", project.folder
+    old = [put(folder.staged(OURS), 9), put(spill / OURS, 9), put(folder.trash / ("a" * 32), 9)]
+    stay = [put(folder.staged("0123456789abcdef-g0002"), 3), put(spill / FOREIGN, 9)]
+    return project, old, stay
+
+
+def prune(project, *, dry_run=False):
+    context = Context.of(project.spec, project.env, now=NOW)
+    removals = plan_removals(context, KINDS)
+    return removals if dry_run else execute(context, KINDS, removals)
+
+
+def test_old_work_of_this_data_set_goes(left):
+    project, old, stay = left
+    planned = prune(project, dry_run=True)
+    assert all(path.exists() for path in old)
+    removals = prune(project)
+    assert removals == planned
+    assert removals.num_bytes == 30
+    assert not any(path.exists() for path in old)
+    assert all(path.exists() for path in stay)
+    assert prune(project).expired == ()
+
+
+def test_without_a_rule_work_is_left_to_gc(left):
+    project, *_ = left
+    project.edit("retention: {work: {keep_days: 5}}", "")
+    assert prune(project).expired == ()
+
+
+def test_a_limit_of_bytes_takes_nothing_that_a_build_may_work_on(left):
+    project, old, _ = left
+    project.edit("keep_days: 5", "max_bytes: 1")
+    fresh = put(project.folder.staged("0123456789abcdef-g0003"), 0.5)
+    removals = prune(project)
+    assert not any(path.exists() for path in old)
+    assert fresh.exists()
+    assert [each.item.name for each in removals.kept] == [f"_staging/{fresh.name}"]
+    assert [each.num_bytes for each in removals.excess] == [10]
+
+
+def test_work_that_changes_between_plan_and_removal_stays(left):
+    project, (staged, *_), _ = left
+    context = Context.of(project.spec, project.env, now=NOW)
+    removals = plan_removals(context, KINDS)
+    (staged / "part").write_bytes(b"again")
+    done = execute(context, KINDS, removals)
+    assert (staged / "part").read_bytes() == b"again"
+    assert [each.item.name for each in done.kept] == [f"_staging/{OURS}"]
+
+
+@pytest.mark.parametrize("point", ["discard.after_rename", "work.after_item"])
+def test_a_killed_removal_is_completed_by_a_later_call(left, point, monkeypatch):
+    project, old, stay = left
+
+    class Killed(BaseException):
+        pass
+
+    def kill(name):
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", kill)
+        with pytest.raises(Killed):
+            prune(project)
+    prune(project)
+    assert not any(path.exists() for path in [*old, *project.folder.trash.iterdir()])
+    assert all(path.exists() for path in stay)
+
+
+@pytest.mark.parametrize("kind", ["models", "uploads"])
+def test_a_rule_that_nothing_would_apply_is_refused(project, kind):
+    project.edit("seed: 7", f"seed: 7\nretention: {{{kind}: {{keep: 3}}}}")
+    with pytest.raises(ConfigError, match=kind):
+        _ = project.spec
