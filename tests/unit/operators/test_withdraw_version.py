@@ -34,7 +34,7 @@ def run(project, make_context):
     def go(request="run 1", user="ada", **params):
         context = make_context("manual")
         context["params"] = FORM | params
-        context["dag_run"].run_id = request
+        context["dag_run"].run_id, context["dag_run"].dag_id = request, "withdraw"
         context["dag_run"].triggering_user_name = user
         return WithdrawVersionOperator(task_id="withdraw").execute(context)
 
@@ -51,7 +51,7 @@ def test_the_user_of_the_run_signs_and_a_cleared_task_finds_it_done(project, run
     }
     assert not run()["written"]
     mark = withdrawal_of(project.folder, DAY, 1)
-    assert (mark.who, mark.account) == ("ada", "Airflow run run 1")
+    assert (mark.who, mark.account) == ("ada", "Airflow run withdraw/run 1")
     with pytest.raises(AirflowFailException, match="withdrawn already"):
         run("run 2", generation="g0001")
     given = run("run 3", action="restore", why="they were right")
