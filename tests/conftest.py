@@ -18,6 +18,8 @@ SERVICES = {
     "spark": "TEST_SPARK_MASTER",
     "recordio_original": "TEST_RECORDIO_ORIGINAL",
 }
+# Folders of integration tests that need several services; others have the name of theirs.
+NEEDS = {"retention": ("hdfs", "cephfs")}
 ROOT = Path(__file__).parent
 
 
@@ -49,7 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in {"unit", "model", "dags"}:
             item.add_marker("unit")
         elif folder == "integration":
-            item.add_marker(pytest.mark.integration(rest[0]))
+            for service in NEEDS.get(rest[0], rest[:1]):
+                item.add_marker(pytest.mark.integration(service))
         elif folder == "e2e":
             item.add_marker("e2e")
 

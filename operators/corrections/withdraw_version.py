@@ -86,4 +86,4 @@ def _maker(context: Context) -> Maker:
             "expected a run that a user of Airflow started, got one without a user; nothing was"
             " changed; trigger the DAG withdraw in the interface or by REST"
         )
-    return Maker(str(who), f"Airflow run {run.run_id}", context["params"]["why"])
+    return Maker(str(who), f"Airflow run {run.dag_id}/{run.run_id}", context["params"]["why"], True)

@@ -8,6 +8,7 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.withdrawals import (
     Withdrawal,
+    lifted_withdrawals,
     told_withdrawals,
     withdrawal_of,
     withdrawals,
@@ -16,7 +17,7 @@ from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.paths import is_there
 from trainfeed.withdrawal._decision_maker import Maker
 
-__all__ = ["AskedGeneration", "asked_generation", "require_files"]
+__all__ = ["AskedGeneration", "asked_generation", "require_files", "withdrawn_by_run"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,21 @@ def asked_generation(
     is_read = readable == number
     left = max(others, default=None) if is_read else readable
     return AskedGeneration(interval, number, is_read, left, mark)
+
+
+def withdrawn_by_run(
+    folder: DatasetFolder, interval: str, generation: int | None, maker: Maker
+) -> Withdrawal | None:
+    """Return the mark that this very run has written, also one that was taken back since.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    if not maker.is_run:
+        return None
+    marks = [*lifted_withdrawals(folder, interval), *withdrawals(folder, interval)]
+    mine = [each for each in marks if generation in {None, each.generation}]
+    return next((each for each in reversed(mine) if maker.has_written(each)), None)
 
 
 def require_files(folder: DatasetFolder, interval: str, generation: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainfeed.canonical_json import sha256_of
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.tags import Decision
@@ -24,11 +25,19 @@ class Maker:
         who: The person; the name is not proved.
         account: The account, or the run of a scheduler, that acts for the person.
         why: The reason, 3 to 500 printable characters on one line.
+        is_run: Whether ``account`` is one run of a scheduler. Its decision is carried out once: a
+            task that is cleared finds it done, also if other people have decided since.
     """
 
     who: str
     account: str
     why: str
+    is_run: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Digest of the decision, 16 hex digits."""
+        return sha256_of([self.who, self.account, self.why.strip()])[:16]
 
     def require_complete(self) -> None:
         """Refuse a decision without a reason or a name.

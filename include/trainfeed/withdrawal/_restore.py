@@ -56,8 +56,8 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
 ) -> Restored:
     """Give a withdrawn generation back to readers, after a comparison with its manifest.
 
-    Nothing of the withdrawal is lost: the mark keeps its content under another name. A generation
-    that is not withdrawn any more stays as it is, so that a killed call can be repeated.
+    Nothing of the withdrawal is lost: the mark keeps its content under another name. The same
+    decision again finds what it gave back, and no other generation, so that it can be repeated.
 
     Args:
         env: Folders and connections.
@@ -70,7 +70,7 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
 
     Raises:
         ConfigError: The decision has no reason.
-        NotFoundError: It was never withdrawn, or its files were removed.
+        NotFoundError: It is not withdrawn, or its files were removed.
         FormatError: It is damaged.
         ConflictError: Somebody else changed it meanwhile, or withdrew it after ``asked_at``.
         RootError: The publication root was not made by ``trainfeed init``.
@@ -79,11 +79,15 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
     require_writable_root(env)
     maker.require_complete()
     folder = DatasetFolder(Path(env.root), name)
+    if (before := _given_back_before(folder, interval, generation, maker)) is not None:
+        return before
     mark = _newest(folder, interval) if generation is None else None
     number = generation if mark is None else mark.generation
     mark = None if number is None else withdrawal_of(folder, interval, number)
     if mark is None:
-        return _restored_before(folder, interval, number)
+        what = f"{folder.name}/{interval}"
+        what += "" if generation is None else f"/{generation_name(generation)}"
+        raise NotFoundError(f"nothing of {what} is withdrawn; nothing was changed")
     if asked_at is not None:
         _require_older(folder, mark, asked_at)
     _require_same(folder, mark)
@@ -95,7 +99,7 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
         maker.record(folder, "restore", mark.name, {"withdrawal": mark.to_json()})
         # CURRENT comes first: it counts only from the moment at which the mark is gone.
         turn_readers(folder, interval, readers_get)
-        lift_withdrawal(folder, mark)
+        lift_withdrawal(folder, mark, maker.digest)
     logger.info("%s is given back by %s: %s", mark.name, maker.who, maker.why)
     return Restored(mark, readers_get, is_new=True)
 
@@ -134,14 +138,18 @@ def _require_same(folder: DatasetFolder, mark: Withdrawal) -> None:
         )
 
 
-def _restored_before(folder: DatasetFolder, interval: str, generation: int | None) -> Restored:
-    """Return the restoration that an earlier call has made, and make its name durable."""
-    numbers = folder.generations(interval) if generation is None else [generation]
-    lifted = [each for n in numbers for each in lifted_withdrawals(folder, interval, n)]
-    if not lifted:
-        what = f"{folder.name}/{interval}"
-        what += "" if generation is None else f"/{generation_name(generation)}"
-        raise NotFoundError(f"nothing of {what} is withdrawn; nothing was changed")
+def _given_back_before(
+    folder: DatasetFolder, interval: str, generation: int | None, maker: Maker
+) -> Restored | None:
+    """Return what this very decision has given back, and make its name durable.
+
+    A person may decide the same again about a generation that was withdrawn again; a run may not.
+    """
+    lifted = lifted_withdrawals(folder, interval, generation)
+    mine = [each for each in lifted if each.lifted_by == maker.digest]
+    if not mine:
+        return None
+    if not maker.is_run and withdrawal_of(folder, interval, mine[-1].generation) is not None:
+        return None
     posix.sync_dir(folder.interval(interval))
-    last = max(lifted, key=lambda each: each.at)
-    return Restored(last, folder.readable_generation(interval), is_new=False)
+    return Restored(mine[-1], folder.readable_generation(interval), is_new=False)

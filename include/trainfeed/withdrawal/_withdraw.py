@@ -17,7 +17,11 @@ from trainfeed.intervals import format_time
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.storage import posix
-from trainfeed.withdrawal._asked_generation import AskedGeneration, asked_generation
+from trainfeed.withdrawal._asked_generation import (
+    AskedGeneration,
+    asked_generation,
+    withdrawn_by_run,
+)
 from trainfeed.withdrawal._decision_maker import Maker
 from trainfeed.withdrawal._turn import turn_readers, verified
 
@@ -85,6 +89,10 @@ def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
     maker.require_complete()
     folder = DatasetFolder(Path(env.root), name)
     while True:
+        before = withdrawn_by_run(folder, interval, generation, maker)
+        if before is not None and before.lifted_by is not None:
+            return Withdrawn(before, folder.readable_generation(interval), is_new=False)
+        generation = generation if before is None else before.generation
         found = asked_generation(folder, interval, generation, maker)
         mark = found.mark or _mark_of(folder, found, maker)
         _require_good(folder, found, mark, for_tags=move_tags)

@@ -36,7 +36,7 @@ def run(project, make_context):
     def go(request="run 1", user="ada", asked_at=None, **params):
         context = make_context("manual")
         context["params"] = FORM | params
-        context["dag_run"].run_id = request
+        context["dag_run"].run_id, context["dag_run"].dag_id = request, "withdraw"
         context["dag_run"].run_after = asked_at or datetime.now(UTC)
         context["dag_run"].triggering_user_name = user
         return WithdrawVersionOperator(task_id="withdraw").execute(context)
@@ -54,7 +54,7 @@ def test_the_user_of_the_run_signs_and_a_cleared_task_finds_it_done(project, run
     }
     assert not run()["written"]
     mark = withdrawal_of(project.folder, DAY, 1)
-    assert (mark.who, mark.account) == ("ada", "Airflow run run 1")
+    assert (mark.who, mark.account) == ("ada", "Airflow run withdraw/run 1")
     with pytest.raises(AirflowFailException, match="withdrawn already"):
         run("run 2", generation="g0001")
     given = run("run 3", action="restore", why="they were right")
@@ -79,6 +79,8 @@ def test_a_cleared_restoration_takes_no_later_withdrawal_back(project, run):
     asked_at = datetime.now(UTC)
     assert run("run 2", action="restore", asked_at=asked_at)["written"]
     run("run 3", why="wrong after all")
+    # The run finds its own decision; a run that began before the withdrawal has none.
+    assert not run("run 2", action="restore", asked_at=asked_at)["written"]
     with pytest.raises(AirflowFailException, match="after this restoration was asked for"):
-        run("run 2", action="restore", asked_at=asked_at)
+        run("run 4", action="restore", asked_at=asked_at)
     assert withdrawal_of(project.folder, DAY, 1).why == "wrong after all"

@@ -2,8 +2,9 @@
 
 ``versions/<interval>/g0001.withdrawn`` hides the generation as long as anything has this name. The
 content says who, why and when, and what the generation was, so that the same is not published
-again. A restoration renames the mark to ``g0001.restored-<digest of the mark>``, which keeps it. No
-other step decides: CURRENT follows, and a lost pointer undoes no withdrawal.
+again. A restoration renames the mark to ``g0001.restored-<digest of the mark>-<digest of the
+decision>``, which keeps it. No other step decides: CURRENT follows, and a lost pointer undoes no
+withdrawal.
 """
 
 from trainfeed.dataset.withdrawals._mark_changes import lift_withdrawal, write_withdrawal

@@ -33,12 +33,13 @@ def write_withdrawal(folder: DatasetFolder, mark: Withdrawal) -> None:
     faults.point("withdrawal.after_mark")
 
 
-def lift_withdrawal(folder: DatasetFolder, mark: Withdrawal) -> None:
+def lift_withdrawal(folder: DatasetFolder, mark: Withdrawal, by: str) -> None:
     """Give a generation back to readers, by renaming exactly this mark.
 
     Args:
         folder: The data set.
         mark: The mark, as it was read.
+        by: Digest of the decision, 16 hex digits: whoever repeats it finds it carried out.
 
     Raises:
         ConflictError: The generation has another mark now, or none. Nothing was changed.
@@ -53,6 +54,6 @@ def lift_withdrawal(folder: DatasetFolder, mark: Withdrawal) -> None:
             " look, and try again"
         )
     with posix.map_errors(path):
-        path.rename(lifted_path(folder, mark))
+        path.rename(lifted_path(folder, mark, by))
         faults.point("restoration.after_rename")
         posix.sync_dir(path.parent)

@@ -21,6 +21,8 @@ __all__ = ["MARK_BYTES", "lifted_path", "lifted_withdrawals", "withdrawal_of", "
 MARK_BYTES: Final = 64 << 10
 
 _MARK: Final = re.compile(r"(g[0-9]{4,})\.withdrawn")
+# Marks of earlier releases do not name the decision.
+_LIFTED: Final = re.compile(r"(g[0-9]{4,})\.restored-[0-9a-f]{16}(?:-([0-9a-f]{16}))?")
 
 
 def withdrawals(folder: DatasetFolder, interval: str) -> list[Withdrawal]:
@@ -52,20 +54,26 @@ def withdrawal_of(folder: DatasetFolder, interval: str, generation: int) -> With
     return found if found.damage is None else _completed(folder, found)
 
 
-def lifted_withdrawals(folder: DatasetFolder, interval: str, generation: int) -> list[Withdrawal]:
-    """Return the former withdrawals of a generation, which were taken back, the oldest first.
+def lifted_withdrawals(
+    folder: DatasetFolder, interval: str, generation: int | None = None
+) -> list[Withdrawal]:
+    """Return the withdrawals that were taken back, the oldest first; None for all generations.
 
     Raises:
         StorageError: The publication root refused or failed.
     """
-    paths = listed(folder.interval(interval), f"{generation_name(generation)}.restored-*")
-    found = [_read(folder, interval, generation, path) for path in paths]
+    found = []
+    for path in listed(folder.interval(interval), "g*.restored-*"):
+        match = _LIFTED.fullmatch(path.name)
+        if match is not None and generation in {None, parse_generation(match[1])}:
+            mark = _read(folder, interval, parse_generation(match[1]), path)
+            found.append(replace(mark, lifted_by=match[2] or ""))
     return sorted(found, key=lambda each: (each.at, each.digest))
 
 
-def lifted_path(folder: DatasetFolder, mark: Withdrawal) -> Path:
+def lifted_path(folder: DatasetFolder, mark: Withdrawal, by: str) -> Path:
     """The name that a mark gets when its withdrawal is taken back; no two marks have the same."""
-    name = f"{generation_name(mark.generation)}.restored-{mark.digest[:16]}"
+    name = f"{generation_name(mark.generation)}.restored-{mark.digest[:16]}-{by}"
     return folder.interval(mark.interval) / name
 
 

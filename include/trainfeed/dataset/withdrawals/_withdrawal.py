@@ -38,6 +38,8 @@ class Withdrawal:
         damage: Why the mark cannot be read as it was written; None if it can. The generation is
             withdrawn all the same.
         digest: SHA-256 of the bytes of the mark, in hex; "" until it is written.
+        lifted_by: Digest of the decision that took the withdrawal back, "" if that is not known;
+            None while the mark stands.
     """
 
     dataset: str
@@ -54,6 +56,7 @@ class Withdrawal:
     reason: str | None = None
     damage: str | None = field(default=None, kw_only=True)
     digest: str = field(default="", kw_only=True, compare=False)
+    lifted_by: str | None = field(default=None, kw_only=True, compare=False)
 
     @property
     def name(self) -> str:
@@ -64,7 +67,8 @@ class Withdrawal:
     def told(self) -> str:
         """Which generation, who, when and why, for messages."""
         if self.damage is not None:
-            return f"{self.name} is withdrawn; who and why cannot be told: {self.damage}"
+            state = "is withdrawn" if self.lifted_by is None else "was withdrawn and given back"
+            return f"{self.name} {state}; who and why cannot be told: {self.damage}"
         who = person(self.who, self.account)
         return f"{self.name} was withdrawn by {who} at {self.at}: {self.why}"
 
@@ -88,4 +92,4 @@ class Withdrawal:
         return {name: each for name, each in vars(self).items() if name not in _DERIVED}
 
 
-_DERIVED: Final = frozenset({"damage", "digest"})
+_DERIVED: Final = frozenset({"damage", "digest", "lifted_by"})

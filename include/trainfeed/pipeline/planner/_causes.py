@@ -22,7 +22,7 @@ from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import first_few, kept_code
 from trainfeed.uploads import AppliedUpload
 
-__all__ = ["Cause", "PublishedVersion", "causes_of", "reason_of"]
+__all__ = ["Cause", "PublishedVersion", "causes_of", "is_given_in", "reason_of"]
 
 _DIGEST_CHARS: Final = 64
 _SHOWN_DIGEST_CHARS: Final = 12
@@ -117,6 +117,14 @@ def reason_of(causes: Sequence[Cause], why: str | None) -> str:
     """
     text = f"{_PREFIX}{first_few([cause.text for cause in causes])}"
     return _cut(text if why is None else f"{why} ({text})", _REASON_CHARS)
+
+
+def is_given_in(why: str, recorded: str) -> bool:
+    """Return whether a recorded reason is the one that a person gave, alone or before causes."""
+    begin = f"{why} ({_PREFIX}"
+    # A long text was cut; what is left of it decides, rather once too often than once too seldom.
+    is_cut = len(recorded) == _REASON_CHARS and begin.startswith(recorded[:-1])
+    return recorded == why or recorded.startswith(begin) or is_cut
 
 
 def _published_values(version: PublishedVersion) -> JsonObject | None:

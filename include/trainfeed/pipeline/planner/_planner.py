@@ -191,7 +191,7 @@ class Planner:
 
         Args:
             source: The inputs of the interval.
-            rebuild: The reason for building the interval again, or None.
+            rebuild: The reason for building again, or None; then that for withdrawals is kept.
             allow_gap: The reason for accepting that retention deleted records, or None.
             ranges: The pieces of the inputs that are read; None to cut them by the specification.
             made_by: What makes the plan, if it is no plain build.
@@ -208,6 +208,8 @@ class Planner:
         current = self._current
         supersedes = {"generation": current.generation, "why": rebuild} if current else None
         plan = self._plan(self._next_generation, inputs, ranges)
+        acknowledges = self._acknowledged(plan.fingerprint)
+        rebuild = self._why if acknowledges and rebuild is None else rebuild
         update = {
             "supersedes": supersedes,
             "rebuild": rebuild,
@@ -216,7 +218,7 @@ class Planner:
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
             "made_by": made_by,
-            "acknowledges": self._acknowledged(plan.fingerprint),
+            "acknowledges": acknowledges,
         }
         return plan.model_copy(update=update)
 

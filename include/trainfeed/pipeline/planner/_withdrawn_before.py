@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.withdrawals import withdrawals, withdrawn_alike
 from trainfeed.errors import WithdrawnError
+from trainfeed.pipeline.planner._causes import is_given_in
 
 __all__ = ["acknowledged"]
 
@@ -28,7 +29,8 @@ def acknowledged(
         StorageError: The publication root refused or failed.
     """
     marks = withdrawals(folder, interval)
-    is_spent = why is not None and why in {mark.reason for mark in marks}
+    reasons = [mark.reason for mark in marks if mark.reason is not None]
+    is_spent = why is not None and any(is_given_in(why, reason) for reason in reasons)
     known = [] if why is None or is_spent else sorted(mark.digest for mark in marks)
     alike = withdrawn_alike(folder, interval, fingerprint=fingerprint, known=known)
     if not alike:

@@ -24,6 +24,7 @@ from trainfeed.errors import ConflictError
 
 DAY = "2024-03-01"
 A, B = "a" * 64, "b" * 64
+BY = "c" * 16
 MARK = Withdrawal(
     "clicks", DAY, 1, "ada", "builder", "labels of yesterday", "2026-03-08T00:00:00Z", A, B
 )
@@ -62,7 +63,7 @@ def test_a_withdrawal_that_is_taken_back_stays_readable_and_can_be_repeated(fold
     again = replace(MARK, at="2026-03-09T00:00:00Z", why="again")
     for mark in (MARK, again):
         write_withdrawal(folder, mark)
-        lift_withdrawal(folder, withdrawal_of(folder, DAY, 1))
+        lift_withdrawal(folder, withdrawal_of(folder, DAY, 1), BY)
         assert folder.generations(DAY) == [1]
     assert lifted_withdrawals(folder, DAY, 1) == [MARK, again]
     assert withdrawal_of(folder, DAY, 1) is None
@@ -71,12 +72,12 @@ def test_a_withdrawal_that_is_taken_back_stays_readable_and_can_be_repeated(fold
 def test_only_the_mark_that_was_seen_is_taken_back(folder):
     write_withdrawal(folder, MARK)
     seen = withdrawal_of(folder, DAY, 1)
-    lift_withdrawal(folder, seen)
+    lift_withdrawal(folder, seen, BY)
     with pytest.raises(ConflictError, match="it is not withdrawn any more; nothing was changed"):
-        lift_withdrawal(folder, seen)
+        lift_withdrawal(folder, seen, BY)
     write_withdrawal(folder, replace(MARK, who="ben"))
     with pytest.raises(ConflictError, match=r"meanwhile: .* by ben \(builder\)"):
-        lift_withdrawal(folder, seen)
+        lift_withdrawal(folder, seen, BY)
     assert withdrawal_of(folder, DAY, 1).who == "ben"
     assert lifted_withdrawals(folder, DAY, 1) == [MARK]
 
@@ -109,7 +110,7 @@ def test_a_damaged_mark_is_a_withdrawal_and_speaks_against_every_version(folder,
     if found.generation == 1:
         assert folder.readable_generation(DAY) is None
     assert withdrawn_alike(folder, DAY, fingerprint="c" * 64) == [found]
-    lift_withdrawal(folder, found)
+    lift_withdrawal(folder, found, BY)
     assert withdrawals(folder, DAY) == []
 
 
