@@ -16,7 +16,7 @@ from typing import Final
 
 from trainfeed.attempts import ATTEMPTS, attempt
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.dataset.leases import building, hold_build
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import Build
@@ -52,7 +52,7 @@ def _lease(build: Build, work: str) -> AbstractContextManager[object]:
     folder = DatasetFolder(Path(build.env.root), ref.dataset)
     try:
         _tell_of_others(folder, ref.interval, ref.plan_id)
-        generation = parse_generation(ref.plan_id.rpartition("-")[2])
+        generation = generation_of_plan(ref.plan_id)
         what = f"{work} of plan {ref.plan_id}"
         return hold_build(folder, ref.interval, generation, what, length=_LENGTH)
     except TrainFeedError as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, cast
 
-from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.dataset.leases import building
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.retention._context import Context
@@ -57,9 +57,5 @@ def may_be_published(context: Context, item: Item) -> str | None:
 def _open(folder: DatasetFolder, interval: str) -> list[PlanItem]:
     """Return the plans of an interval whose generation was never published."""
     last = folder.last_generation(interval)
-    ids = [each for each in folder.plan_ids(interval) if _number(each) > last]
+    ids = [each for each in folder.plan_ids(interval) if generation_of_plan(each) > last]
     return [plan_item(folder, _KIND, interval, each, is_retired=False) for each in ids]
-
-
-def _number(plan_id: str) -> int:
-    return parse_generation(plan_id.rpartition("-")[2])

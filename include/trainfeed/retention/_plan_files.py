@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trainfeed import faults
-from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.paths import listed
 from trainfeed.retention._item import Item
 from trainfeed.storage import posix
@@ -51,7 +51,7 @@ def plan_item(
         places=tuple(map(str, files)),
         interval=interval,
         plan_id=plan_id,
-        generation=parse_generation(plan_id.rpartition("-")[2]),
+        generation=generation_of_plan(plan_id),
         is_retired=is_retired,
     )
 

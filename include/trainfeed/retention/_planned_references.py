@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from trainfeed.dataset.layout import DatasetFolder, parse_generation
+from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.plans import load_plan
@@ -25,7 +25,7 @@ def used_by_open_plans(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
     for interval in folder.planned_intervals():
         last = folder.last_generation(interval)
         for plan_id in folder.plan_ids(interval):
-            if parse_generation(plan_id.rpartition("-")[2]) > last:
+            if generation_of_plan(plan_id) > last:
                 yield from _references(folder, PlanRef(folder.name, interval, plan_id))
 
 

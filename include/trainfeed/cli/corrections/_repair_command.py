@@ -7,11 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli._known_datasets import complete_target
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
+from trainfeed.cli.corrections._one_generation import Target, one_generation
 from trainfeed.config import environment_from_environ
-from trainfeed.dataset.layout import is_generation, parse_generation
-from trainfeed.errors import ConfigError
 from trainfeed.repair import RepairReport, RepairWish
 from trainfeed.repair import repair as repair_version
 from trainfeed.specification import check_name, load_spec
@@ -22,12 +20,7 @@ _DAMAGED: Final = 3
 
 
 def repair(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="NAME/INTERVAL or NAME/INTERVAL/gNNNN.", autocompletion=complete_target
-        ),
-    ],
+    target: Target,
     *,
     why: Annotated[str, typer.Option(help="A reason, which the history keeps.")] = "",
     who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
@@ -51,7 +44,7 @@ def repair(
     published is moved to _trash. Status 3: damage is left, or was found in a dry run. For record
     files without a manifest, see trainfeed file repair.
     """
-    name, interval, generation = _asked(target)
+    name, interval, generation = one_generation(target)
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(name))
     wish = RepairWish(why=why, who=who, dry_run=dry_run, backup=backup)
@@ -60,14 +53,6 @@ def repair(
     print_json(report.to_json()) if as_json else _print(report)
     if not report.is_whole:
         raise typer.Exit(_DAMAGED)
-
-
-def _asked(target: str) -> tuple[str, str, int | None]:
-    name, _, rest = target.partition("/")
-    interval, _, generation = rest.partition("/")
-    if not interval or (generation and not is_generation(generation)):
-        raise ConfigError(f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {target!r}")
-    return name, interval, parse_generation(generation) if generation else None
 
 
 def _print(report: RepairReport) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "check_name",
     "check_topic",
     "generation_name",
+    "generation_of_plan",
     "is_generation",
     "is_name",
     "parse_generation",
@@ -89,3 +90,12 @@ def parse_generation(name: str) -> int:
     if match is None or match[2]:
         raise ConfigError(f"expected a generation like g0001, got {name!r}")
     return int(match[1])
+
+
+def generation_of_plan(plan_id: str) -> int:
+    """Return the number of the generation that a plan makes, from the plan's id.
+
+    Raises:
+        ConfigError: ``plan_id`` does not end with a generation.
+    """
+    return parse_generation(plan_id.rpartition("-")[2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import NotFoundError
 from trainfeed.retention._context import Context
@@ -48,7 +48,7 @@ class SpentPlans:
 
 
 def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterator[Expired | Kept]:
-    ids = [each for each in context.folder.plan_ids(interval) if _number(each) <= last]
+    ids = [each for each in context.folder.plan_ids(interval) if generation_of_plan(each) <= last]
     left = landed_for(context, interval) if ids else []
     for plan_id in ids:
         item = plan_item(context.folder, kind, interval, plan_id, is_retired=True)
@@ -75,7 +75,3 @@ def _needed_again(context: Context, item: PlanItem) -> str | None:
     except NotFoundError:
         return None
     return may_be_published(context, again)
-
-
-def _number(plan_id: str) -> int:
-    return parse_generation(plan_id.rpartition("-")[2])

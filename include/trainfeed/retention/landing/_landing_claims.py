@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
+from trainfeed.dataset.layout import DatasetFolder, generation_name, generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
@@ -98,7 +98,7 @@ def open_plan(folder: DatasetFolder, interval: str) -> str | None:
         StorageError: The publication root refused or failed.
     """
     last = folder.last_generation(interval)
-    ids = (each for each in folder.plan_ids(interval) if _generation_of(each) > last)
+    ids = (each for each in folder.plan_ids(interval) if generation_of_plan(each) > last)
     return next(ids, None)
 
 
@@ -133,7 +133,3 @@ def _state(folder: DatasetFolder, interval: str, plan: Plan) -> State:
     # come back.
     is_there = (folder.interval(interval) / generation_name(plan.generation)).is_dir()
     return "kept" if is_there else "gone"
-
-
-def _generation_of(plan_id: str) -> int:
-    return parse_generation(plan_id.rpartition("-")[2])
