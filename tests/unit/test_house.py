@@ -11,7 +11,7 @@ MOST_MODULES = 15
 LARGE_FOLDERS = {
     "dags": (
         33,
-        "Airflow parses each file in a process of its own; 16 of them only share the work",
+        "Airflow parses each file in a process of its own; 16 of them share the work",
     ),
     "operators": (30, "names of classes that Airflow has stored, by the modules they are in"),
     "services": (23, "one module per service, and the ground that they share"),

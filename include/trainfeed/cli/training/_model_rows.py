@@ -22,11 +22,13 @@ VERSION_COLUMNS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics",
 
 
 def model_row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
+    """Return a model: how many versions it has, and those that its main aliases point to."""
     row: dict[str, Any] = {"model": folder.name, "versions": len(folder.versions())}
     return row | _pointed(folder, (CANDIDATE, PROD), damaged)
 
 
 def version_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    """Return the versions of a model, the newest first; ``damaged`` gets those it cannot read."""
     pointed = _pointed(folder, folder.aliases(), damaged)
     rows = []
     for version in map(model_version, reversed(folder.versions())):
@@ -50,5 +52,6 @@ def _pointed(
 
 
 def aliases_of(folder: ModelFolder, number: int) -> list[str]:
+    """Return the aliases that point to a version."""
     version = model_version(number)
     return [alias for alias in folder.aliases() if current_version(folder, alias) == version]
