@@ -83,9 +83,10 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
     if problem := reason_problem(why):
         raise ConfigError(f"{problem}; nothing was changed")
     kind = RangeToRetire(parse_range(asked), why.strip())
-    names = kind.intervals(context)
-    already = [each for name in names if (each := retirement_of(context.folder, name))]
     found = plan_removals(context, (kind,))
+    new = {each.item.name for each in (*found.expired, *found.kept)}
+    names = [name for name in kind.intervals(context) if name not in new]
+    already = [each for name in names if (each := retirement_of(context.folder, name))]
     if dry_run:
         return Retired(found, tuple(already), dry_run=True)
     if found.kept:

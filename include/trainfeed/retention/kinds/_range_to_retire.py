@@ -43,13 +43,16 @@ class RangeToRetire:
     def find(self, context: Context) -> Iterator[Expired | Kept]:
         """Yield the intervals that are not retired yet, by name; what is needed is kept.
 
+        An interval that is retired, and whose files a killed call has left, is yielded again.
+
         Raises:
             WindowError: No interval starts in the range.
         """
         ends = interval_ends(context)
         for interval in self.intervals(context):
-            if retirement_of(context.folder, interval) is None:
-                item = found_interval(context, interval) or _unpublished(context, interval)
+            found = found_interval(context, interval)
+            if found is not None or retirement_of(context.folder, interval) is None:
+                item = found or _unpublished(context, interval)
                 why = _needed(context, item, ends)
                 yield Expired(item, self.why) if why is None else Kept(item, why)
 
