@@ -213,7 +213,6 @@ def test_the_command_tells_and_so_does_every_look(command):
         ("verify", "clicks"),
         ("verify", f"clicks/{OLD}"),
         ("diff", "clicks", OLD, DAYS[2]),
-        ("lineage", f"clicks/{OLD}"),
         ("status", "clicks", "2024-03"),
     ):
         result = command(*look)
