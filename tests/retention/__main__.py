@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from tests.retention.measured import require_bounded
 from tests.retention.nights import Nights
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
@@ -38,13 +39,14 @@ def placed(path: Path) -> Project:
 def main(number: int, seed: int) -> None:
     """Play a number of nights."""
     with tempfile.TemporaryDirectory() as folder:
-        nights = Nights(placed(Path(folder)), seed)
+        nights, seen = Nights(placed(Path(folder)), seed), []
         nights.prepare(number)
         for each in range(number):
             started = time.monotonic()
-            row = asdict(nights.run(each))
-            _tell({**row, "seconds": round(time.monotonic() - started, 2)})
-        _tell(nights.counts)
+            seen.append(nights.run(each))
+            _tell({**asdict(seen[-1]), "seconds": round(time.monotonic() - started, 2)})
+            require_bounded(seen[:1] + seen[-1:], nights.rules)
+        _tell(nights.people.counts)
 
 
 def _tell(row: Mapping[str, object]) -> None:
