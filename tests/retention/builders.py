@@ -14,7 +14,7 @@ from trainfeed.errors import GateError
 from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import landing_name_of, load_plan
+from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.storage import Location
 
@@ -48,6 +48,7 @@ class Builders:
         self._expected.published[name] = Newest(version.manifest.generation, self._clock.now)
         self._expected.waiting.pop(name, None)
         self._expected.refused.pop(name, None)
+        self._expected.compared.pop(name, None)
         self.published_bytes += size_of(version.path)
         self._landed(self._folder, name, version.manifest.plan)
 
@@ -57,7 +58,7 @@ class Builders:
             self._sets.project.build(name)
         except GateError:
             self._expected.refused[name] = self._clock.now
-            self._landed(self._folder, name, self._folder.plan_ids(name)[-1])
+            self._waits(name, self._folder.plan_ids(name)[-1])
         else:
             raise AssertionError(f"the gate let {name} pass")
 
@@ -72,15 +73,20 @@ class Builders:
 
     def stop_a_build(self, name: str, **request: str) -> None:
         """Land an interval and preprocess it, and go no further."""
-        spec, env = self._sets.project.spec, self._sets.env
+        spec, env = self._sets.specs[0], self._sets.env
         planned = plan(spec, self._sets.project.interval(name), env, **request)
         begun = Build(spec, env, planned.ref)
         for stage in (ingest, preprocess):
             for unit in range(planned.tasks[stage.__name__]):
                 stage(begun, unit)
-        self._landed(self._folder, name, planned.ref.plan_id)
+        self._waits(name, planned.ref.plan_id)
 
-    def _landed(self, folder: DatasetFolder, name: str, plan_id: str) -> None:
+    def _waits(self, name: str, plan_id: str) -> None:
+        planned = self._landed(self._folder, name, plan_id)
+        versions = [(each.interval, each.generation) for each in planned.references]
+        self._expected.compared.setdefault(name, []).extend(versions)
+
+    def _landed(self, folder: DatasetFolder, name: str, plan_id: str) -> Plan:
         """Give the files of a build the time of the night, and note its landing files."""
         work = Path(self._sets.env.work)
         self._clock.stamp([folder.interval(name), folder.plans(name), folder.staging, work])
@@ -89,3 +95,4 @@ class Builders:
         for piece in planned.ranges:
             file = landing_name_of(planned.inputs[piece.source], piece)
             self.sizes[file] = (self._landing / file).stat().size_bytes
+        return planned

@@ -56,6 +56,7 @@ class Expected:
         views: Interval → publication of the generation of ``views``.
         waiting: Interval → night of a build that stopped and will go on.
         refused: Interval → time of the plan that a gate refused.
+        compared: Interval that waits or was refused → versions that its gates compare with.
         tags: Tag → night, and the version.
         readers: Leases.
         trainings: Night of a training without a result → its versions.
@@ -67,15 +68,21 @@ class Expected:
     views: dict[str, datetime] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)
     refused: dict[str, datetime] = field(default_factory=dict)
+    compared: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     tags: dict[str, tuple[int, tuple[str, int]]] = field(default_factory=dict)
     readers: list[Reader] = field(default_factory=list)
     trainings: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
 
     def used(self, now: datetime) -> set[tuple[str, int]]:
-        """Return the versions that a tag, a lease or a training without a result names."""
+        """Return the versions that a tag, a lease, a training or a plan without a result names."""
         live = (each.held.lease.versions for each in self.readers if now < each.ends + _DOUBT)
         tagged = {version for _, version in self.tags.values()}
-        return tagged.union(*live, *self.trainings.values())
+        compared = (
+            versions
+            for name, versions in self.compared.items()
+            if name in self.waiting or self._is_young_refusal(name, now)
+        )
+        return tagged.union(*live, *self.trainings.values(), *compared)
 
     def forget_landing(self, now: datetime) -> None:
         """Let go of the intervals whose landing files no rule and nobody keeps any more."""

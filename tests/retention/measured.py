@@ -24,7 +24,7 @@ class Night:
         trainings: Job folders.
         work: Unfinished files.
         records: All else in the folders of both data sets: plans, boundaries, history, marks.
-        removed: Number of items that retention removed this night.
+        removed: Number of items that retention has removed so far.
     """
 
     number: int
@@ -43,6 +43,7 @@ def require_bounded(seen: list[Night], rules: Rules) -> None:
     first, every = seen[0], 14
     outputs = rules.trainings // every + 4
     kept = rules.intervals + rules.views_intervals // rules.views_every
+    assert first.number == 0
     for night in seen:
         assert night.landing <= 2 * max(rules.landing, rules.views_landing) * first.landing, night
         assert night.versions <= 3 * kept * first.versions // 4, night

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ class Rules:
         landing: Days of landing files, for ``clicks``.
         intervals: Days of intervals, for ``clicks``.
         withdrawn: Days of withdrawn generations.
-        plans: Days of plans that were not published.
+        plans: Days of plans that were not published; more than the nights after which people go on.
         trainings: Days of the outputs of trainings.
         work: Days of unfinished files.
         views_every: Number of days of which ``views`` builds one.
@@ -100,7 +101,7 @@ class TwoSets:
         text = path.read_text().replace("name: clicks", f"name: {VIEWS}", 1)
         path.write_text(text.replace("seed: 7", f"seed: 7\n{self.rules.views}"))
 
-    @property
+    @cached_property
     def specs(self) -> tuple[DatasetSpec, DatasetSpec]:
         """The specifications of ``clicks`` and ``views``."""
         return self.project.spec, load_spec(self._views)
@@ -112,5 +113,5 @@ class TwoSets:
 
     def build_views(self, name: str) -> dict[str, Any]:
         """Build an interval of ``views``."""
-        spec = load_spec(self._views)
+        spec = self.specs[1]
         return build(spec, spec.schedule_model().interval_named(name), self.env).to_json()
