@@ -28,8 +28,8 @@ def test_two_data_sets_are_bounded_and_everything_in_use_stays(project):
 
 def test_landing_files_that_the_other_data_set_wants_are_missed(project, monkeypatch):
     monkeypatch.setattr(_landing_kind, "sharers_of", lambda *_: ())
-    with pytest.raises(AssertionError, match="00000000000000000096-"):
-        played(project, 9)
+    with pytest.raises(AssertionError, match="00000000000000000000-"):
+        played(project, 8)
 
 
 def test_a_rule_that_keeps_too_long_is_found(project, monkeypatch):
