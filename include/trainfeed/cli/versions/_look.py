@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
-from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
 from trainfeed.cli._known_datasets import (
     complete_target,
     known_folder,
@@ -105,6 +104,9 @@ def show(
 
 
 def _show_one(version: Version, *, as_json: bool) -> None:
+    # The lists do without the specification, from which the words of gates are.
+    from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
+
     manifest = version.manifest.to_json()
     if as_json:
         print_json(manifest)
