@@ -9,16 +9,28 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.unit.processes import until
 from trainfeed.process_ties import is_stopped
 
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 SUBMIT = b"org.apache.spark.deploy.SparkSubmit"
+# No machine is that slow. A look goes over all processes, so there are few of them.
+LIMIT_S = 900.0
+LOOK_S = 0.2
+
+
+def until(condition):
+    """Wait until ``condition()`` is true; return what it gave."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline_s, f"not within {LIMIT_S:g} s"
+        time.sleep(LOOK_S)
+    return found
 
 
 def processes(folder, part=b""):

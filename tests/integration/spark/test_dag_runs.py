@@ -16,15 +16,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
-from tests.integration.spark.running import SUBMIT, parent, processes, send, stopped
-from tests.unit.processes import until
+from tests.integration.spark.running import SUBMIT, parent, processes, send, stopped, until
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.pipeline.local import build
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 DAG = "build.clicks"
 MAP, WRITE = "spark.after_function", "convert.before_sync"
 START_S, RUN_S = 300.0, 600.0

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.spark.running import EXECUTOR, SUBMIT, processes, running, send
-from tests.unit.processes import until
+from tests.integration.spark.running import EXECUTOR, SUBMIT, processes, running, send, until
 from trainfeed.errors import EngineError
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.parametrize("point", ["spark.after_function", "convert.before_sync"])

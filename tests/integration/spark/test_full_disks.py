@@ -12,7 +12,7 @@ import pytest
 from tests.integration.spark.running import running, send
 from trainfeed.errors import QuotaExceededError
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 SIZE = 64 << 20
 
 

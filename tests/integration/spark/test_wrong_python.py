@@ -9,7 +9,7 @@ import pytest
 
 from trainfeed.errors import ConfigError
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 # One Python is installed here: this one tells another version of itself.
 CLAIMS = """
 import sys

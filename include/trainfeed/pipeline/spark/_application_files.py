@@ -130,6 +130,10 @@ class ApplicationFolder:
         """Read the job."""
         return ApplicationJob(**cast("dict[str, Any]", self._read("job.json")))
 
+    def has_job(self) -> bool:
+        """Return whether the job is there: the submitting process still wants its result."""
+        return (self._location / "job.json").exists()
+
     def fail(self, failure: Failure) -> None:
         """Keep an error that another attempt would meet again."""
         self._write("failure.json", asdict(failure))

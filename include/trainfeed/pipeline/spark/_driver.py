@@ -31,6 +31,7 @@ from trainfeed.pipeline.spark._executor_tasks import (
     ExecutorTasks,
 )
 from trainfeed.pipeline.spark._group_rows import ROW_COLUMNS
+from trainfeed.pipeline.spark._unwanted_driver import ending_when_unwanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
     tasks = ExecutorTasks(uri, job)
     disks: list[str] = []
     try:
-        with telling_progress(spark):
+        with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(spark):
             disks += _probe(spark, tasks)
             begin_build(spark)
             started = time.perf_counter()

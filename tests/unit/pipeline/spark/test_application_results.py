@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -12,16 +13,20 @@ from trainfeed.errors import (
     MemoryLimitError,
     Outcome,
     QuotaExceededError,
+    StorageError,
 )
 from trainfeed.pipeline.spark import _application_progress as progress
+from trainfeed.pipeline.spark import _unwanted_driver as unwanted
 from trainfeed.pipeline.spark._application_files import (
     ApplicationCounts,
     ApplicationFolder,
+    ApplicationJob,
     Failure,
 )
 from trainfeed.pipeline.spark._driver import _error_of
 from trainfeed.storage import Location
 
+JOB = ApplicationJob("clicks", "2024-03-01", "p1", "/root", "/landing", "/work", {}, "0", "1")
 DISKS = ["one:/disk/a", "two:/disk/b"]
 
 
@@ -94,6 +99,37 @@ def test_the_result_of_a_driver_comes_back_as_it_was(tmp_path, result):
     assert folder.result() is None
     folder.end(result)
     assert folder.result() == result
+
+
+class Ended(BaseException):
+    """Stands in for the end of the process."""
+
+
+def end(status):
+    raise Ended(status)
+
+
+def test_a_driver_ends_when_its_job_has_been_taken_away(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(unwanted, "_LOOK_S", 0.001)
+    monkeypatch.setattr(unwanted.os, "_exit", end)
+    folder = ApplicationFolder(Location.parse(str(tmp_path / "spark-1")))
+    folder.create(JOB)
+    looks = iter([StorageError("away"), True, True])
+    has_job = folder.has_job
+
+    def look():
+        found = next(looks, None)
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            folder.remove()
+        return has_job()
+
+    monkeypatch.setattr(folder, "has_job", look)
+    with pytest.raises(Ended):
+        unwanted._watch(folder, threading.Event())
+    assert next(looks, None) is None
+    assert "the build has been ended" in capsys.readouterr().err
 
 
 def test_an_error_of_another_process_keeps_its_class_and_outcome():
