@@ -8,8 +8,8 @@ from typing import Any, Final
 from airflow.sdk import Param
 from croniter import croniter
 
-from operators.catch_up import CATCH_UP_LIMIT
-from operators.plan_interval import OUTDATED_RULES
+from operators.stages.plan_interval import OUTDATED_RULES
+from operators.trainings.catch_up import CATCH_UP_LIMIT
 from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build_params", "window_param"]

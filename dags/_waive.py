@@ -16,7 +16,7 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._docs import spec_doc
-from operators.waive_gates import WaiveGatesOperator
+from operators.corrections.waive_gates import WaiveGatesOperator
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["waive_dag"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.change_prod import ChangeProdOperator
-from operators.evaluate_model import EvaluateModelOperator
 from operators.links import LINKS, ModelLink
-from operators.promote_model import PromoteModelOperator
+from operators.trainings.change_prod import ChangeProdOperator
+from operators.trainings.evaluate_model import EvaluateModelOperator
+from operators.trainings.promote_model import PromoteModelOperator
 from tests.unit.models.conftest import finished, folder, root
 from trainfeed.errors import GateError
 from trainfeed.models import PROD, current, history, promote, register

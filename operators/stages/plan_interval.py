@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from operators._outcome import airflow_outcome, call_again
 from operators._run_request import require_known, run_interval, window_request
 from operators._stage import open_dataset
-from operators.training_wish import hand_over
+from operators.trainings.training_wish import hand_over
 from trainfeed.errors import IngestError, Outcome, TransactionOpenError, WindowOpenError
 
 if TYPE_CHECKING:

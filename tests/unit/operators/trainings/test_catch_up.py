@@ -11,10 +11,10 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowRuntimeErr
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from operators import catch_up
-from operators.recordio_to_cephfs import RecordIOToCephFSOperator
-from operators.training_job import TrainingJobOperator
-from tests.unit.operators.test_stages import PLAN, REPORT
+from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
+from operators.trainings import catch_up
+from operators.trainings.training_job import TrainingJobOperator
+from tests.unit.operators.stages.test_stages import PLAN, REPORT
 from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import WindowIncompleteError
 

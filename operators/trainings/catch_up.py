@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from operators.training_wish import why_declined
+from operators.trainings.training_wish import why_declined
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

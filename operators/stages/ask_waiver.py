@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._outcome import airflow_outcome
 from operators._stage import StageOperator, open_dataset
-from operators.check import ASKS, check_or_ask
+from operators.stages.check import ASKS, check_or_ask
 from trainfeed.errors import ConflictError, GateError
 
 if TYPE_CHECKING:

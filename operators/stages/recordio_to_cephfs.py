@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from operators._outcome import airflow_outcome
 from operators._stage import StageOperator, open_dataset
-from operators.catch_up import Trainings
 from operators.links import TrainingRunsLink, VersionLink
+from operators.trainings.catch_up import Trainings
 from trainfeed.errors import TrainFeedError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class RecordIOToCephFSOperator(StageOperator):
 
     The event has the interval's name as partition key. It is emitted also if the version was
     published before: an earlier attempt may have died between publication and event. Published
-    intervals that no training has seen get an event, too; see ``operators.catch_up``. A run that
-    wants no training (parameter ``training``) emits no event.
+    intervals that no training has seen get an event, too; see ``operators.trainings.catch_up``. A
+    run that wants no training (parameter ``training``) emits no event.
 
     Args:
         training_dag_id: DAG that the event starts, or None; the task has a link to its runs, and in

@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from operators.catch_up import Trainings
+from operators.trainings.catch_up import Trainings
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.dataset.trainings import _training_marks

@@ -8,11 +8,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from operators import training_wish
-from operators.plan_interval import PlanIntervalOperator
-from operators.recordio_to_cephfs import RecordIOToCephFSOperator
-from tests.unit.operators.test_catch_up import ASSET, OWN, folder, put, run
-from tests.unit.operators.test_stages import PLAN, REPORT
+from operators.stages.plan_interval import PlanIntervalOperator
+from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
+from operators.trainings import training_wish
+from tests.unit.operators.stages.test_stages import PLAN, REPORT
+from tests.unit.operators.trainings.test_catch_up import ASSET, OWN, folder, put, run
 from trainfeed.dataset import TrainingMarks, Untrained
 from trainfeed.dataset.skips import Skip, write_skip
 from trainfeed.pipeline import SkipReport
