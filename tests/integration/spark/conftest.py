@@ -20,8 +20,9 @@ from trainfeed.specification import DatasetSpec, load_spec
 ROOT = Path(__file__).resolve().parents[3]
 LOCAL = "local[2]"
 _BATCH = ROOT / "benchmarks" / "pipeline" / "batch_flights"
-# Enough for a worker of Python and two of Spark on a small machine.
+# Two executors on a small machine: a cluster gives each of its workers one.
 _CONF = {
+    "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executor.cores": "1",
