@@ -29,7 +29,7 @@ NUM_FEATURES: Final = 4096
 BATCH_SIZE: Final = 256
 
 _NUM_FACTORS: Final = 4
-_RATE: Final = 0.01
+_RATE: Final = 0.001
 _SHUFFLED: Final = 10_000
 _FILES_AT_ONCE: Final = 4
 _PARSED: Final = {
@@ -149,7 +149,7 @@ def _log_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def main(
     *,
     interval: Annotated[str, typer.Option(help="Interval or range, as trainfeed names it.")],
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the split train.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the split train.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of order and start.")] = 7,
 ) -> None:
     """Print what TensorFlow found in the files, and how well the machine tells clicks."""

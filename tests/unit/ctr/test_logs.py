@@ -20,7 +20,7 @@ from tests.unit.ctr.conftest import DAYS, FOLDER, ROWS_PER_DAY
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConfigError, ConflictError, FormatError
-from trainfeed.pipeline.local import build
+from trainfeed.pipeline.local import BuildRequest, build
 from trainfeed.readers import open_dataset
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location
@@ -53,10 +53,14 @@ def build_day(env, day):
     return Version.resolve(DatasetFolder(Path(env.root), "ctr"), day)
 
 
+def row_of(sample):
+    return zip(sample["indices"].tolist(), sample["values"].tolist(), strict=True)
+
+
 def samples_of(version):
-    """Every sample: its label and its row, with the bits of the values."""
+    """Every sample, its label and its row, and how often it is there."""
     return Counter(
-        (int(sample["label"]), *zip(*map(list, (sample["indices"], sample["values"])), strict=True))
+        (int(sample["label"]), *row_of(sample))
         for split in ("train", "eval")
         for sample in open_dataset(version.path, split=split).reader()()
     )
@@ -99,7 +103,7 @@ def test_planted_lines_are_quarantined_and_filtered_by_their_reasons(tmp_path, d
     manifest = json.loads((build_day(env, DAYS[0]).path / "MANIFEST.json").read_text())
     assert sum(planted.values()) + ledger["samples"] == ledger["lines"]
     filtered = {reason: planted.pop(reason) for reason in FILTERED & planted.keys()}
-    assert manifest["quarantine"]["by_reason"] == dict(planted)
+    assert manifest["quarantine"]["reasons"] == dict(planted)
     assert manifest["filtered"] == filtered
 
 
@@ -120,7 +124,7 @@ def test_an_item_becomes_known_by_a_new_dictionary(tmp_path, data, env):
     path.write_text(whole)
     spec = load_spec(env.datasets / "ctr")
     interval = spec.schedule_model().interval_named(DAYS[0])
-    build(spec, interval, env, rebuild="the dictionary has the item")
+    build(spec, interval, env, BuildRequest(rebuild="the dictionary has the item"))
     every = samples_of(Version.resolve(DatasetFolder(Path(env.root), "ctr"), DAYS[0]))
     last = sum(CAMPAIGNS.values()) - 1 + 2000
     assert set((every - few).elements()) == {key for key in every if (last, 1.0) in key}
