@@ -19,7 +19,7 @@ from trainfeed.status._attempts import Attempts
 from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
 from trainfeed.status._facts import VersionFacts
-from trainfeed.status._gone import Gone, newest_gone
+from trainfeed.status._gone import Gone, gone_of
 from trainfeed.status._spans import Spans, holes, late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
@@ -147,8 +147,7 @@ class _Evidence:
 
     def _absent(self, interval: Interval) -> IntervalStatus:
         found = self._found.get(interval.name)
-        place = f"{self._folder.path}/versions/{interval.name}"
-        gone = None if found is None else newest_gone(place, found.names)
+        gone = None if found is None else gone_of(self._folder, interval.name, found.names)
         judged = judge_absent(self._evidence(interval, gone), self._expected, self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 

@@ -73,6 +73,8 @@ def ls(
         print_json(rows)
     else:
         print_rows(columns, [[row[column] for column in columns] for row in rows])
+    for told in () if name is None else _retired(name):
+        print_message(told)
     if name is not None and not rows:
         hint = f"build one: {program()} build {name} --interval I"
         print_message(f"{name} has no published version yet; {hint}")
@@ -175,6 +177,12 @@ def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, 
             row |= _row(Version.resolve(folder, name))
         rows.append(row)
     return rows
+
+
+def _retired(name: str) -> list[str]:
+    from trainfeed.dataset.retirements import told_retirements
+
+    return told_retirements(known_folder(name))
 
 
 def _row(version: Version) -> dict[str, Any]:
