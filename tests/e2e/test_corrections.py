@@ -1,4 +1,4 @@
-"""A year put right: a week of it, and all of it at night; and that its account finds what is wrong."""
+"""A year put right: a week of it, and all of it at night; what its account finds."""
 
 from __future__ import annotations
 
