@@ -18,9 +18,9 @@ from trainfeed.errors import ConfigError
 from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.loader import DataLoader
 from trainfeed.readers import DatasetReader
-from trainfeed.training._metrics_log import Recomputed
-from trainfeed.training._rank_state import RankState
 from trainfeed.training.checkpoints import Checkpoint, CheckpointNote
+from trainfeed.training.ranks._metrics_log import Recomputed
+from trainfeed.training.ranks._rank_state import RankState
 from trainfeed.training.transfers import open_start_model
 from trainfeed.whole_numbers import whole
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.dataset._intact import compare_file
-from trainfeed.dataset.version import POSITIONS, POSITIONS_SCHEMA, Version
+from trainfeed.dataset.version._opened_version import Version
+from trainfeed.dataset.version._version_parts import POSITIONS, POSITIONS_SCHEMA
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import open_plain
 

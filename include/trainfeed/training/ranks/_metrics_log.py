@@ -10,28 +10,23 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import canonical_json
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import os_errors, read_plain
 from trainfeed.storage import posix
 from trainfeed.tracking import EventFiles
-from trainfeed.whole_numbers import whole
+from trainfeed.training.ranks._metric_values import checked_metrics
 
 __all__ = ["METRICS_LOG", "MetricsLog", "Recomputed"]
 
 METRICS_LOG: Final = "metrics.jsonl"
 MAX_BYTES: Final = 64 << 20
-_MOST_VALUES: Final = 256
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
-_OURS: Final = frozenset({"step", "samples"})
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 logger = logging.getLogger(__name__)
@@ -121,7 +116,7 @@ class MetricsLog:
         descriptor = self._descriptor
         if descriptor is None:
             raise AssertionError("begin comes first")
-        metrics = _checked(values)
+        metrics = checked_metrics(values)
         line = _line({"step": step, "samples": samples, **metrics})
         if self._size + len(line) > MAX_BYTES:
             self._drop(step)
@@ -218,34 +213,6 @@ def _parsed(line: bytes) -> dict[str, Any]:
     except FormatError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    if len(values) > _MOST_VALUES:
-        raise ConfigError(f"expected at most {_MOST_VALUES} metrics per step, got {len(values)}")
-    return {_name(name): _number(name, value) for name, value in values.items()}
-
-
-def _name(name: str) -> str:
-    if name in _OURS or not _NAME.fullmatch(name):
-        raise ConfigError(
-            "expected names of metrics of letters, digits and _./-, at most 128, none of them"
-            f" 'step' or 'samples', got {name!r}"
-        )
-    return name
-
-
-def _number(name: str, value: Any) -> float | int | str:
-    if isinstance(value, bool | str | bytes):
-        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}")
-    if isinstance(value, int):
-        return whole(f"metric {name!r}", value)
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}") from error
-    # JSON has no NaN and no infinity, but a reader of the log must see a loss that diverged.
-    return number if math.isfinite(number) else str(number)
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

@@ -8,10 +8,10 @@ from typing import Self
 
 from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.tracking import TENSORBOARD, EventFiles
-from trainfeed.training._job_loaders import JobLoaders
-from trainfeed.training._metrics_log import METRICS_LOG, MetricsLog
-from trainfeed.training._progress import PROGRESS_FILE, Progress
 from trainfeed.training.checkpoints import CHECKPOINTS, Checkpoints
+from trainfeed.training.ranks._job_loaders import JobLoaders
+from trainfeed.training.ranks._metrics_log import METRICS_LOG, MetricsLog
+from trainfeed.training.ranks._progress import PROGRESS_FILE, Progress
 
 __all__ = ["RankState"]
 

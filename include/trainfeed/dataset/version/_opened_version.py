@@ -19,6 +19,16 @@ from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.dataset.publication import folder_problems
 from trainfeed.dataset.retirements import generation_for_readers
+from trainfeed.dataset.version._version_parts import (
+    BUILT,
+    CHUNKS,
+    CHUNKS_SCHEMA,
+    DOCUMENTS,
+    POSITIONS,
+    POSITIONS_SCHEMA,
+    STATISTICS,
+    ShardChunk,
+)
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -29,64 +39,9 @@ from trainfeed.errors import (
 from trainfeed.paths import FilePath, read_plain
 from trainfeed.samples import Schema
 
-__all__ = [
-    "BUILT",
-    "CHUNKS",
-    "CHUNKS_SCHEMA",
-    "DOCUMENTS",
-    "POSITIONS",
-    "POSITIONS_SCHEMA",
-    "STATISTICS",
-    "ShardChunk",
-    "Version",
-]
-
-BUILT: Final = "BUILT.json"
-CHUNKS: Final = "CHUNKS.arrow"
-# Folder of the files that the data set's folder gives every version.
-DOCUMENTS: Final = "documents"
-POSITIONS: Final = "POSITIONS.arrow"
-STATISTICS: Final = "statistics.json"
-
-CHUNKS_SCHEMA: Final = pa.schema(
-    {
-        "split": pa.utf8(),
-        "shard": pa.int32(),
-        "offset_bytes": pa.int64(),
-        "stored_bytes": pa.int32(),
-        "raw_bytes": pa.int32(),
-        "num_records": pa.int32(),
-        "crc32": pa.uint32(),
-        "codec": pa.int32(),
-        "first_ordinal": pa.int64(),
-    }
-)
-POSITIONS_SCHEMA: Final = pa.schema(
-    {
-        "split": pa.dictionary(pa.int32(), pa.utf8()),
-        "source": pa.int32(),
-        "offset": pa.int64(),
-        "ordinal": pa.int32(),
-    }
-)
+__all__ = ["Version"]
 
 _CHUNK_COLUMNS: Final = ("offset_bytes", "stored_bytes", "raw_bytes", "num_records", "crc32")
-
-
-@dataclass(frozen=True)
-class ShardChunk:
-    """One chunk of a split.
-
-    Attributes:
-        shard: Index of the shard within the split.
-        info: Place, sizes and checksum of the chunk; a run of Examples if the shards are TFRecord
-            files.
-        first_ordinal: Ordinal of its first sample within the split.
-    """
-
-    shard: int
-    info: Chunk
-    first_ordinal: int
 
 
 @dataclass(frozen=True)

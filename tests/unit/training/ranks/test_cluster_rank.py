@@ -13,10 +13,10 @@ import pytest
 from tests.unit.training.points import spec
 from trainfeed.errors import JobRejectedError
 from trainfeed.jobs import EXHAUSTED, REJECTED, JobRecord
-from trainfeed.training._cluster_rank import cluster_rank
+from trainfeed.training.ranks._cluster_rank import cluster_rank
 from trainfeed.usercode import training_digest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

@@ -1,24 +1,22 @@
-"""The state of requested intervals: published, skipped by a decision, or missing.
-
-Each interval of a request is in one of these three states, and none is passed over in silence. The
-recorded schedule has the intervals that should exist. Without a schedule the versions themselves
-show what is missing: each ends where the next one starts, and together they must cover the range; a
-hole is named by its range.
-"""
+"""Finds the versions of a range or of named intervals, and what is missing between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final
 
-from trainfeed.dataset._contiguity import end_of, holes, require_disjoint, runs, start_of
+from trainfeed.dataset.coverage._contiguity import (
+    end_of,
+    holes,
+    require_disjoint,
+    runs,
+    start_of,
+)
+from trainfeed.dataset.coverage._coverage_state import Coverage
 from trainfeed.dataset.layout import DatasetFolder, is_name
 from trainfeed.dataset.schedules import read_schedule
-from trainfeed.dataset.skips import Skip, read_skip
+from trainfeed.dataset.skips import read_skip
 from trainfeed.dataset.version import Version
-from trainfeed.dataset.withdrawals import told_missing
-from trainfeed.errors import ConfigError, NotFoundError, WindowError, WindowIncompleteError
+from trainfeed.errors import WindowError
 from trainfeed.intervals import (
     Interval,
     Schedule,
@@ -28,99 +26,7 @@ from trainfeed.intervals import (
     parse_range,
 )
 
-__all__ = ["MISSING_POLICIES", "Coverage", "cover", "cover_named", "published_in"]
-
-MISSING_POLICIES: Final = ("fail", "skip")
-
-_SHOWN: Final = 10
-_COMMANDS: Final = 3
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """The state of a range or list of intervals.
-
-    Attributes:
-        folder: The data set.
-        asked: The request, as in messages.
-        versions: The published versions, in order of time, or of the list.
-        missing: Names of the intervals that are neither published nor skipped; without a recorded
-            schedule, the ranges without published versions.
-        skipped: The decisions to skip intervals.
-        missing_runs: The same as ``missing``, with neighbours joined to ``first/last``.
-    """
-
-    folder: DatasetFolder
-    asked: str
-    versions: tuple[Version, ...]
-    missing: tuple[str, ...]
-    skipped: tuple[Skip, ...]
-    missing_runs: tuple[str, ...] = field(repr=False, default=())
-
-    def require(self, missing: str) -> None:
-        """Refuse missing intervals, unless they may be skipped, and a range without any version.
-
-        Args:
-            missing: ``fail`` or ``skip``.
-
-        Raises:
-            ConfigError: ``missing`` is neither of these.
-            WindowIncompleteError: Intervals are missing, and ``missing`` is ``fail``.
-            NotFoundError: Nothing of the range is published.
-        """
-        check_policy(missing)
-        if not self.versions:
-            raise NotFoundError(
-                f"data set {self.folder.name!r} has no published version of {self.asked} in"
-                f" {self.folder.path}; {self._remedy() or self._decided()}"
-            )
-        if self.missing and missing == "fail":
-            count = len(self.missing) + len(self.versions) + len(self.skipped)
-            error = WindowIncompleteError(
-                f"data set {self.folder.name!r} lacks {len(self.missing)} of {count} intervals of"
-                f" {self.asked}: {_few(self.missing)}; nothing was read; {self._remedy()}; or read"
-                " what is there with missing='skip'"
-            )
-            error.missing = self.missing
-            raise error
-
-    def _remedy(self) -> str:
-        if not self.missing_runs:
-            return ""
-        commands = [
-            f"trainfeed build {self.folder.name} --interval {run}"
-            for run in self.missing_runs[:_COMMANDS]
-        ]
-        more = len(self.missing_runs) - len(commands)
-        rest = f", and {more} more" if more else ""
-        it = "it" if len(self.missing) == 1 else "them"
-        told = told_missing(self.folder, self.missing)
-        return f"build {it}: {', '.join(commands)}{rest}{self._unknown()}{told}"
-
-    def _unknown(self) -> str:
-        if self.folder.schedule.exists():
-            return ""
-        return (
-            f" (whether intervals should start there is not known without {self.folder.schedule};"
-            " any build of it records its schedule)"
-        )
-
-    def _decided(self) -> str:
-        first = self.skipped[0]
-        return f"all were decided to be left out: {first.interval} on {first.at}, {first.why}"
-
-
-def check_policy(missing: str) -> None:
-    """Refuse a value that is no policy for missing intervals.
-
-    Raises:
-        ConfigError: ``missing`` is no policy; for ``list``, the message has its present name.
-    """
-    if missing not in MISSING_POLICIES:
-        renamed = "; 'list' is called 'skip' now" if missing == "list" else ""
-        raise ConfigError(
-            f"expected missing as one of {', '.join(MISSING_POLICIES)}, got {missing!r}{renamed}"
-        )
+__all__ = ["cover", "cover_named", "published_in"]
 
 
 def cover_named(
@@ -248,8 +154,3 @@ def _may_start_in(name: str, span: TimeRange) -> bool:
     except WindowError:
         return False
     return named.start < span.end and span.start < named.end
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" … and {more} more" if more > 0 else "")
