@@ -19,7 +19,7 @@ from trainfeed.status._attempts import Attempts
 from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
 from trainfeed.status._facts import VersionFacts
-from trainfeed.status._gone import Gone, newest_gone
+from trainfeed.status._gone import Gone, newest_gone, withdrawn_since
 from trainfeed.status._spans import Spans, holes, late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
@@ -143,12 +143,15 @@ class _Evidence:
             ended=self._ended_since(name, found.published) if name in self._ended else None,
         )
         judged = judge_published(evidence)
+        withdrawn = withdrawn_since(self._folder, name, found.names, found.generation or 0)
+        reason = "; ".join(filter(None, [judged.reason, withdrawn]))
+        judged = judged._replace(reason=reason)
         return _row(name, judged, facts.start, facts.end, found.generation, facts.samples)
 
     def _absent(self, interval: Interval) -> IntervalStatus:
         found = self._found.get(interval.name)
-        place = f"{self._folder.path}/versions/{interval.name}"
-        gone = None if found is None else newest_gone(place, found.names)
+        name, folder = interval.name, self._folder
+        gone = None if found is None else newest_gone(folder, name, found.names)
         judged = judge_absent(self._evidence(interval, gone), self._expected, self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 

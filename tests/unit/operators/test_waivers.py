@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import (
 
 from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator
 from operators.check import CheckOperator
-from operators.waive_gates import WaiveGatesOperator
+from operators.corrections.waive_gates import WaiveGatesOperator
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset import read_unpublished
