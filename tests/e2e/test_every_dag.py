@@ -23,6 +23,9 @@ from tests.e2e.ways import until
 from tests.unit.models.conftest import finished
 from trainfeed.conversion import ShardManifest
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.history import actions
+from trainfeed.dataset.tags import require_tag
+from trainfeed.errors import TrainFeedError
 from trainfeed.models import PROD, ModelsFolder, current, register
 from trainfeed.readers import DatasetReader
 from trainfeed.scaffold import new_dataset
@@ -36,6 +39,22 @@ DAYS = {
     "flights": ("2013-01-05", "2013-01-06", "2013-01-07"),
     "digits": ("2024-01-01", "2024-01-02", "2024-01-03"),
     "clicks": ("2026-01-01", "2026-01-02", "2026-01-03"),
+}
+# The data set that `trainfeed new` makes here; all others are copied from include/datasets.
+NEW_DATASET = "clicks"
+CLICKS_DAY = DAYS[NEW_DATASET][0]
+# DAGs of all data sets. Those of one data set are `build`, `train` and `waive`: an Airflow with
+# gates that fail is that of test_asked_gates.py.
+OF_ONE = ("build", "train", "waive")
+OF_ALL = {
+    "convert",
+    "housekeeping",
+    "models",
+    "outdated",
+    "repair",
+    "retention",
+    "tag",
+    "withdraw",
 }
 # Days of flights that no other test builds.
 NEW = [f"2013-02-0{day}" for day in range(1, 6)]
@@ -52,9 +71,9 @@ def place(tmp_path_factory):
     digits = read_digits(REPOSITORY / "data" / "scikit-learn")
     write_days(digits, Location.parse(str(data / "logs" / "digits")), data / "digits.sqlite")
     datasets = data / "datasets"
-    for name in ("flights", "digits"):
+    new_dataset(datasets, NEW_DATASET)
+    for name in DAYS.keys() - {NEW_DATASET}:
         shutil.copytree(REPOSITORY / "include/datasets" / name, datasets / name)
-    new_dataset(datasets, "clicks")
     return replace(made, environ={**made.environ, "TRAINFEED_DATASETS": str(datasets)})
 
 
@@ -94,13 +113,24 @@ def version(place, name, day):
     return found
 
 
+def clicks(client, place):
+    """The version of a day of clicks, which is built if no test before has done so."""
+    if not (place.root / "clicks" / "versions" / CLICKS_DAY / "g0001").exists():
+        succeed(client, [client.trigger("build.clicks", {"window_start": CLICKS_DAY})])
+    return version(place, "clicks", CLICKS_DAY)
+
+
+def report(client, dag_id, task, form):
+    """Run a DAG with a form; return what its task reports."""
+    run = client.trigger(dag_id, form)
+    succeed(client, [run])
+    return client.xcom(run, task)
+
+
 def test_no_dag_is_shown_that_is_not_tried_here(client):
     assert client.import_errors() == {}
     shown = set(client.dags())
-    tried = {f"{kind}.{name}" for name in DAYS for kind in ("build", "train")}
-    assert shown == tried | {"convert", "housekeeping", "models", "outdated", "retention"} | {
-        f"waive.{name}" for name in DAYS
-    }
+    assert shown == OF_ALL | {f"{kind}.{name}" for name in DAYS for kind in OF_ONE}
 
 
 @pytest.mark.parametrize("name", DAYS)
@@ -157,10 +187,7 @@ def test_the_digits_that_a_dag_promoted_are_predicted_as_it_has_evaluated_them(p
 
 @pytest.mark.parametrize("when", ["now", "null"])
 def test_convert_converts_published_shards_below_the_folders_of_its_connection(client, place, when):
-    root = place.root / "clicks" / "versions" / "2026-01-01" / "g0001"
-    if not root.exists():
-        succeed(client, [client.trigger("build.clicks", {"window_start": "2026-01-01"})])
-    shards = ",".join(map(str, version(place, "clicks", "2026-01-01").shard_paths("train")))
+    shards = ",".join(map(str, clicks(client, place).shard_paths("train")))
     form = {"input": shards, "output": when, "shards": 2, "prefix": "clicks", "seed": 3}
     logical_date = datetime.now(UTC) if when == "now" else None
     succeed(client, [client.trigger("convert", form, logical_date=logical_date)])
@@ -214,3 +241,58 @@ def test_models_promotes_and_rolls_back_what_trainings_have_made(client, place, 
         succeed(client, [run])
         assert client.xcom(run, "change")["prod"] == leads_to.path.name
         assert current(folder, PROD).path == leads_to.path
+
+
+def test_withdraw_hides_a_version_and_gives_it_back(client, place):
+    folder, hidden = DatasetFolder(place.root, "clicks"), clicks(client, place)
+    form = {"dataset": "clicks", "interval": CLICKS_DAY, "why": "doubled events"}
+    told = report(client, "withdraw", "withdraw", {**form, "dry_run": True})
+    assert (told["readers_get"], told["written"]) == (None, False)
+    assert version(place, "clicks", CLICKS_DAY).path == hidden.path
+    told = report(client, "withdraw", "withdraw", form)
+    assert (told["readers_get"], told["written"]) == (None, True)
+    with pytest.raises(TrainFeedError, match="doubled events"):
+        Version.resolve(folder, CLICKS_DAY)
+    told = report(client, "withdraw", "withdraw", {**form, "action": "restore"})
+    assert (told["readers_get"], told["written"]) == ("g0001", True)
+    assert version(place, "clicks", CLICKS_DAY).manifest_sha256 == hidden.manifest_sha256
+    done = [action for action in actions(folder) if action.target.endswith(f"{CLICKS_DAY}/g0001")]
+    assert [action.action for action in done] == ["withdraw", "restore"]
+
+
+def test_tag_names_a_version_for_readers_until_it_is_removed(client, place):
+    folder, named = DatasetFolder(place.root, "clicks"), clicks(client, place)
+    form = {"dataset": "clicks", "tag": "prod", "range": CLICKS_DAY, "why": "for the demo"}
+    assert report(client, "tag", "tag", form)["versions"] == 1
+    (tagged,) = require_tag(folder, "prod").versions
+    assert (tagged.interval, tagged.manifest_sha256) == (CLICKS_DAY, named.manifest_sha256)
+    told = report(client, "tag", "tag", {**form, "range": None, "action": "untag"})
+    assert (told["number"], told["written"]) == (2, True)
+    with pytest.raises(TrainFeedError, match="prod"):
+        require_tag(folder, "prod")
+
+
+def test_repair_makes_a_damaged_shard_what_was_published(client, place):
+    damaged = clicks(client, place)
+    shard = damaged.shard_paths("train")[0]
+    published = shard.read_bytes()
+    shard.chmod(0o644)
+    shard.write_bytes(bytes([published[0] ^ 1]) + published[1:])
+    form = {"dataset": "clicks", "interval": CLICKS_DAY, "why": "a flipped bit"}
+    assert not report(client, "repair", "repair", {**form, "dry_run": True})["is_whole"]
+    assert shard.read_bytes() != published
+    assert report(client, "repair", "repair", form)["is_whole"]
+    assert shard.read_bytes() == published
+    assert version(place, "clicks", CLICKS_DAY).manifest_sha256 == damaged.manifest_sha256
+
+
+def test_outdated_compares_the_versions_with_code_and_source(client, place):
+    clicks(client, place)
+    assert report(client, "outdated", "compare", {})["clicks"]["in_order"]
+
+
+def test_retention_keeps_what_has_no_rule(client, place):
+    kept = clicks(client, place)
+    told = report(client, "retention", "prune", {"dataset": "clicks"})
+    assert set(told) == {"clicks"}
+    assert version(place, "clicks", CLICKS_DAY).path == kept.path

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.dataset._position_file import PositionFile, has_positions
     from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
     from trainfeed.dataset.layout import DatasetFolder
     from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         read_unpublished,
         write_unpublished,
     )
-    from trainfeed.dataset.version import Version
+    from trainfeed.dataset.version import PositionFile, Version, has_positions
 
 __all__ = [
     "Coverage",
@@ -76,7 +75,7 @@ _HOMES: Final = {
     "Leaf": ".ledger",
     "Ledger": ".ledger",
     "Manifest": ".manifest",
-    "PositionFile": "._position_file",
+    "PositionFile": ".version",
     "RootMark": ".root",
     "Skip": ".skips",
     "SourceLedger": ".ledger",
@@ -88,7 +87,7 @@ _HOMES: Final = {
     "content_digest": ".manifest",
     "cover": ".coverage",
     "cover_named": ".coverage",
-    "has_positions": "._position_file",
+    "has_positions": ".version",
     "init_root": ".root",
     "lift_skip": ".skips",
     "lift_unpublished": ".unpublished",

@@ -12,12 +12,9 @@ because some clients of network file systems accept the flags and ignore them.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import stat
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +37,7 @@ from trainfeed.paths import (
     write_all,
 )
 from trainfeed.storage._atomic import temporary_path
+from trainfeed.storage._file_lock import file_lock
 from trainfeed.storage._probe import probe
 
 __all__ = [
@@ -60,13 +58,8 @@ StrPath: TypeAlias = str | os.PathLike[str]
 map_errors = os_errors
 sync_dir = sync_folder
 
-_LOCK_FILE: Final = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _PUBLIC_MODE: Final = 0o644
 _PUBLIC_FOLDER_MODE: Final = 0o755
-# The kernel has no wait for a lock with a deadline, so the lock is polled: after 10 ms at first,
-# for locks held during a pointer's update, and twice a second later, for locks held for hours.
-_FIRST_LOOK_S: Final = 0.01
-_LAST_LOOK_S: Final = 0.5
 
 
 def make_public_dir(path: StrPath) -> None:
@@ -174,31 +167,6 @@ def remove_tree(path: StrPath) -> None:
             path.unlink()
 
 
-@contextmanager
-def file_lock(path: StrPath, *, timeout_s: float = 60.0) -> Iterator[None]:
-    """Hold the exclusive lock of a file, which is made if needed and never deleted.
-
-    The kernel drops the lock of a process that dies. Locks do not nest: a holder that locks again
-    waits for itself.
-
-    Raises:
-        StorageError: Another process held the lock for ``timeout_s``.
-    """
-    path = local_target(path)
-    with map_errors(path):
-        descriptor = os.open(path, _LOCK_FILE, _PUBLIC_MODE)
-    try:
-        with map_errors(path):
-            _lock(descriptor, path, time.monotonic() + timeout_s)
-        yield
-    finally:
-        # Unlocked explicitly: a child forked meanwhile shares the descriptor, and would keep the
-        # lock after ``close``.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-
 def _check_source(source: Path, target: Path) -> None:
     try:
         with map_errors(source):
@@ -254,21 +222,3 @@ def _written(path: StrPath, data: bytes, mode: int, *, is_public: bool) -> Itera
         if is_public:
             new.set_mode(_PUBLIC_MODE)
         yield new
-
-
-def _lock(descriptor: int, path: StrPath, deadline_s: float) -> None:
-    never = threading.Event()
-    pause_s = _FIRST_LOOK_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline_s:
-                raise StorageError(
-                    f"{os.fspath(path)}: another process holds this lock and keeps it;"
-                    " run this again when that process has ended"
-                ) from None
-            never.wait(pause_s)
-            pause_s = min(2 * pause_s, _LAST_LOOK_S)
-        else:
-            return

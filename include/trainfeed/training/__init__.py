@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from trainfeed.errors import ConfigError
     from trainfeed.loader import DataLoader
     from trainfeed.readers import DatasetReader
-    from trainfeed.training._training_job import TrainingJob
     from trainfeed.training.checkpoints import Checkpoint
+    from trainfeed.training.ranks import TrainingJob
 
 __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 
@@ -28,7 +28,7 @@ _HOMES: Final = {
     "ConfigError": "trainfeed.errors",
     "DataLoader": "trainfeed.loader",
     "DatasetReader": "trainfeed.readers",
-    "TrainingJob": "._training_job",
+    "TrainingJob": ".ranks",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -59,6 +59,15 @@ WAIVER_POINTS = [
 LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
 QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
+# In executors and drivers of Spark: killed at in tests/integration/spark. The start is the code
+# of every stage.
+SPARK_POINTS = [
+    "spark.start",
+    "spark.after_function",
+    "spark.before_rows",
+    "spark.after_group",
+    "spark.before_result",
+]
 
 
 def command(project, fault=None):
@@ -143,5 +152,6 @@ def test_every_point_of_the_stages_is_killed_at():
         *WAIVER_POINTS,
         *LOOKUP_POINTS,
         *QUARANTINE_POINTS,
+        *SPARK_POINTS,
     }
     assert named | started == {*POINTS, *elsewhere}

@@ -29,8 +29,8 @@ from trainfeed.errors import (
 )
 from trainfeed.jobs import JobRemoval, JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
-from trainfeed.training._job_lease import job_lease
 from trainfeed.training.launch import train
+from trainfeed.training.ranks._job_lease import job_lease
 from trainfeed.usercode import training_digest
 
 ROOT = Path(__file__).parents[3]

@@ -79,8 +79,10 @@ def serve(  # noqa: PLR0913 - options of a command
         connections=max_requests,
         requests_per_second=rate,
         burst=max(1, int(rate)),
-        # Three batches at worst: the one in work, the own one, and its requests one by one.
-        request_seconds=3 * time_limit + 20,
+        # Three batches at worst: the one in work, the own one, and its requests one by one. Before
+        # the last two the process may be replaced, which opens the model: seconds, and more on a
+        # machine that is busy.
+        request_seconds=3 * time_limit + 90,
     )
     server = ServerSettings(
         token_file=tokens,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +11,12 @@ from trainfeed.cli._damaged_entries import DamagedEntries
 from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
+from trainfeed.cli.training._model_rows import (
+    VERSION_COLUMNS,
+    aliases_of,
+    model_row,
+    version_rows,
+)
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.dataset import require_writable_root
 from trainfeed.errors import ConfigError
@@ -23,9 +28,7 @@ from trainfeed.models import (
     Model,
     ModelFolder,
     ModelsFolder,
-    current_version,
     history,
-    model_version,
     parse_version,
     promote,
     rollback,
@@ -53,7 +56,6 @@ Why = Annotated[str, typer.Option("--why", help="The reason, which the history k
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _MODELS: Final[tuple[str, ...]] = ("model", "versions", CANDIDATE, PROD)
-_VERSIONS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
 _GATE: Final = ("metric", "value", "min", "max", "promoted", "max_worse", "passed")
 _CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 
@@ -69,11 +71,11 @@ def list_models(
     Status 3 when one is damaged; the others are listed all the same.
     """
     models, damaged = ModelsFolder(Path(readable_environment().root)), DamagedEntries()
-    columns = _MODELS if name is None else _VERSIONS
+    columns = _MODELS if name is None else VERSION_COLUMNS
     if name is None:
-        rows = [_row(models.model(each), damaged) for each in models.names()]
+        rows = [model_row(models.model(each), damaged) for each in models.names()]
     else:
-        rows = _versions(models.known(name), damaged)
+        rows = version_rows(models.known(name), damaged)
     if as_json:
         print_json(rows)
     elif rows:
@@ -93,7 +95,7 @@ def show(target: Target, *, as_json: Json = False) -> None:
         for alias in folder.aliases()
         for change in history(folder, alias)
     ]
-    shown = {**model.to_json(), "alias": _aliases_of(folder, number)}
+    shown = {**model.to_json(), "alias": aliases_of(folder, number)}
     if as_json:
         print_json({**shown, "manifest": model.manifest.model_dump(), "history": changes})
         return
@@ -219,36 +221,3 @@ def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
     chosen = ChosenModel.parse(ModelsFolder(root), text)
     return chosen.folder, chosen.now()
-
-
-def _row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
-    row: dict[str, Any] = {"model": folder.name, "versions": len(folder.versions())}
-    return row | _pointed(folder, (CANDIDATE, PROD), damaged)
-
-
-def _versions(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
-    pointed = _pointed(folder, folder.aliases(), damaged)
-    rows = []
-    for version in map(model_version, reversed(folder.versions())):
-        row = {**dict.fromkeys(_VERSIONS), "version": version}
-        with damaged.named(f"{folder.name}/{version}", row):
-            row |= Model.open(folder, parse_version(version)).to_json()
-        rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
-    return rows
-
-
-def _pointed(
-    folder: ModelFolder, aliases: Iterable[str], damaged: DamagedEntries
-) -> dict[str, str | None]:
-    """Return alias → version; None, and ``damaged``, for an alias with a damaged history."""
-    pointed: dict[str, str | None] = {}
-    for alias in aliases:
-        pointed[alias] = None
-        with damaged.named(f"{folder.name}@{alias}", pointed):
-            pointed[alias] = current_version(folder, alias)
-    return pointed
-
-
-def _aliases_of(folder: ModelFolder, number: int) -> list[str]:
-    version = model_version(number)
-    return [alias for alias in folder.aliases() if current_version(folder, alias) == version]

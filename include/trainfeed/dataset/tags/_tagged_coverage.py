@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainfeed.dataset._contiguity import start_of
-from trainfeed.dataset.coverage import Coverage, cover
+from trainfeed.dataset.coverage import Coverage, cover, start_of
 from trainfeed.dataset.layout import DatasetFolder, check_name
 from trainfeed.dataset.tags._tag import Tag, TaggedVersion
 from trainfeed.dataset.tags._tag_files import require_tag

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from tests.unit.dataset.test_coverage import EMPTY, START
+from tests.unit.dataset.coverage.test_coverage import EMPTY, START
 from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedule
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal

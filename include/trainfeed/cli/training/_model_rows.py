@@ -1,0 +1,57 @@
+"""Models and their versions as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from trainfeed.cli._damaged_entries import DamagedEntries
+from trainfeed.models import (
+    CANDIDATE,
+    PROD,
+    Model,
+    ModelFolder,
+    current_version,
+    model_version,
+    parse_version,
+)
+
+__all__ = ["VERSION_COLUMNS", "aliases_of", "model_row", "version_rows"]
+
+VERSION_COLUMNS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
+
+
+def model_row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
+    """Return a model: how many versions it has, and those that its main aliases point to."""
+    row: dict[str, Any] = {"model": folder.name, "versions": len(folder.versions())}
+    return row | _pointed(folder, (CANDIDATE, PROD), damaged)
+
+
+def version_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    """Return the versions of a model, the newest first; ``damaged`` gets those it cannot read."""
+    pointed = _pointed(folder, folder.aliases(), damaged)
+    rows = []
+    for version in map(model_version, reversed(folder.versions())):
+        row = {**dict.fromkeys(VERSION_COLUMNS), "version": version}
+        with damaged.named(f"{folder.name}/{version}", row):
+            row |= Model.open(folder, parse_version(version)).to_json()
+        rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
+    return rows
+
+
+def _pointed(
+    folder: ModelFolder, aliases: Iterable[str], damaged: DamagedEntries
+) -> dict[str, str | None]:
+    """Return alias → version; None, and ``damaged``, for an alias with a damaged history."""
+    pointed: dict[str, str | None] = {}
+    for alias in aliases:
+        pointed[alias] = None
+        with damaged.named(f"{folder.name}@{alias}", pointed):
+            pointed[alias] = current_version(folder, alias)
+    return pointed
+
+
+def aliases_of(folder: ModelFolder, number: int) -> list[str]:
+    """Return the aliases that point to a version."""
+    version = model_version(number)
+    return [alias for alias in folder.aliases() if current_version(folder, alias) == version]
