@@ -190,8 +190,7 @@ nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any st
 	TEST_KILLED_CALLS=65 $(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest tests/integration/cephfs/test_killed_corrections.py -s $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
-nightly-spark: setup-dev data data/scikit-learn/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; every fault of docs/authors/spark-failures.md, some in a real Airflow
-nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; functions that hang or leak, tasks and drivers that are killed
+nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; every fault of docs/authors/spark-failures.md, some in a real Airflow
 	$(ON_SPARK) -m nightly $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
 	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)

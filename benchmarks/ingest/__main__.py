@@ -5,8 +5,8 @@ Question: how much of the rate of librdkafka is left when its records are landed
 Method: a broker with the records of ``benchmarks.pipeline.prepare`` in four partitions, compressed
 with lz4. All ways take turns, each in a new process that imports everything before it is timed.
 ``bare`` asks for 10,000 records at a time and drops them: it checks nothing, opens no record, and
-writes nothing. ``landed`` writes landing files, as ``ingest`` does for the ranges of a plan. With 2,
-``bare`` is two processes of two partitions each, and ``landed`` two tasks at once in the process of
+writes nothing. ``landed`` writes landing files, as ``ingest`` does for the ranges of a plan. With
+2, ``bare`` is two processes of two partitions each, and ``landed`` two tasks at once in the process of
 a build, which keeps the broker's credentials to itself. Seconds of the processor are those of the
 readers, without the broker, which shares the machine.
 
@@ -128,7 +128,7 @@ def _bare(topic: str, ends: dict[int, int]) -> int:
         records += len(messages)
         for message in messages[-left:]:
             error = message.error()
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 records, left = records - 1, left - 1
     consumer.close()
     return records

@@ -113,7 +113,7 @@ def train(data: DatasetReader, epochs: int, seed: int, click_rate: float) -> Mac
     machine = Machine.begin(click_rate, seed)
     optimizer = tf.keras.optimizers.Adam(_RATE)
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def step(label: tf.Tensor, features: tf.SparseTensor) -> None:
         with tf.GradientTape() as tape:
             loss = _log_loss(label, machine.logits(features))

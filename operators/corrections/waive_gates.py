@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
-from trainfeed.errors import ConfigError
+from operators.corrections._person import run_person
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,14 +46,15 @@ class WaiveGatesOperator(BaseOperator):
         from trainfeed.intervals import parse_time
         from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
 
-        params, run = context["params"], context["dag_run"]
+        params = context["params"]
         with airflow_outcome(context):
             require_known(params, "interval", "why", "until", "plan", "check", "field")
+            person = run_person(context)
             env = environment_from_connections(())
             folder = DatasetFolder(Path(env.root), self.dataset)
             wish = WaiverWish(
-                who=_user(context),
-                account=f"Airflow run {run.run_id}",
+                who=person.who,
+                account=person.account,
                 why=params["why"],
                 until=parse_time(params["until"]),
                 checks=[params["check"]] if params["check"] else (),
@@ -65,21 +66,6 @@ class WaiveGatesOperator(BaseOperator):
             waiver = waive(env, found, wish, datetime.now(UTC))
         logger.info("waived: %s", waiver.told)
         return {"waiver": waiver.to_json(), "conf": _conf(found.plan)}
-
-
-def _user(context: Context) -> str:
-    """Return the Airflow user of the run.
-
-    Raises:
-        ConfigError: Nobody started it: a waiver needs a person.
-    """
-    who = getattr(context["dag_run"], "triggering_user_name", None)
-    if not who:
-        raise ConfigError(
-            "expected a run that a user of Airflow started, got one without a user; nothing was"
-            " written; trigger the DAG waive.<data set> in the interface or by REST"
-        )
-    return str(who)
 
 
 def _conf(plan: Plan) -> dict[str, Any]:

@@ -98,9 +98,9 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> JsonObject:
         """Take the answer of the person, or its absence."""
+        from trainfeed.accounts import reason_problem
         from trainfeed.dataset import DatasetFolder
         from trainfeed.pipeline.stage import recorded_end
-        from trainfeed.pipeline.waivers import reason_problem
 
         planned = self.planned(context)
         ref = planned.ref

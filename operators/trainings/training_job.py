@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome, call_again
-from operators._run_request import require_known, run_interval, window_request
+from operators._run_request import require_known, run_identity, run_interval, window_request
 from operators._stage import open_dataset
 from operators.job_trigger import TrainingJobTrigger
 from operators.links import TrainingJobLink
@@ -150,7 +150,7 @@ def _asked(
         return None, run_interval(spec, window_request(context))
     if context["params"].get("window_start"):
         raise ConfigError("expected window_start or tag, got both; nothing was started")
-    return tagged_training(spec, folder, text, request=context["dag_run"].run_id)
+    return tagged_training(spec, folder, text, request=run_identity(context))
 
 
 def _adopted(spec: DatasetSpec, env: Environment, event: Mapping[str, Any]) -> Launched:

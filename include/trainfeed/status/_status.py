@@ -19,7 +19,7 @@ from trainfeed.status._attempts import Attempts
 from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
 from trainfeed.status._facts import VersionFacts
-from trainfeed.status._gone import Gone, gone_of
+from trainfeed.status._gone import Gone, gone_of, withdrawn_since
 from trainfeed.status._spans import Spans, holes, late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
@@ -143,6 +143,9 @@ class _Evidence:
             ended=self._ended_of(name, found) if name in self._ended else None,
         )
         judged = judge_published(evidence)
+        withdrawn = withdrawn_since(self._folder, name, found.names, found.generation or 0)
+        reason = "; ".join(filter(None, [judged.reason, withdrawn]))
+        judged = judged._replace(reason=reason)
         return _row(name, judged, facts.start, facts.end, found.generation, facts.samples)
 
     def _absent(self, interval: Interval) -> IntervalStatus:

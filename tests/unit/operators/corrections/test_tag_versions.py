@@ -29,10 +29,10 @@ def tagger(clicks, connections, set_connection, make_context):
     set_connection("cephfs_default", extra={"path": str(clicks.folder.root)})
     clicks.publish(*DAYS[:5])
 
-    def run(request="run 1", user="ada", **params):
+    def run(request="run 1", user="ada", dag_id="tag", **params):
         context = make_context("manual")
         context["params"] = FORM | params
-        context["dag_run"].run_id = request
+        context["dag_run"].run_id, context["dag_run"].dag_id = request, dag_id
         context["dag_run"].triggering_user_name = user
         return TagVersionsOperator(task_id="tag").execute(context)
 
@@ -49,9 +49,23 @@ def test_the_user_of_the_run_gives_the_tag_and_a_cleared_task_changes_nothing(cl
     assert len(tag_history(clicks.folder, "prod")) == 2
 
 
-def test_a_run_that_nobody_started_signs_with_its_id(clicks, tagger):
-    tagger(user=None)
-    assert current_tag(clicks.folder, "prod").decision.who == "Airflow run run 1"
+def test_a_run_without_a_person_is_refused_whatever_its_id(clicks, tagger):
+    with pytest.raises(AirflowFailException, match="expected a run that a user of Airflow started"):
+        tagger(user=None)
+    assert current_tag(clicks.folder, "prod") is None
+
+
+def test_a_run_is_not_asked_for_something_else_later(clicks, tagger):
+    tagger()
+    for change in ({"range": DAYS[0]}, {"why": "another"}, {"action": "untag", "range": None}):
+        with pytest.raises(AirflowFailException, match="asked for something else now"):
+            tagger(**change)
+    assert tagger(request="run 1", dag_id="other", range=DAYS[0])["number"] == 2
+
+
+def test_an_unknown_data_set_is_told_with_the_nearest_name(tagger):
+    with pytest.raises(AirflowFailException, match=r"got 'click'; .*clicks"):
+        tagger(dataset="click")
 
 
 def test_a_dry_run_logs_what_would_change(clicks, tagger, caplog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, datetime
 
 import pytest
@@ -23,8 +24,13 @@ FORM = {
 }
 
 
+# A run keeps the time after which it may run when it is cleared.
+STARTED = defaultdict(lambda: datetime.now(UTC))
+
+
 @pytest.fixture
 def project(tmp_path, connections, set_connection):
+    STARTED.clear()
     project = make_project(tmp_path)
     project.build()
     set_connection("cephfs_default", extra={"path": project.env.root})
@@ -37,7 +43,7 @@ def run(project, make_context):
         context = make_context("manual")
         context["params"] = FORM | params
         context["dag_run"].run_id, context["dag_run"].dag_id = request, "withdraw"
-        context["dag_run"].run_after = asked_at or datetime.now(UTC)
+        context["dag_run"].run_after = asked_at or STARTED[request]
         context["dag_run"].triggering_user_name = user
         return WithdrawVersionOperator(task_id="withdraw").execute(context)
 
@@ -84,3 +90,22 @@ def test_a_cleared_restoration_takes_no_later_withdrawal_back(project, run):
     with pytest.raises(AirflowFailException, match="after this restoration was asked for"):
         run("run 4", action="restore", asked_at=asked_at)
     assert withdrawal_of(project.folder, DAY, 1).why == "wrong after all"
+
+
+def test_an_unknown_data_set_is_told_with_the_nearest_name(project, run):
+    with pytest.raises(AirflowFailException, match=r"got 'click'; .*clicks"):
+        run(dataset="click")
+
+
+def test_a_tag_that_cannot_be_read_after_the_mark_fails_the_task_and_the_withdrawal_stands(
+    project, run
+):
+    tags = project.folder.tags / "Old"
+    tags.mkdir(parents=True)
+    with pytest.raises(AirflowFailException, match="expected the name of a tag"):
+        run()
+    tags.rmdir()
+    run()
+    tags.mkdir()
+    with pytest.raises(AirflowFailException, match=r"g0001 is withdrawn, which stands; .*tag Old"):
+        run()

@@ -136,7 +136,7 @@ def test_a_tag_in_the_form_is_found_once_per_run(launch, make_context, monkeypat
     context["params"] = {"window_start": None, "tag": "prod"}
     context["dag_run"].run_id = "manual__1"
     assert execute(context) == REPORT
-    assert asked == [("prod", "manual__1")]
+    assert asked == [("prod", "some_dag/manual__1 of 2026-02-01T00:00:00Z")]
     assert launch.tag == "the tag"
     context["params"] = {"window_start": "2026-01-05", "tag": "prod"}
     with pytest.raises(AirflowFailException, match="expected window_start or tag, got both"):
