@@ -6,13 +6,11 @@ Method: a broker with the records of ``benchmarks.pipeline.prepare`` in four par
 with lz4. All ways take turns, each in a new process that imports everything before it is timed.
 ``bare`` asks for 10,000 records at a time and drops them: it checks nothing, opens no record, and
 writes nothing. ``landed`` writes landing files, as ``ingest`` does for the ranges of a plan. With
-2, ``bare`` is two processes of two partitions each, and ``landed`` two tasks at once in the process of
-a build, which keeps the broker's credentials to itself. Seconds of the processor are those of the
-readers, without the broker, which shares the machine.
+2, ``bare`` is two processes of two partitions each, and ``landed`` two tasks at once in the process
+of a build, which keeps the broker's credentials to itself. Seconds of the processor are those of
+the readers, without the broker, which shares the machine.
 
     python -m services run kafka -- python -m benchmarks.ingest FOLDER/x10
-
-docs/authors/measured-build.md has the results.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
+from trainfeed.accounts import reason_problem
 from trainfeed.dataset.retirements import Retirement, retirement_of
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import parse_range
-from trainfeed.pipeline.waivers import reason_problem
 from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Expired, Item, Kept
 from trainfeed.retention._removals import Removals, execute, plan_removals
