@@ -16,6 +16,7 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import MANIFEST, generation_name
+from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import is_there
 from trainfeed.repair._damage_search import find_damage
@@ -92,7 +93,7 @@ def repair(
             " changed; name the folder of the version itself, or leave the copy out"
         )
     folder = DatasetFolder(Path(env.root), spec.name)
-    number = folder.require_generation(interval) if generation is None else generation
+    number = generation_for_readers(folder, interval) if generation is None else generation
     _require_there(folder, interval, number)
     order = RepairOrder(spec, env, folder, interval, number, wish.backup)
     return _shown(order) if wish.dry_run else _done(order, wish)
@@ -121,7 +122,8 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
             report = _with_manifest(order, damage, place)
         else:
             report = _files_repaired(order, version, damage, place)
-    _record("repaired", order, wish, {each.finding.name: each.outcome for each in report.files})
+    ended = "repaired" if report.is_whole else "repair-failed"
+    _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
     return report
 
 
