@@ -8,18 +8,14 @@ from typing import Any, Final
 from airflow.sdk import Param
 from croniter import croniter
 
-from operators.catch_up import CATCH_UP_LIMIT
-from operators.plan_interval import OUTDATED_RULES
+from dags._forms import REASON
+from operators.stages.plan_interval import OUTDATED_RULES
+from operators.trainings.catch_up import CATCH_UP_LIMIT
 from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build_params", "window_param"]
 
-_REASON: Final[dict[str, Any]] = {
-    "type": ["null", "string"],
-    "minLength": 3,
-    "maxLength": 500,
-    "pattern": r"\S",  # not blank
-}
+_REASON: Final[dict[str, Any]] = {"type": ["null", "string"], **REASON}
 _LAST_ENDED: Final = (
     "Without it a triggered run builds the last interval that had ended at its logical date, and"
     " fails if the schedule has no such interval."

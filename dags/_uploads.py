@@ -18,7 +18,7 @@ from airflow.sdk import DAG, chain
 
 from dags._defaults import DEFAULT_ARGS, TAGS, uploads_asset
 from dags._docs import spec_doc
-from operators.check_uploads import CheckUploadsOperator, SettleUploadsOperator
+from operators.stages.check_uploads import CheckUploadsOperator, SettleUploadsOperator
 from operators.timetable import BEFORE_ALL
 from trainfeed.specification import DatasetSpec
 

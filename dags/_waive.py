@@ -16,13 +16,13 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._docs import spec_doc
-from operators.waive_gates import WaiveGatesOperator
+from dags._forms import INTERVAL_PATTERN, interval_param, why_param
+from operators.corrections.waive_gates import WaiveGatesOperator
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["waive_dag"]
 
-_NAME: Final = "^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
-_OPTIONAL: Final[dict[str, Any]] = {"type": ["null", "string"], "pattern": _NAME}
+_OPTIONAL: Final[dict[str, Any]] = {"type": ["null", "string"], "pattern": INTERVAL_PATTERN}
 
 
 def waive_dag(spec: DatasetSpec) -> DAG:
@@ -52,20 +52,8 @@ def waive_dag(spec: DatasetSpec) -> DAG:
 
 def _form() -> dict[str, Param]:
     return {
-        "interval": Param(
-            type="string",
-            pattern=_NAME,
-            title="Interval",
-            description="Such as 2013-01-01, as on the page of the failed run.",
-        ),
-        "why": Param(
-            type="string",
-            minLength=3,
-            maxLength=500,
-            pattern=r"\S",
-            title="Why",
-            description="The reason, which the manifest of the version keeps.",
-        ),
+        "interval": interval_param(", as on the page of the failed run"),
+        "why": why_param("the manifest of the version"),
         "until": Param(
             type="string",
             format="date",

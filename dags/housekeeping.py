@@ -15,6 +15,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
+from dags._forms import dry_run_param
 from operators.housekeeping import HousekeepingOperator
 from operators.timetable import BEFORE_ALL
 
@@ -37,12 +38,7 @@ with DAG(
             description="Files that were modified later stay. A build that pauses for longer"
             " loses its work files.",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only log what would be removed.",
-        ),
+        "dry_run": dry_run_param("Only log what would be removed."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

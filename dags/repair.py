@@ -10,14 +10,11 @@ The command `trainfeed repair` does the same.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
+from dags._forms import REASON, dataset_param, dry_run_param, generation_param, interval_param
 from operators.corrections.repair_version import RepairVersionOperator
-
-_NAME: Final[dict[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"}
 
 with DAG(
     dag_id="repair",
@@ -25,19 +22,13 @@ with DAG(
     doc_md=__doc__,
     schedule=None,
     params={
-        "dataset": Param(**_NAME, title="Data set"),
-        "interval": Param(**_NAME, title="Interval", description="Such as 2013-01-01."),
-        "generation": Param(
-            None,
-            type=["null", "string"],
-            pattern="^g[0-9]{4,}$",
-            title="Generation",
-            description="Such as g0001; by default the one that readers get.",
-        ),
+        "dataset": dataset_param(),
+        "interval": interval_param(),
+        "generation": generation_param("by default the one that readers get"),
         "why": Param(
             None,
             type=["null", "string"],
-            maxLength=500,
+            **REASON,
             title="Why",
             description="A reason, which the history keeps.",
         ),
@@ -49,12 +40,7 @@ with DAG(
             description="A folder of the worker with a copy of the version, such as that of a"
             " snapshot: files with the published digests are taken from there.",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only log the damage, and how it would be repaired.",
-        ),
+        "dry_run": dry_run_param("Only log the damage, and how it would be repaired."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

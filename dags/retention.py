@@ -13,6 +13,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
+from dags._forms import DATASET_PATTERN, dry_run_param
 from operators.corrections.prune_datasets import PruneDatasetsOperator
 from operators.timetable import BEFORE_ALL
 
@@ -30,16 +31,11 @@ with DAG(
         "dataset": Param(
             None,
             type=["null", "string"],
-            pattern="^[a-z][a-z0-9_]{0,62}$",
+            pattern=DATASET_PATTERN,
             title="Data set",
             description="Only this one; empty: all.",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only log what would be removed.",
-        ),
+        "dry_run": dry_run_param("Only log what would be removed."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

@@ -4,7 +4,8 @@ The DAG `tag`: gives a tag to the versions of a range, moves it, or removes it.
 A tag, such as `flights@prod`, names exact versions and does not follow later builds. The form asks
 for the data set, the range, the tag and the reason, which the history of the tag keeps, with the
 Airflow user who started the run. A dry run only logs which intervals would change. Clearing the
-task does not repeat the change. The commands `trainfeed tag` and `trainfeed untag` do the same.
+task does not repeat the change. The right to start this DAG is the right to tag versions of every
+data set. The commands `trainfeed tag` and `trainfeed untag` do the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
+from dags._forms import dataset_param, dry_run_param, why_param
 from operators.corrections.tag_versions import TagVersionsOperator
 
 with DAG(
@@ -28,12 +30,7 @@ with DAG(
             description="'tag' gives the tag, or moves it as a whole; 'untag' removes it, and keeps"
             " its versions and its history.",
         ),
-        "dataset": Param(
-            type="string",
-            pattern="^[a-z][a-z0-9_]{0,62}$",
-            title="Data set",
-            description="Its name, such as flights.",
-        ),
+        "dataset": dataset_param(),
         "tag": Param(
             type="string",
             pattern="^[a-z][a-z0-9._-]{0,62}$",
@@ -49,14 +46,7 @@ with DAG(
             " 2013-01-01/g0002: one version; @next or @prod#3: what a tag names, or named. Not for"
             " 'untag'.",
         ),
-        "why": Param(
-            type="string",
-            minLength=3,
-            maxLength=500,
-            pattern=r"\S",
-            title="Why",
-            description="The reason, which the history of the tag keeps.",
-        ),
+        "why": why_param("the history of the tag"),
         "allow_missing": Param(
             False,
             type="boolean",
@@ -69,12 +59,7 @@ with DAG(
             title="Verify",
             description="Compare every file of the versions with its manifest before.",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only log which intervals would change.",
-        ),
+        "dry_run": dry_run_param("Only log which intervals would change."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

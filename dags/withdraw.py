@@ -2,21 +2,25 @@
 The DAG `withdraw`: hides a version from readers, or gives one back.
 
 Readers and trainings turn to the generation before, whose files are all compared with their
-manifest first. The same content is not built again, at night or by hand, until somebody restores it
-or builds with a new reason. `who` is the Airflow user who starts this run; the mark and the history
-keep who, why and when. The commands `trainfeed withdraw` and `trainfeed restore` do the same.
+manifest first. A build of the same content, at night or by hand, is refused until a person restores
+the version or builds with a new reason. `who` is the Airflow user who starts this run; the mark and
+the history keep who, why and when. The right to start this DAG is the right to withdraw and restore
+versions of every data set. The commands `trainfeed withdraw` and `trainfeed restore` do the same.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
+from dags._forms import (
+    dataset_param,
+    dry_run_param,
+    generation_param,
+    interval_param,
+    why_param,
+)
 from operators.corrections.withdraw_version import WithdrawVersionOperator
-
-_NAME: Final[dict[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"}
 
 with DAG(
     dag_id="withdraw",
@@ -31,24 +35,13 @@ with DAG(
             title="Action",
             description="Hide a version, or take that back.",
         ),
-        "dataset": Param(**_NAME, title="Data set"),
-        "interval": Param(**_NAME, title="Interval", description="Such as 2013-01-01."),
-        "generation": Param(
-            None,
-            type=["null", "string"],
-            pattern="^g[0-9]{4,}$",
-            title="Generation",
-            description="Such as g0002; by default the one that readers get, or the newest"
-            " withdrawn one.",
+        "dataset": dataset_param(),
+        "interval": interval_param(),
+        "generation": generation_param(
+            "by default the one that readers get, or for restore the newest withdrawn one; needed"
+            " to withdraw an older one after a newer one"
         ),
-        "why": Param(
-            type="string",
-            minLength=3,
-            maxLength=500,
-            pattern=r"\S",
-            title="Why",
-            description="The reason, which the mark and the history keep.",
-        ),
+        "why": why_param("the mark"),
         "move_tags": Param(
             False,
             type="boolean",
@@ -56,12 +49,7 @@ with DAG(
             description="Tags that name the version then name what readers get; otherwise opening"
             " them fails.",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Check everything, log what would happen, and change nothing.",
-        ),
+        "dry_run": dry_run_param("Check everything, log what would happen, and change nothing."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

@@ -1,4 +1,4 @@
-"""The interval of a run, from its context, and the check of its parameters.
+"""The interval and the identity of a run, from its context, and the check of its parameters.
 
 Airflow checks the values of parameters that it knows, and accepts unknown parameters.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainfeed.errors import ConfigError
-from trainfeed.intervals import Interval, WindowRequest, resolve_interval
+from trainfeed.intervals import Interval, WindowRequest, format_time, resolve_interval
 from trainfeed.specification import did_you_mean
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "require_known",
+    "run_identity",
     "run_interval",
     "window_request",
 ]
@@ -57,6 +58,16 @@ def window_request(context: Context) -> WindowRequest:
         is_backfill=run_type == "backfill",
         is_scheduled=run_type == "scheduled",
     )
+
+
+def run_identity(context: Context) -> str:
+    """Return what names a run for ever, also after a deletion and another run with its id.
+
+    Run ids are unique in one DAG only, and a person may give a run any id. Clearing a run does not
+    change the time after which it may run.
+    """
+    run = context["dag_run"]
+    return f"{run.dag_id}/{run.run_id} of {format_time(run.run_after)}"
 
 
 def require_known(given: Iterable[str], *known: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -12,10 +12,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
 from operators._stage import open_dataset
-from operators.datasets import datasets_folder
+from operators.corrections._known_folder import specified_names
+from operators.corrections._person import run_signature
 from trainfeed.errors import Outcome, TrainFeedError
-from trainfeed.paths import listed
-from trainfeed.specification import SPEC_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,15 +40,16 @@ class PruneDatasetsOperator(BaseOperator):
 
     def execute(self, context: Context) -> JsonObject:
         """Prune all data sets, or one; in a dry run, only log what would be removed."""
-        params, run = context["params"], context["dag_run"]
+        params = context["params"]
         found: JsonObject = {}
         failed: list[str] = []
         errors: list[TrainFeedError] = []
         with airflow_outcome(context):
             require_known(params, "dataset", "dry_run")
-            for name in [params["dataset"]] if params["dataset"] else _names():
+            who = run_signature(context)
+            for name in [params["dataset"]] if params["dataset"] else specified_names():
                 try:
-                    removals = _prune(name, _who(run), dry_run=bool(params["dry_run"]))
+                    removals = _prune(name, who, dry_run=bool(params["dry_run"]))
                 except TrainFeedError as error:
                     logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
                     failed.append(name)
@@ -74,16 +74,6 @@ def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
     if may_pass and len(errors) == len(failed):
         raise AirflowException(told)
     raise AirflowFailException(told)
-
-
-def _who(run: Any) -> str:
-    """Return the person who triggered the run, or the run."""
-    return getattr(run, "triggering_user_name", None) or f"Airflow run {run.run_id}"
-
-
-def _names() -> list[str]:
-    places = listed(datasets_folder())
-    return sorted(place.name for place in places if (place / SPEC_FILE).is_file())
 
 
 def _prune(name: str, who: str, *, dry_run: bool) -> Removals:

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
 from operators._stage import open_dataset
+from operators.corrections._person import run_person
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,7 +46,7 @@ class RepairVersionOperator(BaseOperator):
             named, backup = params["generation"], params["copy_from"]
             wish = RepairWish(
                 why=params["why"] or "",
-                who=_who(context),
+                who=run_person(context).who,
                 dry_run=params["dry_run"],
                 backup=Path(backup) if backup else None,
             )
@@ -57,12 +58,6 @@ class RepairVersionOperator(BaseOperator):
                 f"{report.version} is still damaged; the log above says why, and what can be done"
             )
         return _small(report)
-
-
-def _who(context: Context) -> str:
-    run = context["dag_run"]
-    user = getattr(run, "triggering_user_name", None)
-    return str(user or f"Airflow run {run.run_id}")
 
 
 def _log(report: RepairReport) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
-from trainfeed.errors import ConfigError
+from operators.corrections._known_folder import known_folder
+from operators.corrections._person import run_person
+from trainfeed.errors import ConfigError, ConflictError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TagVersionsOperator"]
 
 logger = logging.getLogger(__name__)
+
+_KNOWN: Final = ("action", "dataset", "tag", "range", "why", "allow_missing", "verify", "dry_run")
 
 
 class TagVersionsOperator(BaseOperator):
@@ -34,17 +37,14 @@ class TagVersionsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds the change made."""
-        from trainfeed.dataset import DatasetFolder, require_writable_root
         from trainfeed.dataset.tags import Decision
 
-        params, run = context["params"], context["dag_run"]
+        params = context["params"]
         with airflow_outcome(context):
             require_known(params, *_KNOWN)
-            env = environment_from_connections(())
-            require_writable_root(env)
-            folder = DatasetFolder(Path(env.root), params["dataset"])
-            who = getattr(run, "triggering_user_name", None) or f"Airflow run {run.run_id}"
-            decision = Decision.now(params["why"], who=who, request=run.run_id)
+            folder = known_folder(environment_from_connections(()), params["dataset"])
+            _require_one_wish(params)
+            decision = Decision.now(params["why"], **run_person(context)._asdict())
             tag, is_new = _act(folder, params, decision)
         report = {
             "dataset": folder.name,
@@ -55,25 +55,52 @@ class TagVersionsOperator(BaseOperator):
             "written": is_new,
         }
         logger.info("%s", report)
+        if not (is_new or params["dry_run"]):
+            logger.info("nothing was written: change %d of the tag is as asked for", tag.number)
         return report
 
 
-_KNOWN = ("action", "dataset", "tag", "range", "why", "allow_missing", "verify", "dry_run")
+def _require_one_wish(params: dict[str, Any]) -> None:
+    if params["action"] == "untag" and params["range"]:
+        raise ConfigError("expected no range beside untag: a tag is removed as a whole")
+    if params["action"] == "tag" and not params["range"]:
+        raise ConfigError("expected a range to tag, such as 2013-01, got none")
 
 
 def _act(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> tuple[Tag, bool]:
     from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, untag
 
+    if (earlier := _made(folder, params, decision)) is not None:
+        return earlier, False
     if params["action"] == "untag":
-        if params["range"]:
-            raise ConfigError("expected no range beside untag: a tag is removed as a whole")
         if params["dry_run"]:
             return require_tag(folder, params["tag"]), False
         return untag(folder, params["tag"], decision)
-    if not params["range"]:
-        raise ConfigError("expected a range to tag, such as 2013-01, got none")
     options = {name: params[name] for name in ("allow_missing", "verify")}
     proposal = propose_tag(folder, params["range"], params["tag"], decision, **options)
     for change in proposal.changes:
         logger.info("%(interval)s: from %(from)s to %(to)s", change.to_json())
     return (proposal.after, False) if params["dry_run"] else apply_change(folder, proposal)
+
+
+def _made(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> Tag | None:
+    """Return the change that this run has made before.
+
+    Raises:
+        ConflictError: The run was asked for something else then.
+    """
+    from trainfeed.dataset.tags import change_of_request
+
+    made = change_of_request(folder, params["tag"], str(decision.request))
+    if made is None:
+        return None
+    # What ``@next`` names may be of another range now.
+    is_fixed = params["action"] == "tag" and not params["range"].startswith("@")
+    asked = (params["action"], decision.why, params["range"] if is_fixed else made.range)
+    if asked != (made.kind, made.decision.why, made.range):
+        raise ConflictError(
+            f"this run has made change {made.number} of tag {folder.name}@{made.tag}: {made.kind}"
+            f" {made.range}, by {made.told}; it is asked for something else now; nothing was"
+            " changed; start a new run"
+        )
+    return made

@@ -6,10 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
+from operators.corrections._known_folder import known_folder
+from operators.corrections._person import run_person
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ _KNOWN: Final = ("action", "dataset", "interval", "generation", "why", "move_tag
 class WithdrawVersionOperator(BaseOperator):
     """Withdraw or restore a version, in the name of the Airflow user who started the run.
 
+    A tag that cannot be read or moved after the withdrawal fails the task; the withdrawal stands.
+
     Returns:
         ``action``, ``target``, ``readers_get``: the generation that readers get afterwards or None,
         and ``written``, whether this try changed anything.
@@ -35,21 +40,32 @@ class WithdrawVersionOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds it done."""
-        from trainfeed.dataset.layout import generation_name
+        from trainfeed.withdrawal import Maker, Withdrawn
 
         params = context["params"]
         with airflow_outcome(context):
             require_known(params, *_KNOWN)
-            done = _act(environment_from_connections(()), context, _maker(context))
-        gets = None if done.readers_get is None else generation_name(done.readers_get)
-        report = {
-            "action": params["action"],
-            "target": done.mark.name,
-            "readers_get": gets,
-            "written": done.is_new,
-        }
-        logger.info("%s", report)
+            person = run_person(context)
+            env = environment_from_connections(())
+            known_folder(env, params["dataset"])
+            maker = Maker(person.who, person.account, params["why"], person.request)
+            done = _act(env, context, maker)
+            report = _report(params["action"], done)
+            logger.info("%s", report)
+            if isinstance(done, Withdrawn):
+                _tell_tags(done, dry_run=params["dry_run"])
         return report
+
+
+def _report(action: str, done: Withdrawn | Restored) -> dict[str, Any]:
+    from trainfeed.dataset.layout import generation_name
+
+    return {
+        "action": action,
+        "target": done.mark.name,
+        "readers_get": None if done.readers_get is None else generation_name(done.readers_get),
+        "written": done.is_new,
+    }
 
 
 def _act(env: Environment, context: Context, maker: Maker) -> Withdrawn | Restored:
@@ -65,25 +81,22 @@ def _act(env: Environment, context: Context, maker: Maker) -> Withdrawn | Restor
         # A task that is cleared later takes no withdrawal back that its run did not know.
         asked_at = context["dag_run"].run_after
         return restore(*place, dry_run=params["dry_run"], asked_at=asked_at)
-    done = withdraw(*place, move_tags=params["move_tags"], dry_run=params["dry_run"])
-    for tag in done.tags:
-        logger.warning("tag %s names %s, and opening the tag fails", tag, done.mark.name)
-    return done
+    return withdraw(*place, move_tags=params["move_tags"], dry_run=params["dry_run"])
 
 
-def _maker(context: Context) -> Maker:
-    """Return who decides: the Airflow user of the run.
+def _tell_tags(done: Withdrawn, *, dry_run: bool) -> None:
+    """Log what became of the tags.
 
     Raises:
-        ConfigError: Nobody started it: a withdrawal needs a person.
+        AirflowFailException: A tag cannot be read, or could not be moved.
     """
-    from trainfeed.withdrawal import Maker
-
-    run = context["dag_run"]
-    who = getattr(run, "triggering_user_name", None)
-    if not who:
-        raise ConfigError(
-            "expected a run that a user of Airflow started, got one without a user; nothing was"
-            " changed; trigger the DAG withdraw in the interface or by REST"
-        )
-    return Maker(str(who), f"Airflow run {run.dag_id}/{run.run_id}", context["params"]["why"], True)
+    for tag in done.tags:
+        logger.warning("tag %s names %s, and opening the tag fails", tag, done.mark.name)
+    if not done.tag_problems:
+        return
+    state = "would be withdrawn" if dry_run else "is withdrawn, which stands"
+    told = "; ".join(f"tag {each.tag}: {each.error}" for each in done.tag_problems)
+    raise AirflowFailException(
+        f"{done.mark.name} {state}; not all tags could be read or moved: {told}; when that is"
+        " mended, clear this task: it does the rest"
+    )

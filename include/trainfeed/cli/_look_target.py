@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainfeed.cli._known_datasets import known_folder
-from trainfeed.cli._printing import print_message
+from trainfeed.cli._told_withdrawals import tell_withdrawal
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
 from trainfeed.dataset.tags import Tag, cover_tag, require_tag
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.withdrawals import look_for_withdrawal
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_range
 from trainfeed.version_names import split_version_name
 
-__all__ = ["LookTarget", "known_tag", "parse_target", "tell_withdrawal", "version_of"]
+__all__ = ["LookTarget", "known_tag", "parse_target", "version_for_readers", "version_of"]
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,22 @@ def known_tag(name: str) -> tuple[DatasetFolder, Tag | None]:
     return folder, require_tag(folder, named.version, named.change)
 
 
-def tell_withdrawal(folder: DatasetFolder, interval: str, generation: int) -> None:
-    """Print who withdrew a version that is looked at, and why, if somebody did."""
-    if (mark := withdrawal_of(folder, interval, generation)) is not None:
-        print_message(f"{mark.told}; readers do not get it")
-
-
 def version_of(text: str) -> Version:
     """Open the one version of a target."""
     return parse_target(text).one()
+
+
+def version_for_readers(text: str, *, withdrawn: str) -> Version:
+    """Open the one version of a target by the rule of readers for withdrawn ones.
+
+    Args:
+        text: The target.
+        withdrawn: ``fail`` or ``warn``, as of ``open_dataset``.
+
+    Raises:
+        WithdrawnError: It is withdrawn, and ``withdrawn`` is ``fail``.
+    """
+    found = parse_target(text)
+    if found.asked is not None and found.generation is not None:
+        look_for_withdrawal(found.folder, found.asked, found.generation, withdrawn=withdrawn)
+    return found.one()

@@ -10,6 +10,7 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.dataset.layout import generation_name, is_generation, parse_generation
 from trainfeed.dataset.retirements import generation_for_readers
+from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import FilePath
 from trainfeed.pipeline import PlanRef
@@ -29,6 +30,7 @@ class Side:
         version: The version; None if it is removed.
         plan: Its plan; None if the file is gone.
         folder: The data set; None for a version that lies outside of a publication root.
+        withdrawn: Who withdrew it, when and why; None if it is not withdrawn.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Side:
     version: Version | None
     plan: Plan | None
     folder: DatasetFolder | None
+    withdrawn: str | None = None
 
     @classmethod
     def of(cls, folder: DatasetFolder, interval: str, generation: int | None = None) -> Side:
@@ -51,9 +54,10 @@ class Side:
             return cls._removed(folder, interval, number)
         version = Version.resolve(folder, interval, number)
         plan = _plan(folder, interval, version.manifest.plan)
-        is_hidden = number not in folder.generations(interval)
-        state: Literal["published", "withdrawn"] = "withdrawn" if is_hidden else "published"
-        return cls(version.name, state, version, plan, folder)
+        mark = withdrawal_of(folder, interval, number)
+        state: Literal["published", "withdrawn"] = "published" if mark is None else "withdrawn"
+        told = None if mark is None else mark.told
+        return cls(version.name, state, version, plan, folder, told)
 
     @classmethod
     def at(cls, path: FilePath) -> Side:
@@ -84,6 +88,7 @@ class Side:
         return {
             "name": self.name,
             "state": self.state,
+            "withdrawn": self.withdrawn,
             "path": None if self.version is None else str(self.version.path),
             "rebuild": (supersedes or {}).get("why"),
             "fingerprint": None if known is None else known.fingerprint,

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.lineage._lineage_graph import Node, NodeKind
 from trainfeed.lineage._trace import Trace
 from trainfeed.pipeline.plans import unit_of_input
@@ -36,7 +37,10 @@ def add_version(
     with trace.entry(name):
         if not folder.is_removed(interval, generation):
             manifest, digest = Manifest.read(folder.version(interval, generation))
-    facts = {"state": _state(trace, folder, interval, generation, name), "manifest_sha256": digest}
+    state = _state(trace, folder, interval, generation, name)
+    facts: dict[str, Any] = {"state": state, "manifest_sha256": digest}
+    if state == "withdrawn" and (mark := withdrawal_of(folder, interval, generation)) is not None:
+        facts["withdrawn"] = mark.told
     if manifest is not None:
         facts |= _facts(manifest)
     version = trace.graph.add(Node("version", name, facts))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from trainfeed.pipeline.planner import (
     find_plan,
     plan_replay,
     require_closed,
+    told_acknowledged,
 )
 from trainfeed.pipeline.plans import Plan, first_few, keep_code, keep_lookups
 from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
@@ -127,7 +129,8 @@ def plan(  # noqa: PLR0913 - the options of a build
             lift_end(folder, interval.name)
             return _skipped(folder, skip, started)
         _prepare(spec, env, folder, found, checks_space=checks_space)
-    report = _report(found, started, unused)
+        known = told_acknowledged(folder, found.plan) if found.verdict == "build" else None
+    report = _report(found, started, [known, unused])
     logger.info(
         "plan %s/%s: %s in %.1f s", spec.name, interval.name, report.verdict, report.seconds
     )
@@ -168,8 +171,8 @@ def _prepare(
     lift_end(folder, found.plan.interval["name"])
 
 
-def _report(found: FoundPlan, started: float, unused: str | None) -> PlanReport:
-    """Return the report of a plan; ``unused`` is the remark about uploads."""
+def _report(found: FoundPlan, started: float, remarks: Sequence[str | None]) -> PlanReport:
+    """Return the report of a plan; ``remarks`` are about withdrawals and uploads."""
     plan = found.plan
     _warn_of_emptiness(plan)
     return PlanReport(
@@ -183,7 +186,7 @@ def _report(found: FoundPlan, started: float, unused: str | None) -> PlanReport:
         },
         empty_because=plan.empty_because,
         seconds=_since(started),
-        note="; ".join(filter(None, [found.note, unused])) or None,
+        note="; ".join(filter(None, [found.note, *remarks])) or None,
     )
 
 

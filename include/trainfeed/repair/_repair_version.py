@@ -122,7 +122,8 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
             report = _with_manifest(order, damage, place)
         else:
             report = _files_repaired(order, version, damage, place)
-    _record("repaired", order, wish, {each.finding.name: each.outcome for each in report.files})
+    ended = "repaired" if report.is_whole else "repair-failed"
+    _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
     return report
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
+from trainfeed.accounts import reason_problem
 from trainfeed.dataset.retirements import Retirement, retirement_of
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import parse_range
-from trainfeed.pipeline.waivers import reason_problem
 from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Expired, Item, Kept
 from trainfeed.retention._removals import Removals, execute, plan_removals
@@ -84,7 +84,7 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
         raise ConfigError(f"{problem}; nothing was changed")
     kind = RangeToRetire(parse_range(asked), why.strip())
     found = plan_removals(context, (kind,))
-    new = {each.item.name for each in (*found.expired, *found.kept)}
+    new = {each.item.name for each in found.expired} | {each.item.name for each in found.kept}
     names = [name for name in kind.intervals(context) if name not in new]
     already = [each for name in names if (each := retirement_of(context.folder, name))]
     if dry_run:

@@ -68,13 +68,21 @@ def withdrawn_by_run(
     """Return the mark that this very run has written, also one that was taken back since.
 
     Raises:
+        ConflictError: The run was asked for something else then.
         StorageError: The publication root refused or failed.
     """
-    if not maker.is_run:
+    if maker.request is None:
         return None
     marks = [*lifted_withdrawals(folder, interval), *withdrawals(folder, interval)]
-    mine = [each for each in marks if generation in {None, each.generation}]
-    return next((each for each in reversed(mine) if maker.has_written(each)), None)
+    mine = [each for each in marks if each.request == maker.request]
+    if not mine:
+        return None
+    if not maker.has_written(mine[-1]) or generation not in {None, mine[-1].generation}:
+        raise ConflictError(
+            f"this run has carried out another request: {mine[-1].told}; nothing was changed; start"
+            " a new run"
+        )
+    return mine[-1]
 
 
 def require_files(folder: DatasetFolder, interval: str, generation: int) -> None:
@@ -96,12 +104,17 @@ def require_files(folder: DatasetFolder, interval: str, generation: int) -> None
 
 def _number(folder: DatasetFolder, interval: str, readable: int | None, maker: Maker) -> int:
     """Return what readers get; or what this decision has withdrawn already, in a killed try."""
-    marks = withdrawals(folder, interval)
-    if marks and maker.has_written(marks[-1]) and marks[-1].generation > (readable or 0):
-        return marks[-1].generation
+    name = f"{folder.name}/{interval}"
+    newer = [mark for mark in withdrawals(folder, interval) if mark.generation > (readable or 0)]
+    if newer and maker.has_written(newer[-1]):
+        return newer[-1].generation
     if readable is None:
         told = told_withdrawals(folder, interval) or "none was published"
-        raise NotFoundError(
-            f"readers get no version of {folder.name}/{interval}: {told}; nothing was changed"
+        raise NotFoundError(f"readers get no version of {name}: {told}; nothing was changed")
+    if newer:
+        older = f"{name}/{generation_name(readable)}"
+        raise ConflictError(
+            f"{newer[-1].told}; readers get {older} since; nothing was changed; to withdraw the"
+            f" older one, too, name it: trainfeed withdraw {older} --why WHY"
         )
     return readable

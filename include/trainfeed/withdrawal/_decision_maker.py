@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from trainfeed.accounts import name_problem, reason_problem
 from trainfeed.canonical_json import sha256_of
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.tags import Decision
 from trainfeed.dataset.withdrawals import Withdrawal
 from trainfeed.errors import ConfigError
-from trainfeed.pipeline.waivers import reason_problem
 
 __all__ = ["Maker"]
 
@@ -25,19 +25,20 @@ class Maker:
         who: The person; the name is not proved.
         account: The account, or the run of a scheduler, that acts for the person.
         why: The reason, 3 to 500 printable characters on one line.
-        is_run: Whether ``account`` is one run of a scheduler. Its decision is carried out once: a
-            task that is cleared finds it done, also if other people have decided since.
+        request: Names one run of a scheduler for ever; None for a command. Its decision is carried
+            out once: a task that is cleared finds it done, also if other people have decided since.
     """
 
     who: str
     account: str
     why: str
-    is_run: bool = False
+    request: str | None = None
 
     @property
     def digest(self) -> str:
         """Digest of the decision, 16 hex digits."""
-        return sha256_of([self.who, self.account, self.why.strip()])[:16]
+        request = [] if self.request is None else [self.request]
+        return sha256_of([self.who, self.account, self.why.strip(), *request])[:16]
 
     def require_complete(self) -> None:
         """Refuse a decision without a reason or a name.
@@ -45,22 +46,22 @@ class Maker:
         Raises:
             ConfigError: One of them is missing, or too long.
         """
-        if problem := reason_problem(self.why):
+        problems = (
+            reason_problem(self.why),
+            name_problem("who", self.who),
+            name_problem("account", self.account),
+        )
+        for problem in filter(None, problems):
             raise ConfigError(f"{problem}; nothing was changed")
-        for name, text in (("who", self.who), ("account", self.account)):
-            if not (0 < len(text.strip()) <= _MOST_CHARS and text.isprintable()):
-                raise ConfigError(
-                    f"expected {name} of 1 to {_MOST_CHARS} printable characters, got"
-                    f" {text[:80]!r}; nothing was changed"
-                )
 
     def has_written(self, mark: Withdrawal) -> bool:
         """Return whether this very decision, tried before, has written a mark."""
-        return (mark.who, mark.account, mark.why) == (self.who, self.account, self.why.strip())
+        mine = (self.who, self.account, self.why.strip(), self.request)
+        return (mark.who, mark.account, mark.why, mark.request) == mine
 
     def decision(self) -> Decision:
         """Return the decision for the history of a tag that is moved."""
-        return replace(Decision.now(self.why.strip(), who=self.who), account=self.account)
+        return Decision.now(self.why, who=self.who, account=self.account)
 
     def record(
         self, folder: DatasetFolder, action: str, target: str, details: Mapping[str, Any]
@@ -74,6 +75,3 @@ class Maker:
         record_action(
             folder, Action.now(action, target, why=self.why.strip(), who=self.who, details=details)
         )
-
-
-_MOST_CHARS = 500

@@ -72,7 +72,7 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
         ConfigError: The decision has no reason.
         NotFoundError: It is not withdrawn, or its files were removed.
         FormatError: It is damaged.
-        ConflictError: Somebody else changed it meanwhile, or withdrew it after ``asked_at``.
+        ConflictError: Another person changed it meanwhile, or withdrew it after ``asked_at``.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
     """
@@ -149,7 +149,7 @@ def _given_back_before(
     mine = [each for each in lifted if each.lifted_by == maker.digest]
     if not mine:
         return None
-    if not maker.is_run and withdrawal_of(folder, interval, mine[-1].generation) is not None:
+    if maker.request is None and withdrawal_of(folder, interval, mine[-1].generation) is not None:
         return None
     posix.sync_dir(folder.interval(interval))
     return Restored(mine[-1], folder.readable_generation(interval), is_new=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, require_writable_root
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tags import move_tag, tags_naming
+from trainfeed.dataset.tags import TagProblem
 from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import format_time
@@ -23,6 +23,12 @@ from trainfeed.withdrawal._asked_generation import (
     withdrawn_by_run,
 )
 from trainfeed.withdrawal._decision_maker import Maker
+from trainfeed.withdrawal._tags_after import (
+    let_tags_follow,
+    naming_tags,
+    require_readable_tags,
+    require_target,
+)
 from trainfeed.withdrawal._turn import turn_readers, verified
 
 __all__ = ["Withdrawn", "withdraw"]
@@ -40,6 +46,8 @@ class Withdrawn:
         is_new: Whether this call withdrew it; False in a dry run, and if an earlier try had.
         tags: Tags that name it: opening them fails, with the reason.
         moved_tags: Tags that name ``readers_get`` instead now, or would.
+        tag_problems: Tags that became unreadable after the mark, and tags that could not be moved.
+            The withdrawal stands; the same call again moves the tags that are left.
     """
 
     mark: Withdrawal
@@ -47,6 +55,7 @@ class Withdrawn:
     is_new: bool
     tags: tuple[str, ...] = ()
     moved_tags: tuple[str, ...] = ()
+    tag_problems: tuple[TagProblem, ...] = ()
 
 
 def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
@@ -61,9 +70,10 @@ def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
 ) -> Withdrawn:
     """Hide a generation from readers, trainings and planners, after a look at the one before it.
 
-    The whole content of the generation that readers turn to is compared with its manifest first.
-    If none is left, the interval has no version for readers until it is restored or built with a
-    reason. The same decision again does nothing, so that a killed call can be repeated.
+    The whole content of the generation that readers turn to is compared with its manifest first,
+    and all tags are read. If none is left, the interval has no version for readers until it is
+    restored or built with a reason. The same decision again does nothing, so that a killed call can
+    be repeated.
 
     Args:
         env: Folders and connections.
@@ -80,8 +90,9 @@ def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
         NotFoundError: There is no such generation, or readers get none.
         ConflictError: It is withdrawn already, for another reason or by another person; or readers
             would turn to a generation with the same content; or tags are to move, and no
-            generation is left.
-        FormatError: The generation that readers would turn to is damaged.
+            generation is left; or no generation is named, and a newer one than readers get is
+            withdrawn; or this run was asked for something else before.
+        FormatError: The generation that readers would turn to is damaged, or a tag is.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The publication root refused or failed.
     """
@@ -95,6 +106,9 @@ def withdraw(  # noqa: PLR0913 - a version, a decision, and how far it goes
         generation = generation if before is None else before.generation
         found = asked_generation(folder, interval, generation, maker)
         mark = found.mark or _mark_of(folder, found, maker)
+        tags = require_readable_tags(folder, mark) if found.mark is None else ()
+        if move_tags and found.readers_get is None:
+            require_target(mark, tags)
         _require_good(folder, found, mark, for_tags=move_tags)
         if dry_run:
             done = Withdrawn(mark, found.readers_get, is_new=False)
@@ -125,14 +139,11 @@ def _hide(
 def _with_tags(
     folder: DatasetFolder, done: Withdrawn, maker: Maker, *, move_tags: bool, dry_run: bool
 ) -> Withdrawn:
-    """Look for tags after the mark: whoever tags at the same time looks for marks after the tag."""
     mark = done.mark
-    tags = tuple(tags_naming(folder, mark.interval, mark.generation))
-    if not move_tags:
-        return replace(done, tags=tags)
-    for tag in () if dry_run else tags:
-        move_tag(folder, tag, {mark.interval: done.readers_get}, maker.decision())
-    return replace(done, moved_tags=tags)
+    after = naming_tags(folder, mark)
+    if move_tags:
+        after = let_tags_follow(folder, mark, done.readers_get, maker, dry_run=dry_run)
+    return replace(done, tags=after.tags, moved_tags=after.moved, tag_problems=after.problems)
 
 
 def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Withdrawal:
@@ -144,6 +155,7 @@ def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Wit
         maker.account,
         maker.why.strip(),
         format_time(datetime.now(UTC)),
+        request=maker.request,
     )
     try:
         manifest, digest = Manifest.read(folder.version(found.interval, found.generation))
@@ -172,15 +184,7 @@ def _require_good(
     folder: DatasetFolder, found: AskedGeneration, mark: Withdrawal, *, for_tags: bool
 ) -> None:
     """Verify the generation that readers or tags turn to, and that its content is another one."""
-    if found.readers_get is None:
-        if for_tags and (tags := tags_naming(folder, found.interval, found.generation)):
-            raise ConflictError(
-                f"no generation of {folder.name}/{found.interval} is left to which"
-                f" {', '.join(tags)} could move; nothing was changed; leave out the moving of tags,"
-                " or build the interval first"
-            )
-        return
-    if not found.is_read and not for_tags:
+    if found.readers_get is None or not (found.is_read or for_tags):
         return
     name = f"{folder.name}/{found.interval}/{generation_name(found.readers_get)}"
     first = f"trainfeed withdraw {name} --why WHY"

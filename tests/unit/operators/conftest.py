@@ -100,6 +100,7 @@ def make_context():
     def make(run_type="scheduled", *, started_at=STARTED_AT, params=None, **keys):
         run = SimpleNamespace(
             run_type=DagRunType(run_type),
+            dag_id="some_dag",
             run_id="run 1",
             start_date=started_at,
             run_after=started_at,

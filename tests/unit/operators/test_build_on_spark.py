@@ -9,7 +9,7 @@ import pytest
 
 from operators.spark import BuildOnSparkOperator
 from operators.spark._spark_connection import spark_cluster
-from tests.unit.operators.test_stages import PLAN
+from tests.unit.operators.stages.test_stages import PLAN
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline._stage_reports import SparkReport

@@ -76,9 +76,10 @@ def test_a_long_home_has_its_socket_in_a_short_folder(tmp_path):
 def test_what_tasks_import_late_is_imported_before_they_are_forked():
     """An import inside a function of an operator would be paid by every task."""
     late = set()
-    for path in (REPOSITORY / "operators").glob("*.py"):
-        if f"operators.{path.stem}" not in TASK_MODULES:
+    for module in TASK_MODULES:
+        if not module.startswith("operators."):
             continue
+        path = REPOSITORY / f"{module.replace('.', '/')}.py"
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef):
                 imports = (n for n in ast.walk(function) if isinstance(n, ast.ImportFrom))

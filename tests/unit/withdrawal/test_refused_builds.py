@@ -131,3 +131,12 @@ def test_a_plan_does_not_compare_with_a_version_withdrawn_since(project):
 
 def plan_of(project, name):
     return plan(project.spec, project.interval(name), project.env).ref
+
+
+def test_the_report_of_a_build_lists_the_withdrawals_that_its_reason_acknowledges(project):
+    hide(project)
+    told = dry_run(project.spec, project.interval(), project.env, rebuild="they were right")
+    assert "acknowledges 1 withdrawals: clicks/2024-03-01/g0001 was withdrawn by ada" in told.note
+    note = project.build(rebuild="they were right")["note"]
+    assert "'they were right', acknowledges 1 withdrawals: clicks/2024-03-01/g0001 was" in note
+    assert "note" not in project.build()

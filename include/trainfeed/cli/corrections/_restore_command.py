@@ -10,22 +10,20 @@ import typer
 from trainfeed.accounts import account_name
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.cli.corrections._one_generation import Target, one_generation
+from trainfeed.cli.corrections._reason import Who, Why, reason_or_dry_run
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import ConfigError
 from trainfeed.withdrawal import Maker, Restored
 from trainfeed.withdrawal import restore as give_back
 
 __all__ = ["restore"]
 
-_DRY_RUN = "a dry run"
-
 
 def restore(
     target: Target,
     *,
-    why: Annotated[str | None, typer.Option(help="The reason, which the history keeps.")] = None,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    why: Why = None,
+    who: Who = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, and change nothing.")
     ] = False,
@@ -36,10 +34,9 @@ def restore(
     Without gNNNN, the newest withdrawn generation. The mark stays under another name. Status 1 when
     nothing is withdrawn or its files were removed, 3 when it is damaged.
     """
-    if why is None and not dry_run:
-        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    reason = reason_or_dry_run(why, dry_run=dry_run)
     asked, account = one_generation(target), account_name()
-    maker = Maker(who or account, account, why or _DRY_RUN)
+    maker = Maker(who or account, account, reason)
     with error_console().status(f"{target}: verifying"):
         done = give_back(environment_from_environ(), *asked, maker, dry_run=dry_run)
     if as_json:

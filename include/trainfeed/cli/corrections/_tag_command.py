@@ -14,13 +14,12 @@ from trainfeed.cli._printing import (
     print_rows,
     printable_lines,
 )
+from trainfeed.cli.corrections._reason import Who, Why, reason_or_dry_run
 from trainfeed.cli.corrections._writable import writable_folder
 from trainfeed.dataset.tags import Decision, TagProposal, apply_change, propose_tag
-from trainfeed.errors import ConfigError
 
 __all__ = ["tag"]
 
-_DRY_RUN: Final = "a dry run"
 _COLUMNS: Final = ("interval", "from", "to")
 # Rows of the table; --json has all of them.
 _ROWS: Final = 40
@@ -38,14 +37,14 @@ def tag(  # noqa: PLR0913 - options of a command
     ],
     new: Annotated[str, typer.Argument(metavar="TAG", help="The tag, such as prod or jan-2026.")],
     *,
-    why: Annotated[str | None, typer.Option(help="The reason, which the tag keeps.")] = None,
+    why: Why = None,
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Leave out intervals without a version.")
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every file of the versions before.")
     ] = False,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    who: Who = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show which intervals would change.")
     ] = False,
@@ -56,10 +55,9 @@ def tag(  # noqa: PLR0913 - options of a command
     The tag changes as a whole, or not at all; a reader that has opened it keeps its versions.
     Status 1 when an interval has no version, or another change came between.
     """
-    if why is None and not dry_run:
-        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    reason = reason_or_dry_run(why, dry_run=dry_run)
     folder = known_folder(name) if dry_run else writable_folder(name)
-    decision = Decision.now(why or _DRY_RUN, who=who)
+    decision = Decision.now(reason, who=who)
     with error_console().status(f"{name}@{new}"):
         proposal = propose_tag(
             folder, asked, new, decision, allow_missing=allow_missing, verify=verify
@@ -68,7 +66,7 @@ def tag(  # noqa: PLR0913 - options of a command
     if as_json:
         print_json(_told(name, proposal, dry_run=dry_run, is_new=is_new))
     else:
-        _print(name, proposal, is_new=is_new)
+        _print(name, proposal, dry_run=dry_run, is_new=is_new)
 
 
 def _told(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> dict[str, Any]:
@@ -87,7 +85,7 @@ def _told(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> d
     }
 
 
-def _print(name: str, proposal: TagProposal, *, is_new: bool) -> None:
+def _print(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> None:
     after, changes = proposal.after, proposal.changes
     if changes:
         shown = [change.to_json() for change in changes[:_ROWS]]
@@ -95,7 +93,9 @@ def _print(name: str, proposal: TagProposal, *, is_new: bool) -> None:
     if len(changes) > _ROWS:
         print_message(f"… and {len(changes) - _ROWS} more; --json has all of them")
     for skip in after.left_out:
-        print_message(f"{skip.interval} has no version in it: {skip.why}")
+        is_hole = dry_run and skip.interval in after.missing
+        why = "it would be left out" if is_hole else skip.why
+        print_message(f"{skip.interval} has no version in it: {why}")
     count = f"{len(after.versions)} versions of {after.range}, {len(changes)} of them changed"
     if is_new:
         text = f"{name}@{after.tag} is change {after.number}: {count}"

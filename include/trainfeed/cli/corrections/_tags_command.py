@@ -13,7 +13,14 @@ from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tags import Tag, current_tag, require_tag, tag_history, tag_names
+from trainfeed.dataset.tags import (
+    Tag,
+    current_tag,
+    listed_tag,
+    require_tag,
+    tag_history,
+    tag_names,
+)
 from trainfeed.version_names import split_version_name
 
 __all__ = ["tags"]
@@ -63,14 +70,14 @@ def _found(
     for each in tag_names(folder) if tag is None else [tag]:
         entry: dict[str, Any] = {"tag": each}
         with damaged.named(f"{folder.name}@{each}", entry):
-            found += tag_history(folder, each) if history else _now(folder, each)
+            now = listed_tag(folder, each)
+            found += tag_history(folder, each) if history else _given(now)
         if len(entry) > 1:
             unread.append(entry)
     return found, unread
 
 
-def _now(folder: DatasetFolder, tag: str) -> Sequence[Tag]:
-    found = current_tag(folder, tag)
+def _given(found: Tag | None) -> Sequence[Tag]:
     return [] if found is None or found.kind == "untag" else [found]
 
 

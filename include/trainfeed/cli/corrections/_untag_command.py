@@ -8,10 +8,10 @@ import typer
 
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, printable_lines
+from trainfeed.cli.corrections._reason import Who, Why, reason_or_dry_run
 from trainfeed.cli.corrections._writable import writable_folder
 from trainfeed.dataset.tags import Decision, require_tag
 from trainfeed.dataset.tags import untag as remove_tag
-from trainfeed.errors import ConfigError
 
 __all__ = ["untag"]
 
@@ -22,8 +22,8 @@ def untag(
     name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
     tag: Annotated[str, typer.Argument(help="The tag.")],
     *,
-    why: Annotated[str | None, typer.Option(help="The reason, which the history keeps.")] = None,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    why: Why = None,
+    who: Who = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what the tag names.")
     ] = False,
@@ -33,6 +33,7 @@ def untag(
 
     Retention no longer keeps the versions for the tag. Status 1 when there was never such a tag.
     """
+    reason = reason_or_dry_run(why, dry_run=dry_run)
     if dry_run:
         found = require_tag(known_folder(name), tag)
         _print(name, tag, found.number, as_json=as_json, is_new=False)
@@ -40,9 +41,7 @@ def untag(
             text = f"{name}@{tag} names {len(found.versions)} versions of {found.range}; {_OPENERS}"
             typer.echo(printable_lines(text))
         return
-    if why is None:
-        raise ConfigError("expected --why, or --dry-run; nothing was changed")
-    change, is_new = remove_tag(writable_folder(name), tag, Decision.now(why, who=who))
+    change, is_new = remove_tag(writable_folder(name), tag, Decision.now(reason, who=who))
     _print(name, tag, change.number, as_json=as_json, is_new=is_new)
     if not as_json:
         text = "is removed" if is_new else f"was removed already by {change.told}"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from trainfeed.cli._look_target import version_of
+from trainfeed.cli._look_target import version_for_readers
 from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_message
 from trainfeed.cli.serving._chosen_place import (
@@ -51,6 +51,9 @@ def predict(  # noqa: PLR0913 - options of a command
         str | None, typer.Option(help="NAME/INTERVAL: predict samples of a published version.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="The split of --version.")] = None,
+    withdrawn: Annotated[
+        str, typer.Option(help="For a withdrawn --version, named with gNNNN: fail or warn.")
+    ] = "fail",
     form: Annotated[
         RecordForm,
         typer.Option(help="value: a line is the value of a record; record: a line is JSON."),
@@ -82,7 +85,7 @@ def predict(  # noqa: PLR0913 - options of a command
     started = time.perf_counter()
     _require_one_source(files, version, split)
     _, place = chosen_place(target, accepts_other_code=accept_other_code)
-    opened = None if version is None else version_of(version)
+    opened = None if version is None else version_for_readers(version, withdrawn=withdrawn)
     at = None if opened is None else opened.path
     with _opened(output) as file, ModelWorker(place, limits_of(place, time_limit), at) as worker:
         for warning in worker.facts.warnings():

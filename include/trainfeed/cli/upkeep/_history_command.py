@@ -35,7 +35,8 @@ def history(
     damaged = [each for each in found if isinstance(each, DamagedAction)]
     chosen = _chosen((each for each in found if isinstance(each, Action)), action, since)
     if as_json:
-        print_json([each.to_json() for each in chosen])
+        unread = [{"path": str(each.path), "damaged": each.why} for each in damaged]
+        print_json([*(each.to_json() for each in chosen), *unread])
     elif chosen:
         print_rows(("at", "action", "target", "who", "why"), [_row(each) for each in chosen])
     else:

@@ -39,9 +39,13 @@ def difference_lines(found: Difference) -> Iterator[str]:
 
 
 def _told(side: Side) -> str:
-    told = side.name if side.state == "published" else f"{side.name} ({side.state})"
+    told = side.name if side.state == "published" else f"{side.name} ({_state(side)})"
     why = side.to_json()["rebuild"]
     return told if why is None else f"{told}, built because: {why}"
+
+
+def _state(side: Side) -> str:
+    return side.state if side.withdrawn is None else side.withdrawn
 
 
 def _section_lines(section: Section) -> Iterator[str]:

@@ -59,7 +59,8 @@ def _input(facts: Any) -> str:
 def _version(facts: Any) -> str:
     samples = f", {facts['samples']} samples" if "samples" in facts else ""
     why = f", built because: {facts['built_because']}" if facts.get("built_because") else ""
-    return f"{facts['state']}{samples}{why}"
+    withdrawn = f", {facts['withdrawn']}" if facts.get("withdrawn") else ""
+    return f"{facts['state']}{samples}{why}{withdrawn}"
 
 
 def _job(facts: Any) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
-from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
 from trainfeed.cli._known_datasets import (
     complete_target,
     known_folder,
@@ -24,6 +23,7 @@ from trainfeed.cli._printing import (
     print_rows,
     program,
 )
+from trainfeed.cli._told_withdrawals import tell_newer_withdrawals
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
@@ -69,7 +69,8 @@ def ls(
     if name is not None and "@" in name:
         show(name, as_json=as_json)
         return
-    rows = _datasets(env) if name is None else _versions(known_folder(name), damaged)
+    folder = None if name is None else known_folder(name)
+    rows = _datasets(env) if folder is None else _versions(folder, damaged)
     if as_json:
         print_json(rows)
     else:
@@ -79,6 +80,8 @@ def ls(
     if name is not None and not rows:
         hint = f"build one: {program()} build {name} --interval I"
         print_message(f"{name} has no published version yet; {hint}")
+    if folder is not None:
+        tell_newer_withdrawals(folder, folder.intervals())
     damaged.end()
 
 
@@ -103,10 +106,16 @@ def show(
     elif found.is_range():
         _show_range(found.coverage(), as_json=as_json)
     else:
-        _show_one(found.one(), as_json=as_json)
+        version = found.one()
+        _show_one(version, as_json=as_json)
+        if found.generation is None and found.tag is None:
+            tell_newer_withdrawals(found.folder, [version.path.parent.name])
 
 
 def _show_one(version: Version, *, as_json: bool) -> None:
+    # The lists do without the specification, from which the words of gates are.
+    from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
+
     manifest = version.manifest.to_json()
     if as_json:
         print_json(manifest)
@@ -131,11 +140,15 @@ def _show_range(found: Coverage, *, as_json: bool) -> None:
         print_json(rows)
     else:
         print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+    tell_newer_withdrawals(found.folder, [row["interval"] for row in rows])
     tell_gaps(found)
 
 
 def tell_gaps(found: Coverage) -> None:
-    """Print the skipped intervals of a range; missing ones end the command with status 1."""
+    """Print the skipped intervals of a range; missing ones end the command with status 1.
+
+    Missing ones are told with who withdrew their versions.
+    """
     for skip in found.skipped:
         print_message(f"{skip.interval} was decided to be left out on {skip.at}: {skip.why}")
     found.require("fail")

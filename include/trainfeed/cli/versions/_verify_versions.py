@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from trainfeed.cli._known_datasets import complete_target
-from trainfeed.cli._look_target import LookTarget, parse_target, tell_withdrawal
+from trainfeed.cli._look_target import LookTarget, parse_target
 from trainfeed.cli._printing import print_json, print_message, printable_lines, program
+from trainfeed.cli._told_withdrawals import tell_withdrawal
 from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps
 from trainfeed.dataset import Version, published_in

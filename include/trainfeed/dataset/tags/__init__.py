@@ -4,23 +4,40 @@
 """
 
 from trainfeed.dataset.tags._tag import Decision, Tag, TaggedVersion
-from trainfeed.dataset.tags._tag_files import current_tag, require_tag, tag_history, tag_names
+from trainfeed.dataset.tags._tag_files import (
+    change_of_request,
+    current_tag,
+    listed_tag,
+    require_tag,
+    tag_history,
+    tag_names,
+)
 from trainfeed.dataset.tags._tag_proposals import propose_tag
 from trainfeed.dataset.tags._tagged_coverage import TaggedData, cover_tag
-from trainfeed.dataset.tags._tagged_versions import current_tags, tagged_versions, tags_naming
+from trainfeed.dataset.tags._tagged_versions import (
+    NamingTags,
+    TagProblem,
+    current_tags,
+    tagged_versions,
+    tags_naming,
+)
 from trainfeed.dataset.tags._tagging import TagChange, TagProposal, apply_change, move_tag, untag
 
 __all__ = [
     "Decision",
+    "NamingTags",
     "Tag",
     "TagChange",
+    "TagProblem",
     "TagProposal",
     "TaggedData",
     "TaggedVersion",
     "apply_change",
+    "change_of_request",
     "cover_tag",
     "current_tag",
     "current_tags",
+    "listed_tag",
     "move_tag",
     "propose_tag",
     "require_tag",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
-from trainfeed.accounts import account_name, person
+from trainfeed.accounts import account_name, name_problem, person, reason_problem
 from trainfeed.dataset.layout import check_name, generation_name
 from trainfeed.dataset.skips import Skip
 from trainfeed.errors import ConfigError
@@ -20,8 +20,6 @@ Kind = Literal["tag", "untag"]
 
 _DECISION: Final = ("why", "who", "account", "at")
 _TEXTS: Final = ("tag", "range", *_DECISION)
-# Longer reasons belong into a document.
-_MAX_REASON_CHARS: Final = 4000
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Decision:
     Attributes:
         why: The reason.
         who: The person.
-        account: The account of the process.
+        account: The account, or the run of a scheduler, that acts for the person.
         at: Time, as ``2026-03-08T00:00:00Z``.
         request: Name of the request, such as a run of a DAG; a request that is in the history
             already changes nothing. None for a change by command.
@@ -87,19 +85,31 @@ class Decision:
     request: str | None = None
 
     @classmethod
-    def now(cls, why: str, *, who: str | None = None, request: str | None = None) -> Decision:
-        """Return the decision of a person at this time; the account if ``who`` is None.
+    def now(
+        cls,
+        why: str,
+        *,
+        who: str | None = None,
+        account: str | None = None,
+        request: str | None = None,
+    ) -> Decision:
+        """Return a decision at this time.
+
+        Args:
+            why: The reason, 3 to 500 printable characters on one line.
+            who: The person; None for the account.
+            account: The account; None for that of this process.
+            request: Name of the request, if it has one.
 
         Raises:
-            ConfigError: The reason is empty, or longer than 4000 characters.
+            ConfigError: A text is empty, too long, or not printable.
         """
-        if not why.strip() or len(why) > _MAX_REASON_CHARS:
-            raise ConfigError(
-                f"expected a reason of 1 to {_MAX_REASON_CHARS} characters, got {len(why)}; nothing"
-                " was changed; say why the tag changes"
-            )
-        account = account_name()
-        return cls(why, who or account, account, format_time(datetime.now(UTC)), request)
+        account = account or account_name()
+        who = who or account
+        problems = (reason_problem(why), name_problem("who", who), name_problem("account", account))
+        for problem in filter(None, problems):
+            raise ConfigError(f"{problem}; nothing was changed")
+        return cls(why.strip(), who, account, format_time(datetime.now(UTC)), request)
 
 
 @dataclass(frozen=True)

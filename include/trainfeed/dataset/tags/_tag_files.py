@@ -26,6 +26,7 @@ __all__ = [
     "change_of_request",
     "current_tag",
     "last_change",
+    "listed_tag",
     "require_tag",
     "tag_history",
     "tag_names",
@@ -36,13 +37,15 @@ __all__ = [
 # but not by the unfinished file of a killed try.
 _FILE: Final = re.compile(r"([0-9]{4,8})\.(?!.*\.tmp$).+")
 _REMEDY: Final = (
-    "nothing was read or changed; bring the file back from a backup, or tag again: a new change"
-    " takes its place"
+    "nothing of the tag was read or changed; bring the file back from a backup, or tag again: a new"
+    " change takes its place"
 )
 
 
 def tag_names(folder: DatasetFolder) -> list[str]:
     """Return the names of all tags that a data set has or had, sorted.
+
+    A folder that somebody made by hand may have a name that no tag can have; see ``listed_tag``.
 
     Raises:
         StorageError: The publication root refused or failed.
@@ -62,6 +65,22 @@ def current_tag(folder: DatasetFolder, tag: str) -> Tag | None:
     """
     numbers = _numbers(folder, tag)
     return _read(folder, tag, numbers[-1]) if numbers else None
+
+
+def listed_tag(folder: DatasetFolder, tag: str) -> Tag | None:
+    """Return the newest change of a tag that ``tag_names`` has listed; see ``current_tag``.
+
+    Raises:
+        FormatError: The file of the newest change is damaged, or no tag may have that name.
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        return current_tag(folder, tag)
+    except ConfigError as error:
+        raise FormatError(
+            f"{error}; nothing of it was read or changed; move it out of the folder of tags",
+            path=str(folder.tags / tag),
+        ) from error
 
 
 def last_change(folder: DatasetFolder, tag: str) -> tuple[int, Tag | None]:

@@ -135,7 +135,12 @@ def untag(folder: DatasetFolder, tag: str, decision: Decision) -> tuple[Tag, boo
 
 
 def move_tag(
-    folder: DatasetFolder, tag: str, generations: Mapping[str, int | None], decision: Decision
+    folder: DatasetFolder,
+    tag: str,
+    generations: Mapping[str, int | None],
+    decision: Decision,
+    *,
+    instead_of: int | None = None,
 ) -> tuple[Tag, bool]:
     """Replace single versions of a tag.
 
@@ -145,22 +150,25 @@ def move_tag(
         generations: Name of each interval to change → its generation from now on; None leaves the
             interval out of the tag.
         decision: Who changes the tag, and why.
+        instead_of: The generation that the tag must name in all these intervals now; None for any.
 
     Returns:
         The change that holds, and whether this call wrote it.
 
     Raises:
         NotFoundError: There is no such tag, or no such version.
-        ConflictError: The tag was changed at the same time, or names none of the intervals; nothing
-            was written.
+        ConflictError: The tag was changed at the same time, or names none of the intervals, or
+            other generations; nothing was written.
         FormatError: The file of the tag, or a manifest, is damaged; nothing was written.
         StorageError: The publication root refused or failed.
     """
     before = require_tag(folder, tag)
-    if strange := sorted(set(generations) - set(before.generations)):
+    there = [name for name, number in before.generations.items() if instead_of in {None, number}]
+    if strange := sorted(set(generations) - set(there)):
+        named = "" if instead_of is None else f"/{generation_name(instead_of)}"
         raise ConflictError(
-            f"tag {folder.name}@{tag} does not name {', '.join(strange[:5])}; nothing was changed;"
-            f" look at it: trainfeed tags {folder.name} {tag}"
+            f"tag {folder.name}@{tag} does not name {', '.join(strange[:5])}{named}; the tag was"
+            f" not changed; look at it: trainfeed tags {folder.name} {tag}"
         )
     versions = tuple(_moved(folder, before, generations))
     gone = {name for name, generation in generations.items() if generation is None}
@@ -194,7 +202,7 @@ def _requested(folder: DatasetFolder, tag: Tag) -> Tag | None:
 
 
 def _require_all_there(folder: DatasetFolder, tag: Tag) -> None:
-    """Look at the versions again: whoever withdraws or removes one looks for tags after its mark.
+    """Look at the versions again: a withdrawal or removal looks for tags after its mark.
 
     So of two that meet, at least one sees the other.
     """

@@ -15,7 +15,9 @@ __all__ = ["Withdrawal"]
 
 _TEXTS: Final = ("dataset", "interval", "who", "account", "why", "at")
 # What is known of the generation; None if its manifest could not be read.
-_FACTS: Final = ("fingerprint", "content_digest", "manifest_sha256", "plan", "reason")
+_FACTS: Final = (
+    "fingerprint", "content_digest", "manifest_sha256", "plan", "reason", "request",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Withdrawal:
         manifest_sha256: SHA-256 of its manifest, likewise.
         plan: Id of its plan, likewise.
         reason: The reason for which it was built, None if it was a plain build.
+        request: The run of a scheduler that wrote the mark; None for a command.
         damage: Why the mark cannot be read as it was written; None if it can. The generation is
             withdrawn all the same.
         digest: SHA-256 of the bytes of the mark, in hex; "" until it is written.
@@ -54,6 +57,7 @@ class Withdrawal:
     manifest_sha256: str | None = None
     plan: str | None = None
     reason: str | None = None
+    request: str | None = None
     damage: str | None = field(default=None, kw_only=True)
     digest: str = field(default="", kw_only=True, compare=False)
     lifted_by: str | None = field(default=None, kw_only=True, compare=False)

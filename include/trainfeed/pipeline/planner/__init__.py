@@ -13,6 +13,7 @@ from trainfeed.pipeline.planner._readiness import (
 )
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.planner._replay_plan import ReplayPlan, is_replay, plan_replay
+from trainfeed.pipeline.planner._withdrawn_before import told_acknowledged
 
 __all__ = [
     "Asked",
@@ -32,5 +33,6 @@ __all__ = [
     "reason_of",
     "require_closed",
     "require_complete",
+    "told_acknowledged",
     "waits_until",
 ]

@@ -6,8 +6,9 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.withdrawals import withdrawals, withdrawn_alike
 from trainfeed.errors import WithdrawnError
 from trainfeed.pipeline.planner._causes import is_given_in
+from trainfeed.pipeline.plans import Plan
 
-__all__ = ["acknowledged"]
+__all__ = ["acknowledged", "told_acknowledged"]
 
 
 def acknowledged(
@@ -44,3 +45,17 @@ def acknowledged(
         f" generation all the same: trainfeed build {folder.name} --interval {interval} --rebuild"
         " WHY, with a reason that is new (Airflow: parameter 'rebuild')"
     )
+
+
+def told_acknowledged(folder: DatasetFolder, plan: Plan) -> str | None:
+    """Return which withdrawals the reason of a plan acknowledges, for people; None if none.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    known = plan.acknowledges or ()
+    marks = [mark for mark in withdrawals(folder, plan.interval["name"]) if mark.digest in known]
+    if not marks:
+        return None
+    told = "; ".join(mark.told for mark in marks)
+    return f"its reason, {plan.rebuild!r}, acknowledges {len(marks)} withdrawals: {told}"

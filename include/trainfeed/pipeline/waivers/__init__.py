@@ -2,7 +2,7 @@
 
 from trainfeed.pipeline.waivers._gate_judgement import Judgement, judge, judged
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, waivable
-from trainfeed.pipeline.waivers._waive import WaiverWish, reason_problem, waive
+from trainfeed.pipeline.waivers._waive import WaiverWish, waive
 from trainfeed.pipeline.waivers._waiver_state import UnreadWaiver, WaiverState, waiver_states
 from trainfeed.pipeline.waivers._work_kept import kept_account, kept_shards
 
@@ -17,7 +17,6 @@ __all__ = [
     "kept_account",
     "kept_shards",
     "next_command",
-    "reason_problem",
     "waivable",
     "waive",
     "waiver_states",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
+from trainfeed.accounts import name_problem, reason_problem
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.waivers import Gate, Waiver, read_waivers, write_waiver
@@ -20,10 +21,8 @@ from trainfeed.intervals import format_time
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, require_unpublished
 from trainfeed.specification import gate_name
 
-__all__ = ["WaiverWish", "reason_problem", "waive"]
+__all__ = ["WaiverWish", "waive"]
 
-_MOST_CHARS: Final = 500
-_LEAST_CHARS: Final = 3
 # Longer than any repair takes; after it a person must look again.
 _LONGEST: Final = timedelta(days=366)
 
@@ -98,24 +97,10 @@ def waive(env: Environment, found: Waivable, wish: WaiverWish, now: datetime) ->
     return waiver
 
 
-def reason_problem(text: str) -> str | None:
-    """Return what is wrong with the reason of a waiver, or None."""
-    return _problem("why", text, _LEAST_CHARS)
-
-
-def _problem(name: str, text: str, least: int) -> str | None:
-    if least <= len(text.strip()) <= _MOST_CHARS and text.isprintable():
-        return None
-    return (
-        f"expected {name} of {least} to {_MOST_CHARS} printable characters on one line, got"
-        f" {text[:80]!r}"
-    )
-
-
 def _require_complete(wish: WaiverWish, now: datetime) -> None:
     problems = (
-        _problem("who", wish.who, 1),
-        _problem("account", wish.account, 1),
+        name_problem("who", wish.who),
+        name_problem("account", wish.account),
         reason_problem(wish.why),
     )
     for problem in filter(None, problems):

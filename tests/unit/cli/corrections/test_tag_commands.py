@@ -151,7 +151,7 @@ def test_a_removed_tag_is_listed_in_its_history_only(cli, built):
     assert cli("tags", "clicks", "--json")[1].strip() == "[]"
     assert cli("show", "clicks@prod")[0] == 1
     assert "removed" in cli("tags", "clicks", "prod", "--history")[1]
-    assert cli("untag", "clicks", "never", "--why", "x")[0] == 1
+    assert cli("untag", "clicks", "never", "--why", "not used")[0] == 1
 
 
 def test_a_damaged_tag_is_named_and_the_others_are_listed(cli, built):

@@ -63,3 +63,37 @@ def test_tags_that_name_it_are_told_or_moved(cli, twice):
     cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
     assert "opening clicks@prod fails" in cli("withdraw", DAY, *WHY)[2]
     assert "clicks@prod names that one, too" in cli("withdraw", DAY, *WHY, "--move-tags")[2]
+
+
+def test_a_printed_command_that_gives_a_tag_has_all_its_options(cli, twice):
+    cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
+    assert "trainfeed tag clicks RANGE prod --why WHY" in cli("withdraw", DAY, "--dry-run")[2]
+
+
+def test_a_tag_that_is_damaged_later_has_its_status_beside_the_withdrawal(cli, twice):
+    cli("withdraw", DAY, *WHY)
+    (twice.folder.tags / "Old").mkdir(parents=True)
+    status, out, err = cli("withdraw", DAY, *WHY)
+    assert (status, out.startswith(f"{DAY}/g0002 was withdrawn by ada (")) == (3, True)
+    assert f"{DAY}/g0002 is withdrawn; clicks@Old cannot be read: " in err
+    (problem,) = json.loads(cli("withdraw", DAY, *WHY, "--json")[1])["tag_problems"]
+    assert (problem["tag"], problem["error"]) == ("Old", "FormatError")
+    status, output, _ = cli("tags", "clicks", "--json")
+    assert (status, [each["tag"] for each in json.loads(output)]) == (3, ["Old"])
+
+
+def test_a_tag_that_cannot_move_has_status_1_beside_the_withdrawal(cli, project):
+    project.build()
+    cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
+    assert cli("withdraw", DAY, *WHY, "--move-tags")[0] == 1
+    assert project.folder.generations("2024-03-01") == [1]
+    cli("withdraw", DAY, *WHY)
+    status, _, err = cli("withdraw", DAY, *WHY, "--move-tags")
+    assert (status, f"{DAY}/g0001 is withdrawn; clicks@prod was not moved: " in err) == (1, True)
+
+
+def test_a_second_withdrawal_without_a_generation_hides_no_older_one(cli, twice):
+    cli("withdraw", DAY, *WHY)
+    status, _, err = cli("withdraw", DAY, "--why", "the labels are wrong")
+    assert (status, f"trainfeed withdraw {DAY}/g0001 --why WHY" in err) == (1, True)
+    assert twice.version().name == "2024-03-01/g0001"

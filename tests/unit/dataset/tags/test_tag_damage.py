@@ -47,7 +47,6 @@ def test_nobody_works_with_a_damaged_tag(clicks, path):
         lambda: untag(clicks.folder, "prod", decided()),
         lambda: move_tag(clicks.folder, "prod", {DAYS[0]: 1}, decided()),
         lambda: tagged_versions(clicks.folder),
-        lambda: tags_naming(clicks.folder, DAYS[0], 1),
         lambda: list(current_tags(clicks.folder)),
     ):
         with pytest.raises(FormatError, match="or tag again: a new change takes its place"):
@@ -112,3 +111,18 @@ def test_a_link_a_folder_and_a_pipe_are_no_tag(clicks, path):
         make()
         with pytest.raises(Exception, match=r"0002\.json"):
             require_tag(clicks.folder, "prod")
+
+
+def test_a_tag_that_cannot_be_read_hides_no_other(clicks, path):
+    give(clicks, DAYS[0], "test")
+    path.write_bytes(b"{}")
+    names, (problem,) = tags_naming(clicks.folder, DAYS[0], 2)
+    assert (names, problem.tag, problem.is_damage) == (("test",), "prod", True)
+
+
+def test_a_folder_that_is_no_tag_is_damage_and_no_wrong_request(clicks, path):
+    (clicks.folder.tags / "Old").mkdir()
+    with pytest.raises(FormatError, match="move it out of the folder of tags"):
+        tagged_versions(clicks.folder)
+    names, (problem,) = tags_naming(clicks.folder, DAYS[0], 2)
+    assert (names, problem.tag, problem.is_damage) == (("prod",), "Old", True)

@@ -130,8 +130,8 @@ class Tags(RuleBasedStateMachine):
         pairs = {pair for wanted in self.tags.values() for pair in wanted.items()}
         assert tagged_versions(self.folder) == pairs
         for day, number in pairs:
-            named = [tag for tag in sorted(self.tags) if self.tags[tag].get(day) == number]
-            assert tags_naming(self.folder, day, number) == named
+            named = tuple(tag for tag in sorted(self.tags) if self.tags[tag].get(day) == number)
+            assert tags_naming(self.folder, day, number) == (named, ())
 
 
 TestTags = Tags.TestCase

@@ -191,7 +191,7 @@ def test_a_version_that_is_withdrawn_at_the_same_time_is_seen(clicks):
     clicks.withdraw(DAYS[2])
     with pytest.raises(ConflictError, match="was written and names 2026-01-03/g0001, and"):
         apply_change(clicks.folder, proposal)
-    assert tags_naming(clicks.folder, DAYS[2], 1) == ["prod"]
+    assert tags_naming(clicks.folder, DAYS[2], 1).names == ("prod",)
 
 
 def test_a_removed_tag_is_no_tag_keeps_its_history_and_can_be_given_again(clicks):
@@ -231,8 +231,8 @@ def test_the_versions_of_all_tags_are_known_to_retention(clicks):
     give(clicks, DAYS[0], "a")
     give(clicks, f"{DAYS[0]}/{DAYS[1]}", "b")
     assert tagged_versions(clicks.folder) == {(DAYS[0], 1), (DAYS[1], 1)}
-    assert tags_naming(clicks.folder, DAYS[0], 1) == ["a", "b"]
-    assert tags_naming(clicks.folder, DAYS[0], 2) == []
+    assert tags_naming(clicks.folder, DAYS[0], 1).names == ("a", "b")
+    assert tags_naming(clicks.folder, DAYS[0], 2) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_unknown_tag_is_named_with_the_nearest_and_the_namespace(clicks):
 
 def test_a_change_needs_a_reason(clicks):
     for why in ("", "  ", "x" * 4001):
-        with pytest.raises(ConfigError, match="expected a reason"):
+        with pytest.raises(ConfigError, match="expected why of 3 to 500"):
             Decision.now(why)
 
 

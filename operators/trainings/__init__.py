@@ -1,0 +1,1 @@
+"""Operators of trainings and their models. This face imports nothing, to keep DAGs fast."""
