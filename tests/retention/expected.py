@@ -80,14 +80,19 @@ class Expected:
         compared = (
             versions
             for name, versions in self.compared.items()
-            if name in self.waiting or self._is_young_refusal(name, now)
+            if name in self.waiting or self._is_young_refusal(name, now) or self._stays(name)
         )
         return tagged.union(*live, *self.trainings.values(), *compared)
 
     def forget_landing(self, now: datetime) -> None:
-        """Let go of the intervals whose landing files no rule and nobody keeps any more."""
-        used = {name for name, _ in self.used(now)}
-        self.landed = {name for name in self.landed if self._keeps_landing(name, now, used)}
+        """Let go of the intervals whose landing files no rule and nobody keeps any more.
+
+        With the files of a plan that was given up the plan goes, and then what it compares with.
+        """
+        before = None
+        while self.landed != before:
+            before, used = self.landed, {name for name, _ in self.used(now)}
+            self.landed = {name for name in before if self._keeps_landing(name, now, used)}
 
     def _keeps_landing(self, name: str, now: datetime, used: set[str]) -> bool:
         if name in used or name in self.waiting or self._is_young_refusal(name, now):
@@ -98,6 +103,10 @@ class Expected:
         if newest is None or self._is_withdrawn_for_good(newest, now):
             return False
         return newest.at > now - timedelta(days=self.rules.landing)
+
+    def _stays(self, name: str) -> bool:
+        """Return whether a plan that was refused stays, as ``views`` wants its landing files."""
+        return name in self.refused and name in self.landed
 
     def _is_young_refusal(self, name: str, now: datetime) -> bool:
         at = self.refused.get(name)
