@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import BinaryIO, Final
 
@@ -109,8 +108,6 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
 def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str) -> Leaf:
     """Write the records of one range with their account, and return the account.
 
-    While a batch is digested, compressed and written, the next one is already read.
-
     Args:
         file: The file; the caller closes it.
         batches: The records by ascending offset, as batches of ``LANDING_SCHEMA``.
@@ -119,15 +116,10 @@ def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str
     writer = LandingWriter(file)
     leaf = Leaf()
     number = source_hash(source)
-    with ThreadPoolExecutor(1, thread_name_prefix="trainfeed-landing") as pool:
-        written: Future[None] = pool.submit(lambda: None)
-        for batch in batches:
-            # One batch waits at most, so that memory is bounded and an error ends the read.
-            written.result()
-            written = pool.submit(writer.write, batch)
-            leaf += leaf_of(batch, number)
-            faults.point("ingest.after_batch")
-        written.result()
+    for batch in batches:
+        writer.write(batch)
+        leaf += leaf_of(batch, number)
+        faults.point("ingest.after_batch")
     writer.close({_LEDGER: canonical_json.dumps(leaf.to_json()).decode()})
     return leaf
 
