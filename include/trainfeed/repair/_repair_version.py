@@ -16,6 +16,7 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import MANIFEST, generation_name
+from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import is_there
@@ -116,12 +117,15 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
     if not damage:
         return RepairReport(order.target, dry_run=False)
     require_changeable(order.path)
-    _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
-    with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
-        if version is None:
-            report = _with_manifest(order, damage, place)
-        else:
-            report = _files_repaired(order, version, damage, place)
+    # The stages work on a temporary root: retention is told on the real one what they need.
+    held = [(order.interval, order.generation)]
+    with hold_versions(order.folder, held, f"repair of {order.target}"):
+        _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
+        with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
+            if version is None:
+                report = _with_manifest(order, damage, place)
+            else:
+                report = _files_repaired(order, version, damage, place)
     ended = "repaired" if report.is_whole else "repair-failed"
     _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
     return report

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from trainfeed.dataset import Manifest
 from trainfeed.errors import FormatError, NotFoundError, WindowError
@@ -53,7 +54,7 @@ def found_interval(context: Context, name: str) -> IntervalItem | None:
     if not numbers:
         return None
     places = [folder.version(name, number) for number in numbers]
-    sizes = dict(zip(numbers, map(size_of, places), strict=True))
+    sizes = {number: _size(context, folder.version(name, number)) for number in numbers}
     gone = [each for each in superseded_by_rule(context, name) if not context.uses.why(name, each)]
     end = end_of_interval(context, name, numbers[-1])
     return IntervalItem(
@@ -66,6 +67,13 @@ def found_interval(context: Context, name: str) -> IntervalItem | None:
         kept_bytes=sum(sizes.values()) - sum(sizes[each] for each in gone),
         end=end,
     )
+
+
+def _size(context: Context, place: Path) -> int:
+    """Return the size of a version, which never changes."""
+    if place not in context.sizes:
+        context.sizes[place] = size_of(place)
+    return context.sizes[place]
 
 
 def interval_ends(context: Context) -> dict[str, datetime]:
