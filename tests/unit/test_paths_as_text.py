@@ -82,7 +82,7 @@ def public_functions():
                 yield name, value
             elif inspect.isclass(value) and not issubclass(value, BaseException):
                 yield name, value.__init__
-                for key, each in vars(value).items():
+                for key, each in list(vars(value).items()):
                     function = getattr(each, "__func__", each)
                     if not key.startswith("_") and inspect.isfunction(function):
                         yield f"{name}.{key}", function

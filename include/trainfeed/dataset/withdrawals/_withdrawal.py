@@ -9,7 +9,6 @@ from typing import Any, Final
 from trainfeed.accounts import person
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.sealed_json import text_of
-from trainfeed.intervals import parse_time
 
 __all__ = ["Withdrawal"]
 
@@ -83,6 +82,9 @@ class Withdrawal:
         Raises:
             KeyError, TypeError, ValueError, WindowError: It is something else.
         """
+        # Not at the top: a list of data sets without a mark needs no calendar.
+        from trainfeed.intervals import parse_time
+
         values: dict[str, Any] = {name: text_of(value, name) for name in _TEXTS}
         parse_time(values["at"])
         if type(value["generation"]) is not int:
