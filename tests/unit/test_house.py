@@ -9,7 +9,7 @@ MOST_LINES = 250
 MOST_MODULES = 15
 # Folders with more modules, and why each cannot have rooms inside, or has none yet.
 LARGE_FOLDERS = {
-    "dags": (33, "Airflow finds and parses every file by itself; 16 of them share one work"),
+    "dags": (34, "Airflow finds and parses every file by itself; 16 of them share one work"),
     "services": (23, "one module per service, and the ground that they share"),
 }
 # Modules from before the rule, with their lines: each may become shorter, and none longer.
