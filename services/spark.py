@@ -16,7 +16,9 @@ __all__ = ["Spark"]
 _VENV = REPOSITORY / ".venv-spark"
 _CLASSES = "org.apache.spark.deploy"
 _CORES = 2
-_WORKERS = ("spark-worker-1", "spark-worker-2")
+_MASTER = "127.0.0.1"
+# Spark runs no speculative copy of a task on the machine of the first: each has an address.
+_WORKERS = {"spark-worker-1": "127.0.0.1", "spark-worker-2": "127.0.0.2"}
 _REGISTERED = b"Successfully registered with master"
 _ALIVE = b"New state: ALIVE"
 
@@ -46,7 +48,7 @@ class Spark:
     @property
     def url(self) -> str:
         """Address for applications."""
-        return f"spark://127.0.0.1:{self.ports['master']}"
+        return f"spark://{_MASTER}:{self.ports['master']}"
 
     def unavailable(self) -> str | None:
         """Return why the service cannot run here, or None."""
@@ -65,13 +67,14 @@ class Spark:
         self.home.mkdir(parents=True, exist_ok=True)
         if self._master.pid() is None:
             own = ["--port", str(self.ports["master"])]
-            self._spawn(self._master, "master.Master", "master-ui", own)
+            self._spawn(self._master, "master.Master", _MASTER, "master-ui", own)
         for number, worker in enumerate(self._workers, 1):
             if worker.pid() is None:
                 folder = self.home / "work" / str(number)
                 options = ["--cores", str(_CORES), "--memory", "2g", "--work-dir", str(folder)]
                 own = [*options, self.url]
-                self._spawn(worker, "worker.Worker", f"worker-{number}-ui", own)
+                host = _WORKERS[worker.name]
+                self._spawn(worker, "worker.Worker", host, f"worker-{number}-ui", own)
 
     def wait(self, timeout_s: float = 60.0) -> None:
         """Wait until both workers are registered."""
@@ -96,14 +99,14 @@ class Spark:
         """Return the variables by which tests find the cluster and its programs."""
         return {"TEST_SPARK_MASTER": self.url, "TEST_SPARK_HOME": str(_VENV)}
 
-    def _spawn(self, daemon: Daemon, name: str, ui: str, options: list[str]) -> None:
+    def _spawn(self, daemon: Daemon, name: str, host: str, ui: str, options: list[str]) -> None:
         python = str(_VENV / "bin" / "python")
-        places = {"SPARK_LOCAL_DIRS": str(self.home / "local"), "SPARK_LOCAL_IP": "127.0.0.1"}
+        places = {"SPARK_LOCAL_DIRS": str(self.home / "local"), "SPARK_LOCAL_IP": host}
         daemon.spawn(
             [
                 str(_VENV / "bin" / "spark-class"),
                 f"{_CLASSES}.{name}",
-                *("--host", "127.0.0.1", "--webui-port", str(self.ports[ui])),
+                *("--host", host, "--webui-port", str(self.ports[ui])),
                 *options,
             ],
             environ={

@@ -31,8 +31,9 @@ __all__ = [
 DATASET: Final = "flights"
 _SOURCE: Final = REPOSITORY / "data" / "nycflights13"
 _LOOKUPS: Final = ("planes.parquet", "weather.parquet")
-# What `make digits` has written, in the folder that the paths of log files start at.
-_DIGITS: Final = REPOSITORY / "data" / "logs" / "digits"
+# What `make digits` and `make ctr` have written, where the paths of log files start.
+_LOGS: Final = REPOSITORY / "data" / "logs"
+_OF_LOGS: Final = ("ctr", "digits")
 
 Tell = Callable[[str], object]
 # Events after the last day: the end of its window is then seen in the log, not taken from its end.
@@ -102,7 +103,7 @@ def embedded_environ(data: Path) -> dict[str, str]:
 
 
 def real(data: Path, first: date, days: int) -> Places:
-    """Start Kafka and HDFS, replay the days that are asked for, and bring the logs of digits."""
+    """Start Kafka and HDFS, replay the days that are asked for, and bring the log files."""
     from examples.flights.producer import produce
 
     broker, storage = kafka.Kafka(), hdfs.Hdfs()
@@ -134,14 +135,19 @@ def real_environ(data: Path) -> dict[str, str]:
 
 
 def _bring_logs(hdfs: str) -> None:
-    """Copy the days of digits that `make digits` has written, and that HDFS does not have."""
-    target = Location.parse(hdfs) / "logs" / "digits"
-    for day in sorted(_DIGITS.glob("dt=*")):
-        # The marker of a complete day sorts first, and is to be written last.
-        for file in sorted(day.iterdir(), reverse=True):
-            copy = target / day.name / file.name
-            if not copy.exists():
-                copy.write_atomic(partial(_write, data=file.read_bytes()))
+    """Copy the days of log files that were written here, and that HDFS does not have."""
+    for name in _OF_LOGS:
+        target = Location.parse(hdfs) / "logs" / name
+        for day in sorted((_LOGS / name).glob("dt=*")):
+            # The marker of a complete day is written last.
+            for file in sorted(day.iterdir(), key=_is_marker):
+                copy = target / day.name / file.name
+                if not copy.exists():
+                    copy.write_atomic(partial(_write, data=file.read_bytes()))
+
+
+def _is_marker(file: Path) -> bool:
+    return file.name.startswith("_")
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -24,6 +24,8 @@ __all__ = ["Account", "Found"]
 _TOPIC: Final = "kafka:flights"
 
 Place: TypeAlias = tuple[str, int]
+# Name, size, time of change and number of every file of a version: it is read again if one differs.
+_State: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Found:
         lost: Number of events that a version covers and does not have.
         doubled: Number of events that are in two places.
         wrong: Number of events with another outcome, label or bytes than the producer's account.
+        damaged: Versions that contradict their own manifest.
+        others: Versions that readers should get and do not, or get and should not.
     """
 
     versions: int
@@ -47,12 +51,15 @@ class Found:
     lost: int
     doubled: int
     wrong: int
+    damaged: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return (
             f"{self.versions} versions, {self.in_versions} of {self.events} events in them,"
             f" {self.not_built} of days that are not built; lost {self.lost}, doubled"
-            f" {self.doubled}, wrong {self.wrong}"
+            f" {self.doubled}, wrong {self.wrong}{_named('damaged', self.damaged)}"
+            f"{_named('not as it should be', self.others)}"
         )
 
 
@@ -70,7 +77,7 @@ class Account:
     topic: Path
     first_code: str | None = None
     _events: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
-    _seen: dict[str, Counter[str]] = field(default_factory=dict)
+    _seen: dict[tuple[str, _State], Counter[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         with pa.memory_map(str(self.account)) as file:
@@ -81,22 +88,24 @@ class Account:
         if not same:
             raise AssertionError("the log is not the one of the producer's account")
 
-    def check(self, versions: Path) -> Found:
+    def check(self, versions: Path, expected: Mapping[str, str] | None = None) -> Found:
         """Compare all versions for readers with the account.
 
         Args:
             versions: The folder ``versions`` of the data set.
-
-        Raises:
-            AssertionError: A version contradicts its own manifest.
+            expected: Interval → generation that readers should get; None if any may be there.
         """
-        counts, covered = Counter[str](), Counter[Place]()
+        counts, covered, damaged = Counter[str](), Counter[Place](), []
         folders = list(_readable(versions))
         for folder in folders:
-            manifest = json.loads((folder / "MANIFEST.json").read_bytes())
-            for source, planned in manifest["inputs"].items():
-                covered.update((source, n) for n in range(planned["start"], planned["end"]))
-            counts.update(self._of(folder, manifest))
+            manifest = _manifest(folder)
+            covered.update(_places(manifest))
+            try:
+                counts.update(self._of(folder, manifest))
+            except AssertionError:
+                damaged.append(_name(folder))
+        names = set(map(_name, folders))
+        wanted = names if expected is None else {"/".join(each) for each in expected.items()}
         counts["doubled"] += sum(number - 1 for number in covered.values())
         return Found(
             versions=len(folders),
@@ -106,26 +115,43 @@ class Account:
             lost=counts["lost"] + len(covered.keys() - self._events.keys()),
             doubled=counts["doubled"],
             wrong=counts["wrong"],
+            damaged=tuple(damaged),
+            others=tuple(sorted(names ^ wanted)),
         )
 
+    def samples(self, versions: Path, chosen: Mapping[str, str]) -> tuple[int, int]:
+        """Return how many samples versions should have, and how many of them the label 1.
+
+        Args:
+            versions: The folder ``versions`` of the data set.
+            chosen: Interval → generation.
+        """
+        labels = Counter[int]()
+        for interval, generation in chosen.items():
+            manifest = _manifest(versions / interval / generation)
+            events = (self._events[place] for place in _places(manifest))
+            fate = self._fate(manifest)
+            labels.update(event["label"] for event in events if event[fate] == "sample")
+        return labels.total(), labels[1]
+
     def _of(self, folder: Path, manifest: Mapping[str, Any]) -> Counter[str]:
-        """Return the counts of one version, which is read once: it never changes."""
-        digest = (folder / "MANIFEST.sha256").read_text()
-        if digest not in self._seen:
+        """Return the counts of one version, which is read again when one of its files differs."""
+        key = ((folder / "MANIFEST.sha256").read_text(), _state(folder))
+        if key not in self._seen:
             self.first_code = self.first_code or manifest["code"]["digest"]
             version = Version(folder)  # type: ignore[no-untyped-call]
             check_manifest_ledger(version)  # type: ignore[no-untyped-call]
-            self._seen[digest] = self._compared(version)
-        return self._seen[digest]
+            self._seen[key] = self._compared(version)
+        return self._seen[key]
+
+    def _fate(self, manifest: Mapping[str, Any]) -> str:
+        """Return the column with what the function of a version makes of an event."""
+        return "early_fate" if manifest["code"]["digest"] == self.first_code else "fate"
 
     def _compared(self, version: Any) -> Counter[str]:
         manifest = version.manifest
-        fate = "early_fate" if manifest["code"]["digest"] == self.first_code else "fate"
-        events = {
-            (source, number): self._events[source, number]
-            for source, planned in manifest["inputs"].items()
-            for number in range(planned["start"], planned["end"])
-        }
+        fate = self._fate(manifest)
+        events = {place: self._events[place] for place in _places(manifest)}
         samples = {(source, offset): record for source, offset, _, record in version.samples}
         refused = {(row["source"], row["offset"]): row["raw"] for row in version.quarantine}
         meant = Counter(event[fate] for event in events.values())
@@ -149,6 +175,30 @@ class Account:
 def _label(manifest: Mapping[str, Any], record: bytes) -> int:
     sample = parse_sample(manifest["schema"], record)  # type: ignore[no-untyped-call]
     return int(sample["label"])
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / "MANIFEST.json").read_bytes())
+    return manifest
+
+
+def _places(manifest: Mapping[str, Any]) -> Iterator[Place]:
+    """Yield the places of the log that a version covers."""
+    for source, planned in manifest["inputs"].items():
+        yield from ((source, number) for number in range(planned["start"], planned["end"]))
+
+
+def _state(folder: Path) -> _State:
+    files = [(str(path), path.stat()) for path in folder.rglob("*") if path.is_file()]
+    return tuple(sorted((name, of.st_size, of.st_mtime_ns, of.st_ino) for name, of in files))
+
+
+def _name(folder: Path) -> str:
+    return f"{folder.parent.name}/{folder.name}"
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    return f"; {what}: {', '.join(names)}" if names else ""
 
 
 def _readable(versions: Path) -> Iterator[Path]:

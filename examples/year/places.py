@@ -60,6 +60,16 @@ class Places:
         return self.folder / "root" / _DATASET / "versions"
 
     @property
+    def landing(self) -> Path:
+        """The landing area."""
+        return self.folder / "landing"
+
+    @property
+    def datasets_before(self) -> Path:
+        """The data sets as ``keep_datasets`` found them."""
+        return self.folder / "datasets-before"
+
+    @property
     def specification(self) -> Path:
         """The specification of the data set."""
         return self.folder / "datasets" / _DATASET / "dataset.yaml"
@@ -99,6 +109,10 @@ class Places:
         spec["start"], spec["end"] = troubles.first, troubles.last
         spec["source"] = {"recorded": {"path": str(self.topic), "settle": "30m", "missing": "fail"}}
         yaml.dump(spec, self.specification)
+
+    def keep_datasets(self) -> None:
+        """Copy the folder of data sets to ``datasets_before``, as a checkout of this commit."""
+        shutil.copytree(self.folder / "datasets", self.datasets_before)
 
     def edit(self, old: str, new: str, name: str = "dataset.yaml") -> None:
         """Replace a text in a file of the data set.

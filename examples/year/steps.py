@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from examples.year.diary import Diary
+from examples.year.diary import Diary, run_steps
 from examples.year.troubles import Troubles, days_between
 
 __all__ = ["run_year"]
@@ -14,11 +14,7 @@ _DAY = timedelta(days=1)
 
 def run_year(diary: Diary, troubles: Troubles) -> None:
     """Build the year, find its troubles and end them; steps that are done are left out."""
-    for step in (_spring, _rest, _quarantine, _holes, _outdated):
-        if step.__name__ not in diary.done:
-            step(diary, troubles)
-            diary.done.append(step.__name__)
-            diary.save()
+    run_steps(diary, (_spring, _rest, _quarantine, _holes, _outdated), troubles)
 
 
 def _spring(diary: Diary, troubles: Troubles) -> None:

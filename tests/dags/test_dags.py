@@ -41,6 +41,7 @@ DAGS_OF_NO_DATA_SET = {
     "outdated",
     "repair",
     "retention",
+    "retire",
     "tag",
     "withdraw",
 }
@@ -112,6 +113,7 @@ def test_every_file_defines_its_dags(add, load, bundle):
         "models.py": ["models"],
         "repair.py": ["repair"],
         "retention.py": ["retention"],
+        "retire.py": ["retire"],
         "tag.py": ["tag"],
         **{f"datasets_{share}.py": shares.get(share, []) for share in range(NUM_SHARES)},
         **{f"spec_errors_{share}.py": [] for share in range(NUM_SHARES)},

@@ -42,7 +42,11 @@ def rebuilt(tmp_path, monkeypatch):
 
 
 def prune(dag, **params):
-    run = SimpleNamespace(run_id="scheduled__2024-03-05")
+    run = SimpleNamespace(
+        dag_id="retention",
+        run_id="scheduled__2024-03-05",
+        run_type=SimpleNamespace(value="scheduled"),
+    )
     context = {"params": {**dag.params.dump(), **params}, "dag_run": run, "ti": Pushed()}
     return dag.get_task("prune").execute(context)
 
@@ -72,7 +76,7 @@ def test_by_a_stated_rule_a_run_removes_and_says_so_in_the_history(dag, rebuilt)
     assert dry["clicks"]["removed"]["generations"]["number"] == 1
     assert rebuilt.folder.generations(DAY) == [2]
     who = {each.who for each in actions(rebuilt.folder)}
-    assert who == {"Airflow run scheduled__2024-03-05"}
+    assert who == {"schedule of the DAG retention"}
 
 
 def test_a_data_set_that_stays_above_its_bytes_fails_the_run(dag, rebuilt):

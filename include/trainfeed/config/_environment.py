@@ -11,7 +11,6 @@ from typing import Any, Final
 from trainfeed.config._connections_file import read_connections
 from trainfeed.config._kafka_settings import KafkaSettings, kafka_default
 from trainfeed.config._setting_values import is_public, place, root_folder, setting
-from trainfeed.config._settings_file import read_settings
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError
 
@@ -131,6 +130,9 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
 def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
     if variable not in os.environ:
         return {}
+    # The parser of YAML is for those who have such a file.
+    from trainfeed.config._settings_file import read_settings
+
     return read_settings(Path(setting(variable, None, "")))
 
 

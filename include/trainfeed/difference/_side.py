@@ -9,6 +9,7 @@ from typing import Any, Literal
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.dataset.layout import generation_name, is_generation, parse_generation
+from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import FilePath
@@ -48,7 +49,7 @@ class Side:
             ChecksumError: Its manifest is not the one that was published.
             FormatError: Its manifest, or its plan, is damaged; the error names the file.
         """
-        number = folder.require_generation(interval) if generation is None else generation
+        number = generation_for_readers(folder, interval) if generation is None else generation
         if folder.is_removed(interval, number):
             return cls._removed(folder, interval, number)
         version = Version.resolve(folder, interval, number)

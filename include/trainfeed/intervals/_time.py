@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-import pendulum
-
 from trainfeed.errors import WindowError
 
 __all__ = ["format_time", "parse_time", "to_utc"]
@@ -53,6 +51,7 @@ def parse_time(text: str) -> datetime:
             f"expected a UTC time like 2013-01-01 or 2013-01-01T05:00:00Z, got {text[:40]!r}"
         )
     try:
-        return to_utc(pendulum.instance(datetime.fromisoformat(text), tz="UTC"))
+        time = datetime.fromisoformat(text)
+        return to_utc(time.replace(tzinfo=UTC) if time.tzinfo is None else time)
     except (ValueError, OverflowError) as error:
         raise WindowError(f"{text} does not exist: {error}; write a time that does") from None

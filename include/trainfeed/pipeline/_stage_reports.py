@@ -115,6 +115,12 @@ class SparkReport(StageReport):
         groups: Number of tasks that ran the function.
         shards: Number of shards.
         bytes: Size of the shards' files.
+        failed_tasks: Number of Spark's tasks that failed, or were lost with their executor.
+        shuffle_bytes: Bytes that the shuffle wrote.
+        spilled_bytes: Bytes that the sort of shards wrote for want of memory.
+        build_s: Seconds from the application's first task to its last shard.
+        preprocess_s: Seconds of all tasks that ran the function, together.
+        write_s: Seconds of all tasks that sorted and wrote shards, together.
     """
 
     stage: str = "spark"
@@ -125,6 +131,12 @@ class SparkReport(StageReport):
     groups: int
     shards: int
     bytes: int
+    failed_tasks: int = 0
+    shuffle_bytes: int = 0
+    spilled_bytes: int = 0
+    build_s: float = 0.0
+    preprocess_s: float = 0.0
+    write_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

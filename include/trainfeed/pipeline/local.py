@@ -114,7 +114,8 @@ def build(
         interval: A tick of its schedule.
         env: Folders and connections.
         request: Options besides the interval.
-        on_stage: Called with the name of every stage before the stage starts.
+        on_stage: Called with the name of every stage before the stage starts, and with how far a
+            Spark application is: ``spark: preprocess 3 of 7 tasks``.
 
     Returns:
         The published version with durations; for a skipped interval, the reason.
@@ -166,7 +167,7 @@ def _run(
 ) -> tuple[PublishReport, int]:
     """Run all tasks; return the report of ``publish``, and the number of source reads."""
     reads = 0
-    for stage, reports in _stages(build, planned):
+    for stage, reports in _stages(build, planned, on_stage):
         with _timed(stage, on_stage, seconds):
             reads += sum(report.source_reads for report in reports)
     with _timed("publish", on_stage, seconds):
@@ -184,7 +185,9 @@ def _timed(
     seconds[stage] = round(time.perf_counter() - started, 3)
 
 
-def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[StageReport]]]:
+def _stages(
+    build: Build, planned: PlanReport, on_stage: Callable[[str], object]
+) -> Iterator[tuple[str, Iterator[StageReport]]]:
     """Yield every stage between ``plan`` and ``publish``, and an iterator that runs its tasks."""
     on_spark = build.spec.preprocess.engine == "spark"
     mapped: tuple[Callable[[Build, int], StageReport], ...] = (ingest, preprocess, convert)
@@ -192,7 +195,7 @@ def _stages(build: Build, planned: PlanReport) -> Iterator[tuple[str, Iterator[S
         if stage is ingest or not on_spark:
             yield name, _mapped(build, stage, range(planned.tasks[name]))
     if on_spark:
-        yield "spark", (_on_spark(each) for each in [build])
+        yield "spark", (_on_spark(each, on_stage) for each in [build])
     yield "check", (check(each) for each in [build])
 
 
@@ -209,8 +212,9 @@ def _mapped(
     return run_units(run, units, num_tasks)
 
 
-def _on_spark(build: Build) -> StageReport:
-    return SparkApplication(build, SparkCluster.of(build.env.spark)).run()
+def _on_spark(build: Build, on_stage: Callable[[str], object]) -> StageReport:
+    cluster = SparkCluster.of(build.env.spark)
+    return SparkApplication(build, cluster, lambda far: on_stage(f"spark: {far}")).run()
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:

@@ -1,7 +1,8 @@
-"""What else knows the digest of a version's manifest: the version's own files, jobs, and manifests.
+"""What else knows the digest of a version's manifest: its own files, jobs, tags, and manifests.
 
 A manifest has the digests of all other files, and nothing in the version proves the manifest but
-the file beside it. Trainings and later versions name the versions that they used by that digest.
+the file beside it. Trainings, tags and later versions name the versions that they use by that
+digest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, generation_name
+from trainfeed.dataset.tags import tag_history, tag_names
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.paths import listed, read_plain
 from trainfeed.repair._finding import Finding, FindingKind
@@ -29,7 +31,7 @@ class ManifestState:
 
     Args:
         path: Folder of the version.
-        witnesses: The digests by which jobs and other versions name the version.
+        witnesses: The digests by which jobs, tags and other versions name the version.
     """
 
     def __init__(self, path: Path, witnesses: frozenset[str]) -> None:
@@ -78,7 +80,11 @@ def manifest_state(folder: DatasetFolder, interval: str, generation: int) -> Man
         StorageError: A folder cannot be listed.
     """
     found = frozenset(
-        {*_of_jobs(folder, interval, generation), *_of_versions(folder, interval, generation)}
+        {
+            *_of_jobs(folder, interval, generation),
+            *_of_tags(folder, interval, generation),
+            *_of_versions(folder, interval, generation),
+        }
     )
     return ManifestState(folder.version(interval, generation), found)
 
@@ -96,6 +102,15 @@ def _of_jobs(folder: DatasetFolder, interval: str, generation: int) -> Iterator[
                         generation_name(generation),
                     ):
                         yield version["manifest_sha256"]
+
+
+def _of_tags(folder: DatasetFolder, interval: str, generation: int) -> Iterator[str]:
+    for name in tag_names(folder):
+        with suppress(FormatError, StorageError):
+            for change in tag_history(folder, name):
+                for each in change.versions:
+                    if (each.interval, each.generation) == (interval, generation):
+                        yield each.manifest_sha256
 
 
 def _of_versions(folder: DatasetFolder, interval: str, generation: int) -> Iterator[str]:

@@ -16,6 +16,8 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import MANIFEST, generation_name
+from trainfeed.dataset.leases import hold_versions
+from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import is_there
 from trainfeed.repair._damage_search import find_damage
@@ -92,7 +94,7 @@ def repair(
             " changed; name the folder of the version itself, or leave the copy out"
         )
     folder = DatasetFolder(Path(env.root), spec.name)
-    number = folder.require_generation(interval) if generation is None else generation
+    number = generation_for_readers(folder, interval) if generation is None else generation
     _require_there(folder, interval, number)
     order = RepairOrder(spec, env, folder, interval, number, wish.backup)
     return _shown(order) if wish.dry_run else _done(order, wish)
@@ -115,13 +117,17 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
     if not damage:
         return RepairReport(order.target, dry_run=False)
     require_changeable(order.path)
-    _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
-    with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
-        if version is None:
-            report = _with_manifest(order, damage, place)
-        else:
-            report = _files_repaired(order, version, damage, place)
-    _record("repaired", order, wish, {each.finding.name: each.outcome for each in report.files})
+    # The stages work on a temporary root: retention is told on the real one what they need.
+    held = [(order.interval, order.generation)]
+    with hold_versions(order.folder, held, f"repair of {order.target}"):
+        _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
+        with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
+            if version is None:
+                report = _with_manifest(order, damage, place)
+            else:
+                report = _files_repaired(order, version, damage, place)
+    ended = "repaired" if report.is_whole else "repair-failed"
+    _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
     return report
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,7 @@ class Context:
         now: The time against which ages are held, aware UTC; nothing reads another clock.
         who: The person, or the run of a DAG, that asks; None for the account.
         uses: Versions that are in use.
+        sizes: Sizes in bytes of folders of versions that were looked at: each is walked once.
     """
 
     spec: DatasetSpec
@@ -36,6 +37,7 @@ class Context:
     now: datetime
     who: str | None
     uses: Uses
+    sizes: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(

@@ -101,15 +101,19 @@ def plan_removals(context: Context, kinds: Sequence[Kind]) -> Removals:
     )
 
 
-def execute(context: Context, kinds: Sequence[Kind], removals: Removals) -> Removals:
+def execute(
+    context: Context, kinds: Sequence[Kind], removals: Removals, *, action: str = "prune"
+) -> Removals:
     """Remove what ``plan_removals`` found, one run at a time for a data set.
 
-    The history names every item before it goes. An item that came into use meanwhile stays.
+    The history names every item before it goes. An item that came into use meanwhile stays; a
+    second action, ``ACTION-kept``, says so.
 
     Args:
         context: The context of the plan.
         kinds: The kinds of the plan.
         removals: The plan.
+        action: Name of the action in the history.
 
     Returns:
         What was removed, and what stays.
@@ -125,8 +129,10 @@ def execute(context: Context, kinds: Sequence[Kind], removals: Removals) -> Remo
     kept = list(removals.kept)
     with posix.file_lock(context.folder.path / _LOCK, timeout_s=_LOCK_S):
         for kind, some in _batches(removals.expired):
-            _record(context, some)
+            _record(context, action, some)
             stay = by_name[kind].remove(context, some)
+            if stay:
+                _record(context, f"{action}-kept", stay)
             names = {each.item.name for each in stay}
             gone = [each for each in some if each.item.name not in names]
             for each in gone:
@@ -136,17 +142,18 @@ def execute(context: Context, kinds: Sequence[Kind], removals: Removals) -> Remo
     return Removals(tuple(removed), tuple(kept), removals.excess)
 
 
-def _record(context: Context, expired: Sequence[Expired]) -> None:
-    items = [{**each.item.to_json(), "why": each.why} for each in expired]
-    why = ", ".join(sorted({each.why for each in expired}))[:_WHY]
+def _record(context: Context, action: str, found: Sequence[Expired | Kept]) -> None:
+    items = [{**each.item.to_json(), "why": each.why} for each in found]
+    why = ", ".join(sorted({each.why for each in found}))[:_WHY]
     details: dict[str, Any] = {
-        "kind": expired[0].item.kind,
-        "bytes": sum(each.item.num_bytes for each in expired),
+        "kind": found[0].item.kind,
+        "bytes": sum(each.item.num_bytes for each in found),
         "items": items,
     }
     name = context.folder.name
-    action = Action.now("prune", name, why=why, who=context.who, details=details)
-    record_action(context.folder, action)
+    record_action(
+        context.folder, Action.now(action, name, why=why, who=context.who, details=details)
+    )
 
 
 def _batches(expired: Sequence[Expired]) -> Iterator[tuple[str, list[Expired]]]:

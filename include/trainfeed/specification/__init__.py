@@ -2,73 +2,103 @@
 
 from __future__ import annotations
 
-from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec
-from trainfeed.specification._json_schema import json_schema, json_schema_text
-from trainfeed.specification._load import (
-    SPEC_FILE,
-    load_spec,
-    load_specs,
-    read_module,
-    spec_folders,
-    spec_or_error,
-)
-from trainfeed.specification._logs import LogsSourceSpec, expand_path, logs_root
-from trainfeed.specification._model import DatasetSpec, fingerprint_fields
-from trainfeed.specification._problems import did_you_mean, nearest
-from trainfeed.specification._retention_part import RetentionRule, RetentionSpec
-from trainfeed.specification._source_kind import (
-    LateRule,
-    Measure,
-    MissingRule,
-    SourceKind,
-    TopicPart,
-)
-from trainfeed.specification._source_part import (
-    FieldSpec,
-    PreprocessSpec,
-    SourceSpec,
-    SplitSpec,
-)
-from trainfeed.specification._spec_values import RESERVED_NAMES, check_dataset_name, check_name
-from trainfeed.specification._topics import (
-    RECORDED,
-    KafkaSourceSpec,
-    KafkaTopics,
-    RecordedSourceSpec,
-)
-from trainfeed.specification._uploads_part import UploadsSpec
-from trainfeed.specification.quality import (
-    AcceptedValuesCheck,
-    CountCheck,
-    DriftCheck,
-    Gate,
-    NullRatioCheck,
-    QualityCheck,
-    QuarantineRatioCheck,
-    RangeCheck,
-    RelativeCountCheck,
-    SchemaEvolutionCheck,
-    Severity,
-    ShardSkewCheck,
-    ShareCheck,
-    UniqueCheck,
-    earlier_versions,
-    gate_limits,
-    gate_name,
-    shown_number,
-)
-from trainfeed.specification.training import (
-    GpuSpec,
-    LauncherName,
-    MetricGate,
-    ModelSpec,
-    StoreFolderSpec,
-    TolerationSpec,
-    TrackingSpec,
-    TrainingWish,
-    TrainSpec,
-    train_contradictions,
-)
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.specification._dataset_names import (
+        RESERVED_NAMES,
+        SPEC_FILE,
+        check_dataset_name,
+        check_name,
+    )
+    from trainfeed.specification._dataset_part import (
+        OutputSpec,
+        ResourceSpec,
+    )
+    from trainfeed.specification._json_schema import (
+        json_schema,
+        json_schema_text,
+    )
+    from trainfeed.specification._load import (
+        load_spec,
+        load_specs,
+        read_module,
+        spec_folders,
+        spec_or_error,
+    )
+    from trainfeed.specification._logs import (
+        LogsSourceSpec,
+        expand_path,
+        logs_root,
+    )
+    from trainfeed.specification._model import (
+        DatasetSpec,
+        fingerprint_fields,
+    )
+    from trainfeed.specification._near_names import (
+        did_you_mean,
+        nearest,
+    )
+    from trainfeed.specification._retention_part import (
+        RetentionRule,
+        RetentionSpec,
+    )
+    from trainfeed.specification._source_kind import (
+        LateRule,
+        Measure,
+        MissingRule,
+        SourceKind,
+        TopicPart,
+    )
+    from trainfeed.specification._source_part import (
+        FieldSpec,
+        PreprocessSpec,
+        SourceSpec,
+        SplitSpec,
+    )
+    from trainfeed.specification._topics import (
+        RECORDED,
+        KafkaSourceSpec,
+        KafkaTopics,
+        RecordedSourceSpec,
+    )
+    from trainfeed.specification._uploads_part import (
+        UploadsSpec,
+    )
+    from trainfeed.specification.quality import (
+        AcceptedValuesCheck,
+        CountCheck,
+        DriftCheck,
+        Gate,
+        NullRatioCheck,
+        QualityCheck,
+        QuarantineRatioCheck,
+        RangeCheck,
+        RelativeCountCheck,
+        SchemaEvolutionCheck,
+        Severity,
+        ShardSkewCheck,
+        ShareCheck,
+        UniqueCheck,
+        earlier_versions,
+        gate_limits,
+        gate_name,
+        shown_number,
+    )
+    from trainfeed.specification.training import (
+        GpuSpec,
+        LauncherName,
+        MetricGate,
+        ModelSpec,
+        StoreFolderSpec,
+        TolerationSpec,
+        TrackingSpec,
+        TrainingWish,
+        TrainSpec,
+        train_contradictions,
+    )
 
 __all__ = [
     "RECORDED",
@@ -136,3 +166,73 @@ __all__ = [
     "spec_or_error",
     "train_contradictions",
 ]
+
+# Imported on demand: the name of a data set is checked without pydantic, schedules and YAML.
+_HOMES: Final = {
+    "AcceptedValuesCheck": ".quality",
+    "CountCheck": ".quality",
+    "DatasetSpec": "._model",
+    "DriftCheck": ".quality",
+    "FieldSpec": "._source_part",
+    "Gate": ".quality",
+    "GpuSpec": ".training",
+    "KafkaSourceSpec": "._topics",
+    "KafkaTopics": "._topics",
+    "LateRule": "._source_kind",
+    "LauncherName": ".training",
+    "LogsSourceSpec": "._logs",
+    "Measure": "._source_kind",
+    "MetricGate": ".training",
+    "MissingRule": "._source_kind",
+    "ModelSpec": ".training",
+    "NullRatioCheck": ".quality",
+    "OutputSpec": "._dataset_part",
+    "PreprocessSpec": "._source_part",
+    "QualityCheck": ".quality",
+    "QuarantineRatioCheck": ".quality",
+    "RECORDED": "._topics",
+    "RESERVED_NAMES": "._dataset_names",
+    "RangeCheck": ".quality",
+    "RecordedSourceSpec": "._topics",
+    "RelativeCountCheck": ".quality",
+    "ResourceSpec": "._dataset_part",
+    "RetentionRule": "._retention_part",
+    "RetentionSpec": "._retention_part",
+    "SPEC_FILE": "._dataset_names",
+    "SchemaEvolutionCheck": ".quality",
+    "Severity": ".quality",
+    "ShardSkewCheck": ".quality",
+    "ShareCheck": ".quality",
+    "SourceKind": "._source_kind",
+    "SourceSpec": "._source_part",
+    "SplitSpec": "._source_part",
+    "StoreFolderSpec": ".training",
+    "TolerationSpec": ".training",
+    "TopicPart": "._source_kind",
+    "TrackingSpec": ".training",
+    "TrainSpec": ".training",
+    "TrainingWish": ".training",
+    "UniqueCheck": ".quality",
+    "UploadsSpec": "._uploads_part",
+    "check_dataset_name": "._dataset_names",
+    "check_name": "._dataset_names",
+    "did_you_mean": "._near_names",
+    "earlier_versions": ".quality",
+    "expand_path": "._logs",
+    "fingerprint_fields": "._model",
+    "gate_limits": ".quality",
+    "gate_name": ".quality",
+    "json_schema": "._json_schema",
+    "json_schema_text": "._json_schema",
+    "load_spec": "._load",
+    "load_specs": "._load",
+    "logs_root": "._logs",
+    "nearest": "._near_names",
+    "read_module": "._load",
+    "shown_number": ".quality",
+    "spec_folders": "._load",
+    "spec_or_error": "._load",
+    "train_contradictions": ".training",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

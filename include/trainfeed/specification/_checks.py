@@ -8,10 +8,21 @@ from typing import NamedTuple
 
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.intervals import Schedule
+from trainfeed.specification._dataset_names import (
+    RESERVED_NAMES,
+    check_name,
+)
 from trainfeed.specification._model import DatasetSpec
-from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._near_names import (
+    did_you_mean,
+)
+from trainfeed.specification._problems import (
+    Place,
+)
 from trainfeed.specification._source_part import FieldSpec
-from trainfeed.specification._spec_values import MILLIONTHS, RESERVED_NAMES, check_name
+from trainfeed.specification._spec_values import (
+    MILLIONTHS,
+)
 from trainfeed.specification._uploads_part import upload_contradictions
 from trainfeed.specification.quality import quality_contradictions
 from trainfeed.specification.training import train_contradictions

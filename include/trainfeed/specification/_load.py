@@ -9,14 +9,21 @@ from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
 from trainfeed.paths import FilePath, open_plain, read_plain
 from trainfeed.specification._checks import contradictions
+from trainfeed.specification._dataset_names import SPEC_FILE
 from trainfeed.specification._model import DatasetSpec
-from trainfeed.specification._problems import Problem, RefusedError, did_you_mean, spec_error
+from trainfeed.specification._near_names import (
+    did_you_mean,
+)
+from trainfeed.specification._problems import (
+    Problem,
+    RefusedError,
+    spec_error,
+)
 from trainfeed.specification._validation import line_of, validate
 from trainfeed.specification._yaml import read_yaml
 
-__all__ = ["SPEC_FILE", "load_spec", "load_specs", "read_module", "spec_folders", "spec_or_error"]
+__all__ = ["load_spec", "load_specs", "read_module", "spec_folders", "spec_or_error"]
 
-SPEC_FILE: Final = "dataset.yaml"
 # Room for ten thousand fields of one line each.
 _MAX_BYTES = 256 << 10
 _MAX_MODULE_BYTES: Final = 16 << 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -13,21 +12,19 @@ from pydantic_core import ErrorDetails
 
 from trainfeed.errors import SpecError
 from trainfeed.printable_text import printable
+from trainfeed.specification._near_names import cut, did_you_mean, nearest
 from trainfeed.specification._spec_values import WrongValueError
 
 __all__ = [
     "Place",
     "Problem",
     "RefusedError",
-    "did_you_mean",
-    "nearest",
     "shown",
     "spec_error",
     "wording",
 ]
 
 Place: TypeAlias = tuple[str | int, ...]
-_MAX_SHOWN_CHARS = 60
 _MAX_PROBLEMS = 20
 
 
@@ -74,30 +71,12 @@ def shown(value: object) -> str:
             text = f"[{', '.join(map(shown, value))}]"
         case _:
             text = repr(value)
-    return _cut(text)
-
-
-def did_you_mean(got: object, names: Iterable[str]) -> str:
-    """Return a hint at the nearest of ``names``, or at all of them if none is near."""
-    known = list(names)
-    return nearest(got, known) or f"known here: {', '.join(known)}"
-
-
-def nearest(got: object, names: Iterable[str]) -> str:
-    """Return a hint at the nearest of ``names``, or one that begins with ``got``; else empty."""
-    text, known = _cut(str(got)).lower(), list(names)
-    near = get_close_matches(text, known, n=1)
-    near = near or [name for name in known if len(text) > 2 and name.startswith(text)]
-    return f"did you mean {near[0]!r}?" if near else ""
+    return cut(text)
 
 
 def _path(place: Place) -> str:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in place)
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{cut(part)}" for part in place)
     return path.removeprefix(".")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
 
 
 def wording(detail: ErrorDetails, field_names: Iterable[str]) -> str:

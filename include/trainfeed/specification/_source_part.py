@@ -17,7 +17,9 @@ from pydantic import (
 )
 
 from trainfeed.specification._logs import LogsSourceSpec
-from trainfeed.specification._problems import nearest
+from trainfeed.specification._near_names import (
+    nearest,
+)
 from trainfeed.specification._source_kind import SourceKind
 from trainfeed.specification._spec_values import (
     EntryPoint,

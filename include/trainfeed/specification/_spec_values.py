@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from trainfeed.errors import SpecError, WindowError
+from trainfeed.errors import WindowError
 from trainfeed.intervals import parse_time
+from trainfeed.specification._dataset_names import NAME, NAME_RULE
 
 __all__ = [
     "MILLIONTHS",
-    "RESERVED_NAMES",
     "Connection",
     "Documents",
     "Duration",
@@ -36,17 +36,11 @@ __all__ = [
     "Topic",
     "UtcTime",
     "WrongValueError",
-    "check_dataset_name",
-    "check_name",
     "matching",
     "pattern_schema",
 ]
 
 MILLIONTHS: Final = 1_000_000
-# Airflow refuses assets of the first two names; the publication root has its models in ``models``.
-RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-_NAME_RULE = "lower-case letters, digits and _, a letter first, at most 63 characters"
 _FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
 _FIELD_RULE = (
     "lower-case letters, digits and _, a letter first, single '/', '.' or '-' between words, at"
@@ -66,7 +60,7 @@ _CONNECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 class Part(BaseModel):
     """The base of all parts: frozen, strict, and closed: an unknown field is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class WrongValueError(ValueError):
@@ -83,32 +77,6 @@ class WrongValueError(ValueError):
         self.expected = expected
         self.remedy = remedy
         self.shows_got = shows_got
-
-
-def check_name(text: str, *, what: str = "data set") -> str:
-    """Return ``text`` if it is a valid name: names become folder, file and DAG names.
-
-    Args:
-        text: The name.
-        what: The kind of thing with that name, for the message.
-
-    Raises:
-        SpecError: The name is not valid.
-    """
-    if _NAME.fullmatch(text) is None:
-        raise SpecError(f"expected a {what} name ({_NAME_RULE}), got {text[:80]!r}")
-    return text
-
-
-def check_dataset_name(text: str) -> str:
-    """Return ``text`` if it is a valid name of a data set.
-
-    Raises:
-        SpecError: The name is not valid, or is reserved.
-    """
-    if check_name(text) in RESERVED_NAMES:
-        raise SpecError(f"expected a data set name that is not reserved, got {text!r}")
-    return text
 
 
 def pattern_schema(pattern: re.Pattern[str], *examples: str) -> WithJsonSchema:
@@ -187,7 +155,7 @@ def _relative_file(text: str) -> str:
     return text
 
 
-Name = Annotated[str, matching(_NAME, f"a name ({_NAME_RULE})"), pattern_schema(_NAME)]
+Name = Annotated[str, matching(NAME, f"a name ({NAME_RULE})"), pattern_schema(NAME)]
 
 
 FieldName = Annotated[

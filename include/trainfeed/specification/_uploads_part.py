@@ -10,7 +10,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
 
-from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._near_names import (
+    did_you_mean,
+)
+from trainfeed.specification._problems import (
+    Place,
+)
 from trainfeed.specification._source_kind import Missing, MissingRule, Wait
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import FieldName, Part, Size, WrongValueError

@@ -17,8 +17,8 @@ __all__ = ["DatasetStatus", "IntervalStatus", "as_text", "complete_up_to"]
 IN: Final[frozenset[State]] = frozenset({"published", "late", "empty"})
 # Accepted losses: they hold the time back up to which all is in, but a range with them is in order.
 _ACCEPTED: Final[frozenset[State]] = frozenset({"gap", "skipped"})
-# Holes that somebody decided on; the versions were there, and are not any more.
-_DECIDED: Final[frozenset[State]] = _ACCEPTED | {"withdrawn", "removed"}
+# Holes that somebody decided on; most had versions, and have none any more.
+_DECIDED: Final[frozenset[State]] = _ACCEPTED | {"withdrawn", "removed", "retired"}
 _FAULTS: Final[frozenset[State]] = frozenset({"missing", "failed", "damaged"})
 
 

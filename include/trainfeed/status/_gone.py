@@ -1,4 +1,4 @@
-"""Generations that marks hide from readers: which, and who hid them."""
+"""Why readers get no generation of an interval: its retirement, or marks, and who made them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,53 @@ from typing import Final, Literal, NamedTuple
 
 from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder, is_generation, parse_generation
+from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import AccessDeniedError
+from trainfeed.intervals import parse_time
 
-__all__ = ["Gone", "newest_gone", "withdrawn_since"]
+__all__ = ["Gone", "gone_of", "withdrawn_since"]
 
 _SUFFIXES: Final[tuple[Literal["withdrawn", "removed"], ...]] = ("withdrawn", "removed")
 
 
 class Gone(NamedTuple):
-    """The newest generation of an interval, hidden from readers.
+    """The retirement of an interval, or its newest generation, hidden from readers.
 
     Attributes:
-        state: Why: ``withdrawn`` by a person; ``removed``, its files are deleted. A generation with
-            both marks was withdrawn.
-        mark: Name of the mark, like ``g0002.withdrawn``; of a readable one also who and why.
+        state: Why: ``retired`` as a whole; ``withdrawn`` by a person; ``removed``, its files are
+            deleted. A generation with both marks was withdrawn.
+        mark: Who retired it and why; or the name of the mark, like ``g0002.withdrawn``, with who
+            and why if it can be read.
         since: When the mark was written, seconds since 1970; 0 if it cannot be looked at.
     """
 
-    state: Literal["withdrawn", "removed"]
+    state: Literal["retired", "withdrawn", "removed"]
     mark: str
     since: int
 
 
-def newest_gone(folder: DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
+def gone_of(folder: DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
+    """Return why readers get no generation of an interval, None if it never had one.
+
+    Args:
+        folder: The data set.
+        interval: An interval without a generation for readers.
+        names: Names in the folder of its versions.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    retired = retirement_of(folder, interval) if names else None
+    if retired is None:
+        return _newest_gone(folder, interval, names)
+    # A damaged file does not tell the time; the marks are as old.
+    path = str(folder.retirement(interval))
+    since = _written(path) if retired.damage else int(parse_time(retired.at).timestamp())
+    return Gone("retired", retired.told, since)
+
+
+def _newest_gone(folder: DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
     """Return the newest generation with a mark, or None.
 
     Args:

@@ -12,6 +12,7 @@ late      a version, and a later version counted records that are stamped in thi
 empty     a version without a sample, and the reason
 published a version
 building  no version; an attempt at a plan of the interval is at work
+retired   retention or a person retired the interval, and no later attempt at another ended
 skipped   the decision to leave the interval out
 withdrawn a person withdrew the newest generation, and no later attempt at another ended
 removed   the files of the newest generation were deleted, likewise
@@ -41,6 +42,7 @@ State: TypeAlias = Literal[
     "empty",
     "gap",
     "skipped",
+    "retired",
     "withdrawn",
     "removed",
     "building",
@@ -110,7 +112,7 @@ class Absent:
     Attributes:
         end: End of the interval, aware UTC.
         damage: Why a record about the interval cannot be used, or None.
-        gone: The newest generation, if marks hide all of them, or None.
+        gone: The retirement; or the newest generation, if marks hide all of them; or None.
         skip: The decision to leave it out, or None.
         attempt: An attempt that has not ended in good order, or None.
         ended: The record of the last attempt that ended, or None.
@@ -138,7 +140,8 @@ def judge_absent(found: Absent, expected: Expected, now: datetime) -> Judgement:
         return Judgement("damaged", found.damage, None)
     if found.attempt is not None and found.attempt.is_alive:
         return Judgement("building", found.attempt.text, _seconds(found.attempt.began))
-    if found.skip is not None:
+    is_retired = found.gone is not None and found.gone.state == "retired"
+    if found.skip is not None and not is_retired:
         return Judgement("skipped", found.skip.why, _seconds(found.skip.at))
     if found.gone is not None:
         return _by_mark(found, found.gone, expected, now)

@@ -12,14 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from trainfeed.dataset import DatasetFolder, Skip, Unpublished, read_skip, read_unpublished
-from trainfeed.errors import AccessDeniedError, FormatError, WindowError
+from trainfeed.errors import AccessDeniedError, FormatError, WindowError, WithdrawnError
 from trainfeed.intervals import Interval, TimeRange, format_time, parse_range, parse_time
 from trainfeed.paths import listed
 from trainfeed.status._attempts import Attempts
 from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
 from trainfeed.status._facts import VersionFacts
-from trainfeed.status._gone import Gone, newest_gone, withdrawn_since
+from trainfeed.status._gone import Gone, gone_of, withdrawn_since
 from trainfeed.status._spans import Spans, holes, late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
@@ -140,7 +140,7 @@ class _Evidence:
             lost=(*facts.gaps, *self._unread.get(name, ()), *_beyond(facts, uncovered)),
             late=self._late.get(name),
             empty=facts.empty,
-            ended=self._ended_since(name, found.published) if name in self._ended else None,
+            ended=self._ended_of(name, found) if name in self._ended else None,
         )
         judged = judge_published(evidence)
         withdrawn = withdrawn_since(self._folder, name, found.names, found.generation or 0)
@@ -150,8 +150,7 @@ class _Evidence:
 
     def _absent(self, interval: Interval) -> IntervalStatus:
         found = self._found.get(interval.name)
-        name, folder = interval.name, self._folder
-        gone = None if found is None else newest_gone(folder, name, found.names)
+        gone = None if found is None else gone_of(self._folder, interval.name, found.names)
         judged = judge_absent(self._evidence(interval, gone), self._expected, self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 
@@ -175,6 +174,13 @@ class _Evidence:
             ended=self._ended_since(name, 0) if name in self._ended else None,
             plans=plans,
         )
+
+    def _ended_of(self, name: str, found: FoundInterval) -> Unpublished | None:
+        """Return the attempt that failed since; not if a withdrawal refused it that is lifted."""
+        ended = self._ended_since(name, found.published)
+        if ended is None or ended.error != WithdrawnError.__name__:
+            return ended
+        return ended if any(each.endswith(".withdrawn") for each in found.names) else None
 
     def _ended_since(self, name: str, published: int) -> Unpublished | None:
         """Return the record of an attempt that ended after a version was published."""

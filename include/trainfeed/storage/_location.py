@@ -10,10 +10,8 @@ from typing import BinaryIO, Final
 from trainfeed.datacenters import is_shared, shared_place
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
-from trainfeed.storage._hdfs import HdfsFileSystem
 from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage._shared_files import SharedFileSystem
-from trainfeed.storage._webhdfs import WebHdfsFileSystem
 
 __all__ = ["Location"]
 
@@ -180,15 +178,28 @@ def _file_system(scheme: str, authority: str) -> FileSystem:
     # The text before the @ may be a password, so no message shows it.
     shown = f"{scheme}://{authority.rpartition('@')[2]}"
     if scheme == "hdfs" and match and not match["user"]:
-        return HdfsFileSystem(match["address"])
+        return _hdfs(match["address"])
     if scheme == "hdfs" and match:
         raise ConfigError(
             f"expected no user in {shown}: this client takes it from HADOOP_USER_NAME, once per"
             " process; set that variable, or use webhdfs://user@host:port"
         )
     if scheme == "webhdfs" and match and match["port"]:
-        return WebHdfsFileSystem(match["address"], match["user"])
+        return _webhdfs(match["address"], match["user"])
     raise ConfigError(
         "expected file:///…, pfs://…, hdfs://host:port/…, webhdfs://[user@]host:port/… or an"
         f" absolute path, got {shown}"
     )
+
+
+# The clients of networks are imported where an address names them.
+def _hdfs(address: str) -> FileSystem:
+    from trainfeed.storage._hdfs import HdfsFileSystem
+
+    return HdfsFileSystem(address)
+
+
+def _webhdfs(address: str, user: str | None) -> FileSystem:
+    from trainfeed.storage._webhdfs import WebHdfsFileSystem
+
+    return WebHdfsFileSystem(address, user)

@@ -10,9 +10,24 @@ from pathlib import Path
 import pytest
 
 from tests.retention.__main__ import placed
-from tests.retention.nights import LANDING_DAYS, Nights
+from tests.retention.measured import require_bounded
+from tests.retention.nights import Nights
+from tests.retention.two_sets import Rules
 from tests.unit.pipeline.clicks import Project
 from trainfeed.storage import Location
+
+_ALL = {
+    "builds that stopped",
+    "leases",
+    "readers that were killed",
+    "rebuilds",
+    "tags",
+    "trainings",
+    "trainings that failed",
+    "waivers",
+    "withdrawals",
+    "withdrawals of what is in use",
+}
 
 
 @pytest.fixture
@@ -30,21 +45,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
 def test_a_year_of_nights_stays_bounded_and_removes_nothing_in_use(project: Project) -> None:
     nights = Nights(project, seed=1)
     nights.prepare(366)
-    seen = [nights.run(number) for number in range(366)]
-    a_night = seen[0].landing
-    for night in seen:
-        assert night.landing <= (2 * LANDING_DAYS) * a_night
-    assert seen[-1].landing_ever > 300 * a_night
-    assert nights.counts.keys() >= {"rebuilds", "tags", "leases", "trainings", "withdrawals"}
+    seen = list(nights.play(366, every=6))
+    require_bounded(seen, nights.rules)
+    assert seen[-1].landing_ever > 300 * seen[0].landing
+    assert seen[-1].versions_ever > 300 * seen[0].versions // 2
+    assert {what for what, number in nights.people.counts.items() if number} >= _ALL
 
 
-def test_some_nights_on_the_services_agree_with_the_model(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.retention.nights.LANDING_DAYS", 2)
-    monkeypatch.setattr("tests.retention.nights.RULES", "retention: {landing: {keep_days: 2}}")
-    nights = Nights(project, seed=2, with_training=False)
+def test_some_nights_on_the_services_agree_with_the_model(project: Project) -> None:
+    nights = Nights(project, 2, Rules(landing=2, views_landing=3), with_training=False)
     nights.prepare(5)
-    seen = [nights.run(number) for number in range(5)]
+    seen = list(nights.play(5))
     assert seen[-1].landing < seen[-1].landing_ever
     assert seen[-1].removed > 0

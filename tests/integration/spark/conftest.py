@@ -20,8 +20,9 @@ from trainfeed.specification import DatasetSpec, load_spec
 ROOT = Path(__file__).resolve().parents[3]
 LOCAL = "local[2]"
 _BATCH = ROOT / "benchmarks" / "pipeline" / "batch_flights"
-# Enough for a worker of Python and two of Spark on a small machine.
+# Two executors on a small machine: a cluster gives each of its workers one.
 _CONF = {
+    "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.executor.cores": "1",
@@ -62,6 +63,10 @@ class Case:
         )
         preprocess = self.spec.preprocess.model_copy(update={"engine": engine})
         return replace(self, spec=self.spec.model_copy(update={"preprocess": preprocess}), env=env)
+
+    def on(self, landing, work):
+        """The same data set with another landing area and another work folder."""
+        return replace(self, env=replace(self.env, landing=landing, work=work))
 
     def read_again(self):
         """The same data set with its file as it is now."""
@@ -144,11 +149,13 @@ def flights(folder, form):
     return Case(load_spec(place), "2013-01-01", env, 1000)
 
 
-@pytest.fixture(params=["flights record", "flights batch", "digits"])
+@pytest.fixture(params=["flights record", "flights batch", "digits", "ctr"])
 def real(request, recorded_flights, tmp_path):
     """A data set of this repository."""
     if request.param == "digits":
         return _digits(tmp_path)
+    if request.param == "ctr":
+        return ctr(tmp_path, ROOT / "data" / "obp", tmp_path, 1)
     return flights(recorded_flights, request.param.partition(" ")[2])
 
 
@@ -163,3 +170,15 @@ def _digits(folder):
     )
     env = _env(folder, logs={"hdfs_default": str(folder)})
     return Case(load_spec(ROOT / "include" / "datasets" / "digits"), "2024-01-01", env, 360)
+
+
+def ctr(folder, data, logs, copies, positions=9797):
+    """The data set ctr over logs in a folder, or below a URI, written from the data of obp."""
+    from examples.ctr.writer import DAYS, write_days
+    from trainfeed.storage import Location
+
+    place = Location.parse(str(logs)) / "logs" / "ctr"
+    write_days(data, place, folder / "ledger.json", days=DAYS[:1], copies=copies)
+    env = _env(folder, logs={"hdfs_default": str(logs)})
+    spec = load_spec(ROOT / "include" / "datasets" / "ctr")
+    return Case(spec, DAYS[0], env, positions * copies)

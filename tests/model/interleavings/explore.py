@@ -10,39 +10,13 @@ before the same call; a state that was seen with as many preemptions and crashes
 
 from __future__ import annotations
 
-import fcntl
 import logging
 from dataclasses import dataclass, field
 
 from tests.model.interleavings.footprints import Footprints
-from tests.model.interleavings.stops import LOOKS, watching
-from tests.model.interleavings.trees import plain_name, state_of
-from tests.model.interleavings.turns import Actor
+from tests.model.interleavings.runs import CRASH, TURN, Run, Step, Violation, shown, take
 
 __all__ = ["Bound", "Count", "Violation", "explore"]
-
-TURN, CRASH = "turn", "crash"
-
-
-class Violation(AssertionError):  # noqa: N818 - as in the text
-    """An invariant does not hold; has the schedule that shows it."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a schedule.
-
-    Attributes:
-        what: A turn, or a crash.
-        number: Of which actor.
-        at: The call before which the actor stood.
-        cost: 1 if the actor before could have gone on, else 0.
-    """
-
-    what: str
-    number: int
-    at: str
-    cost: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,58 +88,11 @@ def explore(scenario, bound):
 def _learn_alone(scenario, footprints):
     """Run the actors one after another, in every turn of their circle."""
     for first in range(len(scenario.actors())):
-        run = _Run(scenario, footprints)
+        run = Run(scenario, footprints)
         for actor in (*run.actors[first:], *run.actors[:first]):
             run.finish(actor)
         run.end()
     footprints.learn()
-
-
-class _Run:
-    """One run: the tree of the beginning, and the actors before their first stop."""
-
-    def __init__(self, scenario, footprints):
-        scenario.tree.put()
-        self._folder, self._digest = scenario.folder, None
-        self._watched = watching(scenario.folder)
-        self._watched.__enter__()
-        self.actors = [
-            Actor(name, function, scenario.folder, footprints, number)
-            for number, (name, function) in enumerate(scenario.actors())
-        ]
-        journal = []
-        for actor in self.actors:
-            actor.journal = journal
-            actor.start()
-
-    def tree_state(self):
-        """Return the digest of the tree, computed again after changes."""
-        changes = sum(actor.changes for actor in self.actors)
-        if self._digest is None or self._digest[0] != changes:
-            self._digest = changes, state_of(self._folder)
-        return self._digest[1]
-
-    def finish(self, actor):
-        while self.is_able(actor):
-            actor.turn()
-
-    def is_able(self, actor):
-        """Whether a turn would bring the actor on: it has not ended, and waits for no lock."""
-        if actor.is_over or not actor.waits:
-            return not actor.is_over
-        with (self._folder / actor.at.paths[0]).open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-        return True
-
-    def end(self):
-        """Crash what is left, and take the watch away."""
-        for actor in self.actors:
-            if not actor.is_over:
-                actor.crash()
-        self._watched.__exit__(None, None, None)
 
 
 class _Search:
@@ -185,11 +112,11 @@ class _Search:
         return self._count
 
     def _play(self, schedule):
-        run = _Run(self._scenario, self._footprints)
+        run = Run(self._scenario, self._footprints)
         taken = []
         try:
             for step in schedule:
-                _take(run, taken, step)
+                take(run, taken, step)
             if self._go_on(run, taken):
                 self._judge_end(run, taken)
         finally:
@@ -204,7 +131,7 @@ class _Search:
             self._told(self._scenario.judge, run, taken)
             ahead = current if current in able else able[0]
             self._branch(run, taken, able, ahead, cost=int(current in able))
-            _take(run, taken, Step(TURN, ahead, str(run.actors[ahead].at)))
+            take(run, taken, Step(TURN, ahead, str(run.actors[ahead].at)))
             self._count.turns += 1
         return True
 
@@ -238,7 +165,7 @@ class _Search:
 
     def _judge_end(self, run, taken):
         if waiting := [actor.name for actor in run.actors if not actor.is_over]:
-            raise Violation(f"{waiting} wait for each other\n{_shown(run, taken)}")
+            raise Violation(f"{waiting} wait for each other\n{shown(run, taken)}")
         self._count.ends.add((run.tree_state(), *(a.state[0] for a in run.actors)))
         self._count.crashes += any(step.what == CRASH for step in taken)
         self._told(self._scenario.judge, run, taken)
@@ -248,36 +175,4 @@ class _Search:
         try:
             judge(run.actors)
         except AssertionError as error:
-            raise Violation(f"{error}\n{_shown(run, taken)}") from error
-
-
-def _take(run, taken, step):
-    actor = run.actors[step.number]
-    if plain_name(str(actor.at)) != plain_name(step.at):
-        raise Violation(
-            f"two runs of one schedule differ: {actor.name} stands before {actor.at}, in the"
-            f" other run before {step.at}\n{_shown(run, taken)}"
-        )
-    taken.append(step)
-    if step.what == CRASH:
-        actor.crash()
-    else:
-        actor.turn()
-
-
-def _shown(run, taken):
-    """Return a schedule for people: its last turns, without looks that follow a look."""
-    names = [actor.name for actor in run.actors]
-    lines = []
-    for step in taken:
-        line = f"{names[step.number]:>12} {step.what} {plain_name(step.at)}"
-        is_look = step.at.partition(" ")[0] in LOOKS
-        if is_look and lines and lines[-1].startswith(f"{names[step.number]:>12} {step.what}"):
-            lines.pop()
-        lines.append(line)
-    ends = [f"{actor.name:>12} ended: {str(actor.outcome)[:_SHOWN_CHARS]}" for actor in run.actors]
-    return "\n".join((*lines[-_SHOWN_LINES:], *ends))
-
-
-_SHOWN_LINES = 25
-_SHOWN_CHARS = 500
+            raise Violation(f"{error}\n{shown(run, taken)}") from error

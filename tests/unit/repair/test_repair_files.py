@@ -2,6 +2,7 @@
 
 import os
 import random
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,8 +19,9 @@ from tests.unit.repair.conftest import (
     truncate,
 )
 from trainfeed.dataset.history import actions
+from trainfeed.dataset.leases import leased_versions
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.repair import find_damage
+from trainfeed.repair import _repair_version, find_damage
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}/g0001"
@@ -201,3 +203,17 @@ def test_an_account_that_may_not_change_the_version_is_told_before_any_work(publ
     with pytest.raises(AccessDeniedError, match="repair it as the account that builds"):
         repaired(published)
     assert list(actions(published.folder)) == []
+
+
+def test_a_repair_holds_its_version_until_it_ends(published, monkeypatch):
+    real, held = _repair_version._files_repaired, []
+
+    def during(*args):
+        held.append(leased_versions(published.folder, datetime.now(UTC)).holders)
+        return real(*args)
+
+    monkeypatch.setattr(_repair_version, "_files_repaired", during)
+    flip(published.folder.version(DAY, 1) / shards(published)[0])
+    assert repaired(published).is_whole
+    assert [set(each) for each in held] == [{(DAY, 1)}]
+    assert leased_versions(published.folder, datetime.now(UTC)).holders == {}

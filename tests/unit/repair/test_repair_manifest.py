@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
+from trainfeed.dataset.tags import Decision, apply_change, propose_tag
 from trainfeed.errors import ChecksumError
 
 DAY = "2024-03-01"
@@ -111,3 +112,13 @@ def test_a_dry_run_of_a_damaged_manifest_changes_nothing(published):
     report = repaired(published, dry_run=True)
     assert outcomes(report) == {"MANIFEST.json": ("changed", "found")}
     assert contents(published) == damaged
+
+
+def test_a_tag_proves_a_manifest_whose_two_files_are_lost(published):
+    before = contents(published)
+    proposal = propose_tag(published.folder, DAY, "prod", Decision.now("a release"))
+    apply_change(published.folder, proposal)
+    for name in BOTH:
+        place_of(published, name).unlink()
+    assert repaired(published, 1).is_whole
+    assert contents(published) == before

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
 from trainfeed import canonical_json
 from trainfeed.dataset import Version
+from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, SourceUnreachableError
 from trainfeed.repair import repair as repair_version
 
@@ -73,6 +74,7 @@ def test_without_landing_and_source_the_reason_is_told_and_nothing_is_changed(pu
     lose_topic(published)
     report = repaired(published)
     assert_honest_no(published, report, name, damaged, "clicks")
+    assert [each.action for each in actions(published.folder)] == ["repair", "repair-failed"]
 
 
 def test_a_source_that_does_not_answer_is_an_error_that_passes(published, monkeypatch):

@@ -1,16 +1,47 @@
 """Some simulated nights; `make nightly-retention` plays a year on a real HDFS and CephFS."""
 
-from tests.retention.nights import LANDING_DAYS, Nights
+import pytest
+
+from tests.retention.measured import require_bounded
+from tests.retention.nights import Nights
+from tests.retention.two_sets import Rules
+from trainfeed.retention import _uses
+from trainfeed.retention.landing import _landing_kind
+
+# Everything ends within the nights of a short test.
+SHORT = Rules(landing=3, intervals=9, withdrawn=2, views_landing=6, views_intervals=7)
 
 
-def test_landing_is_bounded_and_everything_in_use_stays(project, monkeypatch):
-    monkeypatch.setattr("tests.retention.nights.LANDING_DAYS", 4)
-    monkeypatch.setattr("tests.retention.nights.RULES", "retention: {landing: {keep_days: 4}}")
-    assert LANDING_DAYS > 4
-    nights = Nights(project, seed=1, with_training=False)
-    nights.prepare(10)
-    seen = [nights.run(number) for number in range(10)]
-    a_night = seen[0].landing
-    assert seen[-1].landing <= (4 + len(nights.tags) + len(nights.leases)) * 2 * a_night
+def played(project, nights, seed=1):
+    simulated = Nights(project, seed, SHORT, with_training=False)
+    simulated.prepare(nights)
+    return list(simulated.play(nights))
+
+
+def test_two_data_sets_are_bounded_and_everything_in_use_stays(project):
+    seen = played(project, 13)
+    require_bounded(seen, SHORT)
     assert seen[-1].landing < seen[-1].landing_ever
-    assert sum(night.removed for night in seen) > 0
+    assert seen[-1].versions < seen[-1].versions_ever
+    assert seen[-1].removed > 0
+
+
+def test_landing_files_that_the_other_data_set_wants_are_missed(project, monkeypatch):
+    monkeypatch.setattr(_landing_kind, "sharers_of", lambda *_: ())
+    with pytest.raises(AssertionError, match="00000000000000000000-"):
+        played(project, 8)
+
+
+def test_a_rule_that_keeps_too_long_is_found(project, monkeypatch):
+    of = Rules.clicks.fget
+    later = of(SHORT).replace("landing: {keep_days: 3}", "landing: {keep_days: 4}")
+    monkeypatch.setattr(Rules, "clicks", later)
+    with pytest.raises(AssertionError):
+        played(project, 8)
+
+
+def test_a_tagged_version_that_goes_is_found(project, monkeypatch):
+    users = tuple(each for each in _uses._USERS if each.__name__ != "used_by_tags")
+    monkeypatch.setattr(_uses, "_USERS", users)
+    with pytest.raises(AssertionError):
+        played(project, 13)

@@ -12,9 +12,10 @@ from tests.unit.pipeline.test_kill import ROOT, command
 from tests.unit.processes import LIMIT_S
 from tests.unit.refusals import refuse
 from trainfeed import canonical_json, faults
+from trainfeed.dataset.history import actions
 from trainfeed.dataset.layout import CURRENT
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.retention import Context, prune
+from trainfeed.retention import KINDS, Context, execute, plan_removals, prune
 
 DAY = "2024-03-01"
 
@@ -150,3 +151,13 @@ def prune_command(project, fault):
         check=False,
         timeout=LIMIT_S,
     )
+
+
+def test_what_readers_turned_to_since_the_look_is_kept(rebuilt):
+    context = Context.of(rebuilt.spec, rebuilt.env)
+    found = plan_removals(context, KINDS)
+    (rebuilt.folder.interval(DAY) / CURRENT).write_text("g0001\n")
+    (kept,) = execute(context, KINDS, found).kept
+    assert (kept.item.generation, kept.why) == (1, "it is the generation that readers get now")
+    assert there(rebuilt) == ["g0001", "g0002.removed", "g0003", "g0004"]
+    assert [each.action for each in actions(rebuilt.folder)] == ["prune", "prune-kept"]

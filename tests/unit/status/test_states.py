@@ -42,7 +42,7 @@ def ended(outcome, since):
 # Marks that were written before both times of an attempt, between them, and behind both.
 GONE = [
     Gone(state, f"g0001.{state}", int((END + timedelta(hours=hours)).timestamp()))
-    for state in ("withdrawn", "removed")
+    for state in ("retired", "withdrawn", "removed")
     for hours in (2, 3.5, 5)
 ]
 
@@ -63,7 +63,7 @@ ABSENT = list(
 
 
 WITHOUT_VERSION = {
-    "building", "skipped", "withdrawn", "removed", "waiting", "failed", "missing"
+    "building", "skipped", "retired", "withdrawn", "removed", "waiting", "failed", "missing"
 }  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def by_the_table(case):
     lines = [
         (damage, "damaged"),
         (is_alive, "building"),
-        (skip, "skipped"),
+        (skip and getattr(gone, "state", None) != "retired", "skipped"),
         (not gone and is_early, "waiting"),
         (is_killed_last or outcome in {"failed", "retry"}, "failed"),
         (outcome == "waiting" and (is_waited_for or is_early or rules is UNKNOWN), "waiting"),

@@ -11,11 +11,12 @@ from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.status.published import publish, topic
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.dataset import Skip, record_schedule, write_skip
-from trainfeed.errors import GateError, WindowOpenError
+from trainfeed.errors import GateError, WindowOpenError, WithdrawnError
 from trainfeed.intervals import Schedule
 from trainfeed.pipeline.planner import require_complete
 from trainfeed.status import Attempts, as_text, dataset_status
 from trainfeed.storage import Location
+from trainfeed.withdrawal import Maker, restore, withdraw
 
 NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
 
@@ -405,3 +406,18 @@ def test_a_work_folder_that_does_not_answer_is_a_doubt(stopped, monkeypatch):
     found = status_of(stopped)
     assert states(found)["2024-03-01"] == "missing"
     assert found.doubts == ("builds at work are not known: the store is away",)
+
+
+def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken_back(tmp_path):
+    project = make_project(tmp_path)
+    project.build()
+    maker = Maker("ada", "builder", "labels of yesterday")
+    withdraw(project.env, "clicks", "2024-03-01", None, maker)
+    with pytest.raises(WithdrawnError):
+        project.build()
+    found = status_of(project)
+    assert states(found)["2024-03-01"] == "failed"
+    assert "labels of yesterday" in reasons(found)["2024-03-01"]
+    restore(project.env, "clicks", "2024-03-01", None, maker)
+    found = status_of(project)
+    assert (states(found)["2024-03-01"], reasons(found)["2024-03-01"]) == ("published", "")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trainfeed.cli.upkeep._history_command import history
     from trainfeed.cli.upkeep._leases_command import show_leases
     from trainfeed.cli.upkeep._prune import prune_dataset
+    from trainfeed.cli.upkeep._retire_command import retire
     from trainfeed.cli.upkeep._waive_command import waive
     from trainfeed.cli.upkeep._waivers_command import app as waivers
 
@@ -20,6 +21,7 @@ __all__ = [
     "gc",
     "history",
     "prune_dataset",
+    "retire",
     "show_leases",
     "waive",
     "waivers",
@@ -30,6 +32,7 @@ _HOMES: Final = {
     "gc": "._gc",
     "history": "._history_command",
     "prune_dataset": "._prune",
+    "retire": "._retire_command",
     "show_leases": "._leases_command",
     "waive": "._waive_command",
     "waivers": "._waivers_command:app",

@@ -8,6 +8,7 @@ import typer
 
 from trainfeed.cli._known_datasets import complete_target, specified
 from trainfeed.cli._printing import error_console, print_json, print_message, print_rows
+from trainfeed.cli.upkeep._removal_rows import REMOVAL_COLUMNS, removal_rows
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.retention import KINDS, Context, Kind, Removals, prune
@@ -77,15 +78,14 @@ def _print_json(found: dict[str, Removals], errors: dict[str, TrainFeedError]) -
 
 
 def _print(found: dict[str, Removals], *, dry_run: bool) -> None:
-    will_go, stay = "would remove" if dry_run else "removed", "stays"
+    will_go = "would remove" if dry_run else "removed"
     rows = [
-        [verb, f"{name}/{each.item.name}", each.item.kind, each.item.num_bytes, each.why]
+        row
         for name, removals in found.items()
-        for verb, items in ((will_go, removals.expired), (stay, removals.kept))
-        for each in items
+        for row in removal_rows(name, removals, dry_run=dry_run)
     ]
     if rows:
-        print_rows(("", "what", "kind", "bytes", "why"), rows)
+        print_rows(REMOVAL_COLUMNS, rows)
     for name, removals in found.items():
         for kind, (number, size) in removals.by_kind().items():
             typer.echo(f"{name}: {will_go} {number} {kind}, {size} bytes")

@@ -11,6 +11,7 @@ from trainfeed.cli._known_datasets import complete_target, readable_environment
 from trainfeed.cli._look_target import parse_target
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.versions._lineage_text import lineage_lines
+from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError
 from trainfeed.lineage import Lineage, SourcePosition, Tracer
@@ -78,7 +79,7 @@ def _traced(tracer: Tracer, root: Path, target: str, dataset: str | None) -> Lin
         return tracer.of_generations(asked.folder.name, found)
     if asked.asked is None or asked.is_range():
         return tracer.of_range(name, asked.asked)
-    number = asked.generation or asked.folder.require_generation(asked.asked)
+    number = asked.generation or generation_for_readers(asked.folder, asked.asked)
     return tracer.of_version(name, asked.asked, number)
 
 

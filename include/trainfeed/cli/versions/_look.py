@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trainfeed.cli._damaged_entries import DamagedEntries
-from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
 from trainfeed.cli._known_datasets import (
     complete_target,
     known_folder,
@@ -76,6 +75,8 @@ def ls(
         print_json(rows)
     else:
         print_rows(columns, [[row[column] for column in columns] for row in rows])
+    for told in () if name is None else _retired(name):
+        print_message(told)
     if name is not None and not rows:
         hint = f"build one: {program()} build {name} --interval I"
         print_message(f"{name} has no published version yet; {hint}")
@@ -112,6 +113,9 @@ def show(
 
 
 def _show_one(version: Version, *, as_json: bool) -> None:
+    # The lists do without the specification, from which the words of gates are.
+    from trainfeed.cli._gate_rows import GATE_COLUMNS, gate_rows
+
     manifest = version.manifest.to_json()
     if as_json:
         print_json(manifest)
@@ -184,6 +188,12 @@ def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, 
             row |= _row(Version.resolve(folder, name))
         rows.append(row)
     return rows
+
+
+def _retired(name: str) -> list[str]:
+    from trainfeed.dataset.retirements import told_retirements
+
+    return told_retirements(known_folder(name))
 
 
 def _row(version: Version) -> dict[str, Any]:

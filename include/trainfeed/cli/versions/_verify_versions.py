@@ -15,6 +15,7 @@ from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps
 from trainfeed.dataset import Version, published_in
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.retirements import generation_for_readers, told_retirements
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.intervals import parse_range
 
@@ -49,6 +50,9 @@ def verify(
             unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
             problems = "\n".join([*report["problems"], *unreadable])
             typer.echo(printable_lines(problems or f"{report['target']} is intact"))
+    if found.asked is None and found.tag is None:
+        for told in told_retirements(found.folder):
+            print_message(told)
     _end_of_verify(checked)
     if (found.asked is not None or found.tag is not None) and found.generation is None:
         tell_gaps(found.coverage())
@@ -77,7 +81,7 @@ def _places(target: LookTarget) -> list[tuple[str, Path]]:
     if target.tag is not None:
         return [(f"{folder.name}/{each.name}", each.path) for each in target.coverage().versions]
     if asked is not None and not target.is_range():
-        number = target.generation or folder.require_generation(asked)
+        number = target.generation or generation_for_readers(folder, asked)
         suffix = f"/{generation_name(number)}" if target.generation else ""
         return [(f"{folder.name}/{asked}{suffix}", folder.version(asked, number))]
     if asked is None:

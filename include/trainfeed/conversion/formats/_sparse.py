@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]{1,19}")
-_NUMBER: Final = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+# No two parts of the pattern take the same digits: a long wrong text is refused in linear time.
+_NUMBER: Final = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _INDEX: Final = re.compile(rb"[0-9]{1,18}")
 
 

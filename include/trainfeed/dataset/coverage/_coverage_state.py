@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.dataset.retirements import told_missing
 from trainfeed.dataset.skips import Skip
 from trainfeed.dataset.version import Version
-from trainfeed.dataset.withdrawals import told_missing
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 
 __all__ = ["MISSING_POLICIES", "Coverage", "check_policy"]

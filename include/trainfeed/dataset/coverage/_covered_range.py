@@ -13,8 +13,9 @@ from trainfeed.dataset.coverage._contiguity import (
 )
 from trainfeed.dataset.coverage._coverage_state import Coverage
 from trainfeed.dataset.layout import DatasetFolder, is_name
+from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.schedules import read_schedule
-from trainfeed.dataset.skips import read_skip
+from trainfeed.dataset.skips import Skip, read_skip
 from trainfeed.dataset.version import Version
 from trainfeed.errors import WindowError
 from trainfeed.intervals import (
@@ -50,7 +51,7 @@ def cover_named(
     """
     generations = {name: (generation_of or folder.readable_generation)(name) for name in names}
     gaps = [name for name, generation in generations.items() if generation is None]
-    skips = {name: skip for name in gaps if (skip := read_skip(folder, name)) is not None}
+    skips = {name: skip for name in gaps if (skip := _skip_of(folder, name)) is not None}
     missing = tuple(name for name in gaps if name not in skips)
     versions = [
         Version.resolve(folder, name, number)
@@ -92,7 +93,7 @@ def _by_schedule(
     folder: DatasetFolder, span: TimeRange, schedule: Schedule, versions: list[Version]
 ) -> Coverage:
     absent = _absent(span, schedule, versions)
-    skips = {i.name: skip for i in absent if (skip := read_skip(folder, i.name)) is not None}
+    skips = {i.name: skip for i in absent if (skip := _skip_of(folder, i.name)) is not None}
     missing = [interval for interval in absent if interval.name not in skips]
     return Coverage(
         folder,
@@ -102,6 +103,12 @@ def _by_schedule(
         tuple(skips.values()),
         tuple(name_runs(missing)),
     )
+
+
+def _skip_of(folder: DatasetFolder, name: str) -> Skip | None:
+    """Return the decision to skip an interval; it was left out, and then retired: it is missing."""
+    skip = read_skip(folder, name)
+    return skip if skip is None or retirement_of(folder, name) is None else None
 
 
 def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> list[Interval]:

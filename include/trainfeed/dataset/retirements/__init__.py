@@ -8,6 +8,7 @@ from trainfeed.dataset.retirements._retirement_file import (
     retirement_of,
     write_retirement,
 )
+from trainfeed.dataset.retirements._told_retirements import told_missing, told_retirements
 
 __all__ = [
     "Retirement",
@@ -15,5 +16,7 @@ __all__ = [
     "generation_for_readers",
     "lift_retirement",
     "retirement_of",
+    "told_missing",
+    "told_retirements",
     "write_retirement",
 ]

@@ -1,4 +1,4 @@
-"""A retirement: who removed all versions of an interval, when, and by which rule."""
+"""A retirement: who removed all versions of an interval, when and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Retirement:
         last_generation: The largest number that a generation of it had; later ones are larger.
         who: The person, or the run of a DAG.
         account: The account of the process.
-        why: The rule, as ``keep_intervals_days: 400``.
+        why: The reason of the person, or the rule, as ``keep_intervals_days: 400``.
         at: Time, UTC, as ``2026-03-08T00:00:00Z``.
         damage: Why the file cannot be read; None if it can. The interval is retired all the same.
     """
@@ -43,7 +43,7 @@ class Retirement:
         if self.damage is not None:
             return f"{self.interval} was retired; who and why cannot be told: {self.damage}"
         who = person(self.who, self.account)
-        return f"{self.interval} was retired at {self.at} by {who}: retention, {self.why}"
+        return f"{self.interval} was retired at {self.at} by {who}: {self.why}"
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Retirement:

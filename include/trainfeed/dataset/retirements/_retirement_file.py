@@ -26,6 +26,7 @@ def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
         StorageError: The publication root refused or failed.
     """
     path = folder.retirement(retirement.interval)
+    posix.make_public_dir(path.parent)
     posix.replace_file(path, sealed(retirement.to_json()), is_public=True)
     faults.point("retirement.after_file")
 

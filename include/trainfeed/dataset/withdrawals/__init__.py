@@ -15,14 +15,13 @@ from trainfeed.dataset.withdrawals._mark_reading import (
 )
 from trainfeed.dataset.withdrawals._withdrawal import Withdrawal
 from trainfeed.dataset.withdrawals._withdrawn_content import told_withdrawals, withdrawn_alike
-from trainfeed.dataset.withdrawals._withdrawn_readers import look_for_withdrawal, told_missing
+from trainfeed.dataset.withdrawals._withdrawn_readers import look_for_withdrawal
 
 __all__ = [
     "Withdrawal",
     "lift_withdrawal",
     "lifted_withdrawals",
     "look_for_withdrawal",
-    "told_missing",
     "told_withdrawals",
     "withdrawal_of",
     "withdrawals",

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
-from trainfeed.dataset.layout import DatasetFolder, is_name
+from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.withdrawals._mark_reading import withdrawal_of
-from trainfeed.dataset.withdrawals._withdrawn_content import told_withdrawals
 from trainfeed.errors import ConfigError, WithdrawnError
 
-__all__ = ["WITHDRAWN_POLICIES", "look_for_withdrawal", "told_missing"]
+__all__ = ["WITHDRAWN_POLICIES", "look_for_withdrawal"]
 
 logger = logging.getLogger(__name__)
 
 WITHDRAWN_POLICIES = ("fail", "warn")
-
-_TOLD = 3
 
 
 def look_for_withdrawal(
@@ -48,10 +44,3 @@ def look_for_withdrawal(
         f" version is right after all: trainfeed restore {mark.name} --why WHY; a job that began"
         " with it goes on with withdrawn='warn'"
     )
-
-
-def told_missing(folder: DatasetFolder, names: Sequence[str]) -> str:
-    """Return who withdrew what of intervals without a version, for the end of a message, or ""."""
-    told = [each for name in names if is_name(name) and (each := told_withdrawals(folder, name))]
-    more = f"; and of {len(told) - _TOLD} more intervals" if len(told) > _TOLD else ""
-    return "".join(f"; {each}" for each in told[:_TOLD]) + more

@@ -4,7 +4,7 @@ All see the work folder of the plan. Each application has a folder there, with a
 
     spark-<id>/job.json       before the start: data set, plan, places, digests of what was shipped
     spark-<id>/failure.json   the first error of an executor that another attempt would meet again
-    spark-<id>/result.json    at the end, by the driver: what was written, or the error
+    spark-<id>/result.json    at the end, by the driver: what the application took, or the error
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trainfeed import canonical_json
 from trainfeed.errors import EngineError, FormatError, NotFoundError, TrainFeedError
 from trainfeed.storage import Location
 
-__all__ = ["ApplicationFolder", "ApplicationJob", "Failure"]
+__all__ = ["ApplicationCounts", "ApplicationFolder", "ApplicationJob", "Failure"]
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_CHARS: Final = 20_000
@@ -76,6 +76,27 @@ class Failure:
         return EngineError(f"{self.kind}: {self.message}")
 
 
+@dataclass(frozen=True)
+class ApplicationCounts:
+    """What an application took, by Spark's own account of all its stages and their attempts.
+
+    Attributes:
+        failed_tasks: Number of tasks that failed, or were lost with their executor.
+        shuffle_bytes: Bytes that the shuffle wrote.
+        spilled_bytes: Bytes that the sort of shards wrote for want of memory.
+        build_s: Seconds from the first task to the last shard.
+        preprocess_s: Seconds of all tasks that ran the function, together.
+        write_s: Seconds of all tasks that sorted and wrote shards, together.
+    """
+
+    failed_tasks: int = 0
+    shuffle_bytes: int = 0
+    spilled_bytes: int = 0
+    build_s: float = 0.0
+    preprocess_s: float = 0.0
+    write_s: float = 0.0
+
+
 class ApplicationFolder:
     """The files of one application.
 
@@ -109,6 +130,10 @@ class ApplicationFolder:
         """Read the job."""
         return ApplicationJob(**cast("dict[str, Any]", self._read("job.json")))
 
+    def has_job(self) -> bool:
+        """Return whether the job is there: the submitting process still wants its result."""
+        return (self._location / "job.json").exists()
+
     def fail(self, failure: Failure) -> None:
         """Keep an error that another attempt would meet again."""
         self._write("failure.json", asdict(failure))
@@ -118,17 +143,18 @@ class ApplicationFolder:
         found = self._read("failure.json")
         return None if found is None else Failure(**cast("dict[str, Any]", found))
 
-    def end(self, failure: Failure | None) -> None:
+    def end(self, result: Failure | ApplicationCounts) -> None:
         """Write down, as the driver, how the application has ended."""
-        self._write("result.json", {"failure": None if failure is None else asdict(failure)})
+        kind = "failure" if isinstance(result, Failure) else "counts"
+        self._write("result.json", {kind: asdict(result)})
 
-    def ended(self) -> tuple[bool, Failure | None]:
-        """Return whether the driver has written its result, and the error in it."""
-        found = cast("dict[str, Any] | None", self._read("result.json"))
+    def result(self) -> Failure | ApplicationCounts | None:
+        """Return how the application has ended; None if the driver has not said it."""
+        found = cast("dict[str, dict[str, Any]] | None", self._read("result.json"))
         if found is None:
-            return False, None
-        failure = found["failure"]
-        return True, None if failure is None else Failure(**failure)
+            return None
+        failure = found.get("failure")
+        return ApplicationCounts(**found["counts"]) if failure is None else Failure(**failure)
 
     def _write(self, name: str, value: object) -> None:
         data = canonical_json.dumps(value)

@@ -7,9 +7,8 @@ depends on sampling, on the number of executors, or on the order in which tasks 
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,18 +17,28 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import ConfigError, EngineError, QuotaExceededError, TrainFeedError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
-from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
-from trainfeed.pipeline.spark._executor_tasks import GROUP_COLUMN, SHARD_COLUMNS, ExecutorTasks
+from trainfeed.pipeline.spark._application_files import (
+    ApplicationCounts,
+    ApplicationFolder,
+    ApplicationJob,
+    Failure,
+)
+from trainfeed.pipeline.spark._application_progress import begin_build, counts_of, telling_progress
+from trainfeed.pipeline.spark._executor_tasks import (
+    GROUP_COLUMN,
+    PLACE_COLUMN,
+    SHARD_COLUMNS,
+    ExecutorTasks,
+)
 from trainfeed.pipeline.spark._group_rows import ROW_COLUMNS
+from trainfeed.pipeline.spark._unwanted_driver import ending_when_unwanted
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["main"]
 
 _ORDER: Final = ("key", "rank", "offset", "ordinal")
-_TELL_S: Final = 2.0
 _MAX_CHARS: Final = 2000
 _PROBES_PER_CORE: Final = 2
 # What Spark says → the error of trainfeed.
@@ -43,33 +52,38 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: The URI of the job.
     """
-    from pyspark.errors import PySparkException
-
     (uri,) = arguments
     folder = ApplicationFolder.of_job(uri)
-    failure = None
+    result: Failure | ApplicationCounts
     try:
-        _run(uri, folder.job())
-    except PySparkException as error:
-        failure = folder.failure() or Failure.of(_error_of(error))
+        result = _run(uri, folder.job())
     except TrainFeedError as error:
-        failure = Failure.of(error)
+        result = folder.failure() or Failure.of(error)
     faults.point("spark.before_result")
-    folder.end(failure)
-    if failure is not None:
+    folder.end(result)
+    if isinstance(result, Failure):
         sys.exit(1)
 
 
-def _run(uri: str, job: ApplicationJob) -> None:
+def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.getOrCreate()
     plan = load_plan(_folder_of(job), PlanRef(job.dataset, job.interval, job.plan_id))
     tasks = ExecutorTasks(uri, job)
+    disks: list[str] = []
     try:
-        with _progress(spark):
-            _probe(spark, tasks)
+        with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(spark):
+            disks += _probe(spark, tasks)
+            begin_build(spark)
+            started = time.perf_counter()
             _write(spark, tasks, plan)
+        return counts_of(spark, time.perf_counter() - started)
+    except (Py4JJavaError, PySparkException) as error:
+        # The former is what PySpark leaves as it comes from Java: a full disk below the shuffle.
+        raise _error_of(error, disks) from error
     finally:
         spark.stop()
 
@@ -78,10 +92,15 @@ def _folder_of(job: ApplicationJob) -> DatasetFolder:
     return DatasetFolder(Path(job.root), job.dataset)
 
 
-def _probe(spark: SparkSession, tasks: ExecutorTasks) -> None:
-    """Run a task at every core: a wrong place or Python is found before any record is read."""
+def _probe(spark: SparkSession, tasks: ExecutorTasks) -> list[str]:
+    """Run a task at every core: a wrong place or Python is found before any record is read.
+
+    Returns:
+        The local folders of all executors, each with the name of its machine.
+    """
     num_tasks = max(1, spark.sparkContext.defaultParallelism) * _PROBES_PER_CORE
-    _numbers(spark, num_tasks).mapInArrow(tasks.probe, f"{GROUP_COLUMN} long").collect()
+    found = _numbers(spark, num_tasks).mapInArrow(tasks.probe, f"{PLACE_COLUMN} string").collect()
+    return sorted({row[PLACE_COLUMN] for row in found})
 
 
 def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
@@ -115,38 +134,7 @@ def _numbers(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, count)
 
 
-@contextmanager
-def _progress(spark: SparkSession) -> Iterator[None]:
-    """Print how far the stages of the application are."""
-    done = threading.Event()
-
-    def tell() -> None:
-        before = ""
-        while not done.wait(_TELL_S):
-            if (line := _line(spark)) not in {"", before}:
-                before = line
-                print(line, file=sys.stderr, flush=True)  # noqa: T201 - the log of the application
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _line(spark: SparkSession) -> str:
-    tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    return ", ".join(
-        f"stage {stage.stageId}: {stage.numCompletedTasks} of {stage.numTasks} tasks"
-        for stage in stages
-        if stage is not None
-    )
-
-
-def _error_of(error: PySparkException) -> TrainFeedError:
+def _error_of(error: Exception, disks: Sequence[str]) -> TrainFeedError:
     """Return the error for one of Spark: with its first lines, the stacks are in the log."""
     said = str(error)
     print(said, file=sys.stderr, flush=True)  # noqa: T201 - the log of the application
@@ -158,8 +146,9 @@ def _error_of(error: PySparkException) -> TrainFeedError:
         )
     if _DISK_FULL in said:
         return QuotaExceededError(
-            "a disk of an executor is full; nothing was published; make room in spark.local.dir, or"
-            f" name larger folders there, then run the build again: {said[:_MAX_CHARS]}"
+            "a local disk of an executor is full; nothing was published; make room in"
+            f" {', '.join(disks)}, or name larger folders in spark.local.dir (of a standalone"
+            f" cluster: SPARK_LOCAL_DIRS of its workers): {said[:_MAX_CHARS]}"
         )
     return EngineError(
         "the Spark application failed; landing files are kept, nothing was published; run the build"

@@ -29,9 +29,10 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location, posix
 
-__all__ = ["GROUP_COLUMN", "SHARD_COLUMNS", "ExecutorTasks"]
+__all__ = ["GROUP_COLUMN", "PLACE_COLUMN", "SHARD_COLUMNS", "ExecutorTasks"]
 
 GROUP_COLUMN: Final = "id"
+PLACE_COLUMN: Final = "place"
 SHARD_COLUMNS: Final = "shard int, samples long"
 
 Batches = Iterator[pa.RecordBatch]
@@ -50,11 +51,16 @@ class ExecutorTasks:
     job: ApplicationJob
 
     def probe(self, batches: Batches) -> Batches:
-        """Check that this executor has the code, and sees the places of the build."""
+        """Check that this executor has the code, and sees the places of the build.
+
+        Yields:
+            The local folder of the executor, with the name of its machine.
+        """
+        place = f"{socket.gethostname()}:{local_folder_of_executor()}"
         with self._task() as stage:
             self._require_places(stage)
-            for batch in batches:
-                yield batch.slice(0, 0)
+            for _ in batches:
+                yield pa.RecordBatch.from_pydict({PLACE_COLUMN: [place]})
 
     def map_groups(self, batches: Batches) -> Batches:
         """Run the function over the records of groups; yield their samples as ``ROWS``."""
@@ -74,6 +80,7 @@ class ExecutorTasks:
         from pyspark import TaskContext
 
         with self._task() as stage:
+            faults.point("spark.before_shard")
             yield _written(stage, TaskContext.get().partitionId(), batches)
 
     def write_empty(self, batches: Batches) -> Batches:

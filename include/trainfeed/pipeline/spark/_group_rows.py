@@ -55,6 +55,7 @@ def rows_of_group(stage: Stage, group: int, scratch: Location) -> Iterator[pa.Re
     """
     ranges = unit_of(stage.plan.preprocess, group)
     settle_labels(stage)
+    faults.point("spark.before_function")
     parts = run_function(stage, ranges, scratch / uuid.uuid4().hex)
     account = RecordAccount.total([part.account for part in parts])
     faults.point("spark.after_function")

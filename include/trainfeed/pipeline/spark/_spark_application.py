@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import uuid
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,13 @@ from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishedBefore, SparkReport
 from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.sorting import ArrowWithTrailer
-from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob
+from trainfeed.pipeline.spark._application_files import (
+    ApplicationCounts,
+    ApplicationFolder,
+    ApplicationJob,
+    Failure,
+)
+from trainfeed.pipeline.spark._application_progress import progress_in
 from trainfeed.pipeline.spark._cluster import SparkCluster
 from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file
 from trainfeed.pipeline.spark._submission import Submission, command_of, options_of, write_options
@@ -37,18 +44,24 @@ class SparkApplication:
     Args:
         build: The build; its plan has landed.
         cluster: Where the application runs.
+        on_progress: Called, from the thread of ``run``, with how far the application is, as in
+            ``preprocess 3 of 7 tasks``; not called for a driver in the cluster.
     """
 
-    def __init__(self, build: Build, cluster: SparkCluster) -> None:
+    def __init__(
+        self, build: Build, cluster: SparkCluster, on_progress: Callable[[str], object] = str
+    ) -> None:
         self._build = build
         self._cluster = cluster
+        self._on_progress = on_progress
         self._submission: Submission | None = None
 
     def run(self) -> SparkReport | PublishedBefore:
         """Run the application, and wait for its end.
 
         Returns:
-            The counts of records, samples and shards; the verdict is built, published or adopted.
+            The counts of records, samples and shards, and what the application took; the verdict is
+            built, published or adopted.
 
         Raises:
             TrainFeedError: The error of a function or a place, as with the local engine.
@@ -64,19 +77,21 @@ class SparkApplication:
 
     def _run(self, stage: Stage) -> SparkReport:
         if kept := _kept(stage):
-            return _report(stage, *kept, verdict="adopted")
+            return _report(stage, *kept, ApplicationCounts(), verdict="adopted")
         stage.spill.make_dir()
         make_folders(stage.staged)
         folder = ApplicationFolder(stage.spill / f"spark-{uuid.uuid4().hex}")
         try:
-            self._submit(stage, folder)
+            counts = self._submit(stage, folder)
         finally:
             with suppress(StorageError):
                 folder.remove()
         accounts = [_account(stage, group) for group in range(len(stage.plan.preprocess))]
-        return _report(stage, accounts, _entries(stage))
+        report = _report(stage, accounts, _entries(stage), counts)
+        logger.info("spark: %s", _told(report))
+        return report
 
-    def _submit(self, stage: Stage, folder: ApplicationFolder) -> None:
+    def _submit(self, stage: Stage, folder: ApplicationFolder) -> ApplicationCounts:
         with tempfile.TemporaryDirectory(prefix="trainfeed-spark-") as scratch:
             shipment = Shipment.pack(stage.spec.folder, Path(scratch))
             folder.create(_job(stage, shipment))
@@ -85,12 +100,17 @@ class SparkApplication:
             name = f"trainfeed {ref.dataset}/{ref.interval}"
             command = command_of(self._cluster, name, shipment, options, folder.job_uri)
             self._submission = Submission(command, self._cluster.interpreter())
-            status = self._submission.wait()
-        has_ended, failure = folder.ended()
-        if failure is not None:
-            raise failure.error()
-        if not has_ended or status:
+            status = self._submission.wait(self._tell)
+        result = folder.result()
+        if isinstance(result, Failure):
+            raise result.error()
+        if result is None or status:
             raise EngineError(self._how_it_ended(status))
+        return result
+
+    def _tell(self, line: str) -> None:
+        if (progress := progress_in(line)) is not None:
+            self._on_progress(progress)
 
     def _how_it_ended(self, status: int) -> str:
         submission = self._submission
@@ -149,6 +169,7 @@ def _report(
     stage: Stage,
     accounts: list[RecordAccount],
     shards: list[ShardEntry],
+    counts: ApplicationCounts,
     *,
     verdict: str = "built",
 ) -> SparkReport:
@@ -165,4 +186,14 @@ def _report(
         groups=len(accounts),
         shards=len(shards),
         bytes=sum(entry.bytes for entry in shards),
+        **vars(counts),
+    )
+
+
+def _told(report: SparkReport) -> str:
+    return (
+        f"built in {report.build_s:.1f} s: {report.groups} groups in {report.preprocess_s:.1f} s of"
+        f" tasks, {report.shards} shards in {report.write_s:.1f} s of tasks,"
+        f" {report.failed_tasks} tasks failed and ran again, {report.shuffle_bytes} bytes shuffled,"
+        f" {report.spilled_bytes} spilled"
     )

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -160,8 +160,12 @@ class Submission:
         """Whether ``cancel`` was called."""
         return self._is_cancelled.is_set()
 
-    def wait(self) -> int:
-        """Log the output until the process ends; return the exit status."""
+    def wait(self, on_line: Callable[[str], object] = str) -> int:
+        """Log the output until the process ends; return the exit status.
+
+        Args:
+            on_line: Called with every line of the output.
+        """
         output = self._process.stdout
         assert output is not None  # noqa: S101 - for the type checker
         try:
@@ -169,6 +173,7 @@ class Submission:
             while data := output.readline(_MAX_LINE_BYTES):
                 line = data.decode(errors="replace").rstrip()
                 self._tail.append(line)
+                on_line(line)
                 lines += 1
                 if lines <= _MAX_LOGGED_LINES:
                     logger.info("spark: %s", line)

@@ -7,6 +7,7 @@ from typing import Final
 from trainfeed.retention._context import Kind
 from trainfeed.retention.kinds._kept_texts import KeptTexts
 from trainfeed.retention.kinds._killed_removals import KilledRemovals
+from trainfeed.retention.kinds._range_to_retire import RangeToRetire
 from trainfeed.retention.kinds._retired_intervals import RetiredIntervals
 from trainfeed.retention.kinds._spent_plans import SpentPlans
 from trainfeed.retention.kinds._superseded import SupersededGenerations
@@ -15,7 +16,7 @@ from trainfeed.retention.landing import LandingFiles
 from trainfeed.retention.trainings import Trainings
 from trainfeed.retention.work import WorkFiles
 
-__all__ = ["KINDS", "RetiredIntervals"]
+__all__ = ["KINDS", "RangeToRetire", "RetiredIntervals", "SpentPlans"]
 
 KINDS: Final[tuple[Kind, ...]] = (
     KilledRemovals(),

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import cast
 
 from trainfeed.accounts import account_name
 from trainfeed.dataset import lift_unpublished
 from trainfeed.dataset.leases import building
-from trainfeed.dataset.retirements import Retirement, lift_retirement, write_retirement
+from trainfeed.dataset.retirements import (
+    Retirement,
+    begun_retirement,
+    lift_retirement,
+    write_retirement,
+)
 from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import TrainFeedError
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.retention._context import Context
+from trainfeed.retention._item import Expired, Kept
 from trainfeed.retention._uses import Uses
 from trainfeed.retention.kinds._found_interval import IntervalItem
 from trainfeed.retention.kinds._version_removal import (
@@ -26,13 +33,30 @@ from trainfeed.retention.kinds._version_removal import (
     uses_after_marks,
 )
 
-__all__ = ["begin_retirement", "end_retirements", "user_of"]
+__all__ = ["retire_items", "user_of"]
 
 
-def begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
+def retire_items(context: Context, items: Sequence[Expired]) -> list[Kept]:
+    """Retire intervals; return those that stay after all, because they came into use."""
+    found = [cast("IntervalItem", each.item) for each in items]
+    for each, item in zip(items, found, strict=True):
+        _begin_retirement(context, item, each.why)
+    kept = _end_retirements(context, found)
+    return [Kept(item, kept[item.name]) for item in found if item.name in kept]
+
+
+def _begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
     """Hide an interval from readers that begin from now on, and say who retired it, and why."""
+    begun = begun_retirement(context.folder, item.name)
+    if begun is None or begun.damage is not None or begun.why != why:
+        write_retirement(context.folder, _retirement(context, item, why))
+    for generation in item.generations:
+        mark_removed(context, item.name, generation, why)
+
+
+def _retirement(context: Context, item: IntervalItem, why: str) -> Retirement:
     account = account_name()
-    retirement = Retirement(
+    return Retirement(
         interval=item.name,
         last_generation=context.folder.last_generation(item.name),
         who=context.who or account,
@@ -40,12 +64,9 @@ def begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
         why=why,
         at=format_time(context.now),
     )
-    write_retirement(context.folder, retirement)
-    for generation in item.generations:
-        mark_removed(context, item.name, generation, why)
 
 
-def end_retirements(context: Context, items: Sequence[IntervalItem]) -> dict[str, str]:
+def _end_retirements(context: Context, items: Sequence[IntervalItem]) -> dict[str, str]:
     """Delete the versions of hidden intervals, but for those that came into use before.
 
     Returns:

@@ -12,14 +12,15 @@ from trainfeed.dataset.retirements import begun_retirement
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against
-from trainfeed.retention.kinds._found_interval import IntervalItem, found_interval, found_intervals
-from trainfeed.retention.kinds._found_version import half_removed
-from trainfeed.retention.kinds._interval_removal import (
-    begin_retirement,
-    end_retirements,
-    user_of,
+from trainfeed.retention.kinds._found_interval import (
+    IntervalItem,
+    found_interval,
+    found_intervals,
+    newest_of,
 )
-from trainfeed.specification import RetentionRule, earlier_versions
+from trainfeed.retention.kinds._found_version import half_removed
+from trainfeed.retention.kinds._interval_removal import retire_items, user_of
+from trainfeed.specification import RetentionRule
 
 __all__ = ["RetiredIntervals", "retiring"]
 
@@ -43,11 +44,7 @@ class RetiredIntervals:
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
         """Retire the intervals."""
-        found = [cast("IntervalItem", each.item) for each in items]
-        for each, item in zip(items, found, strict=True):
-            begin_retirement(context, item, each.why)
-        kept = end_retirements(context, found)
-        return [Kept(item, kept[item.name]) for item in found if item.name in kept]
+        return retire_items(context, items)
 
 
 def retiring(context: Context) -> frozenset[str]:
@@ -68,7 +65,8 @@ def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept |
         return
     whole = {each.item.name for each in begun}
     found = [each for each in found_intervals(context) if each.name not in whole]
-    user = partial(_user, context, _newest(context, found))
+    newest = newest_of(context, {each.name: each.end for each in found})
+    user = partial(_user, context, newest)
     size = _kept_bytes if superseded_go else _all_bytes
     for each in held_against(rule, found, context.now, user, order=_end, size=size):
         yield Expired(each.item, _named(each.why)) if isinstance(each, Expired) else each
@@ -102,12 +100,6 @@ def _all_bytes(item: Item) -> int:
 
 def _kept_bytes(item: Item) -> int:
     return cast("IntervalItem", item).kept_bytes
-
-
-def _newest(context: Context, found: Sequence[IntervalItem]) -> frozenset[str]:
-    """Return the intervals that the gates of the next one compare with, at least the newest."""
-    ordered = sorted(found, key=_end)
-    return frozenset(each.name for each in ordered[-earlier_versions(context.spec.quality) :])
 
 
 def _user(context: Context, newest: frozenset[str], item: Item) -> str | None:

@@ -29,8 +29,21 @@ __all__ = ["delete_files", "mark_removed", "remove_versions", "take_back", "uses
 logger = logging.getLogger(__name__)
 
 
-def mark_removed(context: Context, interval: str, generation: int, why: str) -> None:
-    """Hide a version from every reader that begins from now on; its number is never used again."""
+def mark_removed(
+    context: Context, interval: str, generation: int, why: str, *, unless_read: bool = False
+) -> bool:
+    """Hide a version from every reader that begins from now on; its number is never used again.
+
+    Args:
+        context: The data set.
+        interval: Name of the interval.
+        generation: Number of the generation.
+        why: The reason.
+        unless_read: Whether to leave it if readers get it by default, as since a withdrawal.
+
+    Returns:
+        Whether it is hidden.
+    """
     account: dict[str, Any] = {
         "at": context.now.isoformat(),
         "uid": os.geteuid(),
@@ -40,8 +53,11 @@ def mark_removed(context: Context, interval: str, generation: int, why: str) -> 
     mark = context.folder.removal_mark(interval, generation)
     # Under this lock nobody withdraws: a withdrawal counts on the generation that it has verified.
     with posix.file_lock(context.folder.interval_lock(interval)):
+        if unless_read and context.folder.readable_generation(interval) == generation:
+            return False
         posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
     faults.point("prune.after_mark")
+    return True
 
 
 def take_back(folder: DatasetFolder, interval: str, generation: int) -> None:
@@ -88,10 +104,12 @@ def remove_versions(
         The versions that stay.
     """
     items = [cast("VersionItem", each.item) for each in expired]
-    for each, item in zip(expired, items, strict=True):
-        mark_removed(context, item.interval, item.generation, each.why)
-    uses = uses_after_marks(context, [(item.interval, item.generation) for item in items])
     kept = []
+    for each, item in zip(expired, tuple(items), strict=True):
+        if not mark_removed(context, item.interval, item.generation, each.why, unless_read=True):
+            items.remove(item)
+            kept.append(Kept(item, "it is the generation that readers get now"))
+    uses = uses_after_marks(context, [(item.interval, item.generation) for item in items])
     # The newest first: an older one is not the one that readers get while a newer one stays.
     for item in sorted(items, key=lambda each: each.generation, reverse=True):
         why = uses.why(item.interval, item.generation) or still_wanted(item)

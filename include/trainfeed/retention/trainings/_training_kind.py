@@ -7,7 +7,6 @@ are small, and the reason why the job is never run a second time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,8 +28,6 @@ from trainfeed.storage import Location, posix
 
 __all__ = ["Trainings"]
 
-logger = logging.getLogger(__name__)
-
 _FOLDERS: Final = ("output", "checkpoints", "tensorboard")
 _BEGUN: Final = "a removal that was begun"
 
@@ -49,6 +46,9 @@ class Trainings:
         """Yield finished trainings; one without a result is never looked at."""
         items: list[_JobItem] = []
         for home in _homes(context):
+            if isinstance(home, Kept):
+                yield home
+                continue
             try:
                 record, begun = JobRecord(home), JobRemoval.read(home)
                 item = None if record.result() is None else _item(self.name, home)
@@ -79,15 +79,16 @@ class Trainings:
         return kept
 
 
-def _homes(context: Context) -> Iterator[Path]:
-    """Yield the folders of jobs; an interval whose folder cannot be listed is passed over."""
+def _homes(context: Context) -> Iterator[Path | Kept]:
+    """Yield the folders of jobs; an interval whose folder cannot be listed stays, and says why."""
     marks = context.folder.training_marks
     for place in sorted(listed(marks.parent)):
         try:
             with posix.map_errors(place):
                 homes = [home for home in listed(place) if place != marks and home.is_dir()]
         except StorageError as error:
-            logger.warning("the trainings in %s are left as they are: %s", place, error)
+            unknown = _JobItem(Trainings.name, place.name, 0, context.now, (str(place),), place)
+            yield Kept(unknown, f"its jobs cannot be listed: {error}")
         else:
             yield from sorted(homes)
 

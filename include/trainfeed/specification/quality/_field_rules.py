@@ -6,7 +6,12 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from trainfeed.specification._problems import Place, did_you_mean
+from trainfeed.specification._near_names import (
+    did_you_mean,
+)
+from trainfeed.specification._problems import (
+    Place,
+)
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification.quality._drift_check import DriftCheck
 from trainfeed.specification.quality._quality_check import Check

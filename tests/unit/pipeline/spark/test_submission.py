@@ -125,7 +125,9 @@ def test_a_missing_spark_is_named_with_its_remedy(tmp_path):
 def test_the_end_of_the_output_is_kept_and_the_status_returned():
     script = "import sys; [print(n) for n in range(1000)]; sys.exit(7)"
     running = submission.Submission([sys.executable, "-c", script])
-    assert running.wait() == 7
+    lines = []
+    assert running.wait(lines.append) == 7
+    assert lines == [str(n) for n in range(1000)]
     assert running.tail.splitlines() == [str(n) for n in range(960, 1000)]
 
 

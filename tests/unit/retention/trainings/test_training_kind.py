@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.refusals import refuse
 from trainfeed import faults
 from trainfeed.errors import JobRejectedError
 from trainfeed.jobs import JobRecord, JobRemoval, JobResult, JobSpec
@@ -126,3 +127,13 @@ def test_a_killed_removal_is_completed_by_the_next_call(jobs, point, monkeypatch
     assert "a removal that was begun" in [each.why for each in prune(project).expired]
     assert not (oldest / "output").exists()
     assert not (oldest / "rank-0.log").exists()
+
+
+def test_an_interval_whose_jobs_cannot_be_listed_is_told_with_the_items(jobs, monkeypatch):
+    project, (oldest, *_), _ = jobs
+    context = Context.of(project.spec, project.env, now=NOW)
+    refuse(monkeypatch, oldest.parent)
+    found = plan_removals(context, KINDS)
+    (kept,) = [each for each in found.kept if each.item.name == "2024-03-01"]
+    assert "its jobs cannot be listed" in kept.why
+    assert [each.item.name.partition("/")[0] for each in found.expired] == ["2024-03-02"]

@@ -1,0 +1,1 @@
+"""Kafka topics landed, beside a loop that only consumes them."""

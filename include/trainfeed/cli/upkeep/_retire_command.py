@@ -1,0 +1,74 @@
+"""``trainfeed retire``: a person removes whole intervals for good."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from trainfeed.accounts import account_name
+from trainfeed.cli._asked_intervals import Name, open_asked
+from trainfeed.cli._printing import (
+    error_console,
+    print_json,
+    print_message,
+    print_rows,
+    printable_lines,
+)
+from trainfeed.cli.upkeep._removal_rows import REMOVAL_COLUMNS, removal_rows
+from trainfeed.errors import ConfigError
+from trainfeed.retention import Context, Retired
+from trainfeed.retention import retire as remove_for_good
+
+__all__ = ["retire"]
+
+_DRY_RUN: Final = "a dry run"
+
+
+def retire(
+    target: Name,
+    *,
+    why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
+    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be removed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove all versions of the intervals of a range for good; their numbers are not used again.
+
+    Status 1 when a tag, a lease, a training without a result, a plan or a gate needs one of them;
+    nothing is removed then. Skipped and unpublished intervals are retired, too.
+    """
+    if why is None and not dry_run:
+        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    spec, env, asked = open_asked(target, None)
+    env.refuse_public_root()
+    with error_console().status(f"{target}: what needs it"):
+        context = Context.of(spec, env, who=who or account_name())
+        done = remove_for_good(context, asked, why or _DRY_RUN, dry_run=dry_run)
+    if as_json:
+        print_json({"dataset": spec.name, "range": asked, **done.to_json()})
+    else:
+        _print(spec.name, asked, done)
+    if done.refused:
+        raise typer.Exit(1)
+
+
+def _print(name: str, asked: str, done: Retired) -> None:
+    rows = removal_rows(name, done.removals, dry_run=done.dry_run)
+    if rows:
+        print_rows(REMOVAL_COLUMNS, rows)
+    verb = "would be retired" if done.dry_run else "were retired"
+    count, size = len(done.intervals), done.removals.num_bytes
+    typer.echo(printable_lines(f"{name}/{asked}: {count} intervals {verb}, {size} bytes"))
+    if done.already:
+        first, number = done.already[0].told, len(done.already)
+        print_message(f"{number} of them were retired before, as {name}/{first}")
+    if done.refused:
+        print_message(f"{len(done.refused)} intervals are needed; the reasons stand above")
+    elif done.dry_run:
+        print_message(
+            "landing files go with them where `retention.landing` has a rule, and then their plans;"
+            " nothing was changed"
+        )

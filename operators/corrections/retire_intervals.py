@@ -1,0 +1,72 @@
+"""Form of the DAG ``retire`` → the intervals of a range are removed for good."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from operators._outcome import airflow_outcome
+from operators._run_request import require_known
+from operators._stage import open_dataset
+from operators.corrections._person import run_person
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from trainfeed.retention import Retired
+
+__all__ = ["RetireIntervalsOperator"]
+
+logger = logging.getLogger(__name__)
+
+_KNOWN: Final = ("dataset", "range", "why", "dry_run")
+
+
+class RetireIntervalsOperator(BaseOperator):
+    """Retire a range, in the name of the Airflow user who started the run.
+
+    Returns:
+        ``intervals`` and ``bytes`` that went or would go, ``already``: the number of intervals that
+        were retired before, and ``dry_run``.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Retire the intervals; a task that is cleared completes what a killed one began."""
+        from trainfeed.retention import Context as Retention
+        from trainfeed.retention import retire
+
+        params = context["params"]
+        with airflow_outcome(context):
+            require_known(params, *_KNOWN)
+            who = run_person(context).who
+            spec, env = open_dataset(params["dataset"])
+            done = retire(
+                Retention.of(spec, env, who=who),
+                params["range"],
+                params["why"],
+                dry_run=params["dry_run"],
+            )
+        _log(done)
+        if done.refused:
+            raise AirflowFailException(
+                f"{len(done.refused)} intervals of {params['range']} are needed; the log above"
+                " names each with the reason"
+            )
+        return {
+            "intervals": len(done.intervals),
+            "bytes": done.removals.num_bytes,
+            "already": len(done.already),
+            "dry_run": done.dry_run,
+        }
+
+
+def _log(done: Retired) -> None:
+    verb = "would remove" if done.dry_run else "removed"
+    for expired in done.removals.expired:
+        item = expired.item
+        logger.info("%s %s %s, %d bytes", verb, item.kind, item.name, item.num_bytes)
+    for kept in done.removals.kept:
+        logger.warning("%s %s stays: %s", kept.item.kind, kept.item.name, kept.why)

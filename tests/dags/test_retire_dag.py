@@ -1,0 +1,79 @@
+"""The DAG ``retire``: a person ends a range by a form, or is told who needs it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from tests.unit.pipeline.conftest import make_project
+from trainfeed.dataset.leases import hold_versions
+from trainfeed.dataset.retirements import retirement_of
+
+DAYS = ["2024-03-01", "2024-03-02"]
+
+# Airflow's own reading of .airflowignore.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+
+@pytest.fixture
+def dag(load):
+    bag = load("dags/retire.py")
+    assert bag.import_errors == {}
+    return bag.dags["retire"]
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch):
+    """A data set with two days, and the connections that lead there."""
+    project = make_project(tmp_path)
+    places = {name: getattr(project.env, name) for name in ("root", "landing", "work")}
+    hdfs = {"conn_type": "file", "extra": {key: places[key] for key in ("landing", "work")}}
+    monkeypatch.setenv("AIRFLOW_CONN_HDFS_DEFAULT", json.dumps(hdfs))
+    cephfs = {"conn_type": "file", "extra": {"path": places["root"]}}
+    monkeypatch.setenv("AIRFLOW_CONN_CEPHFS_DEFAULT", json.dumps(cephfs))
+    kafka = {"conn_type": "kafka", "extra": {"recorded": str(tmp_path / "recorded")}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv("TRAINFEED_DATASETS", str(project.env.datasets))
+    for day in DAYS:
+        project.build(day)
+    return project
+
+
+def retire(dag, user="ana", **params):
+    form = {"dataset": "clicks", "range": DAYS[0], "why": "the audit is over"}
+    run = SimpleNamespace(
+        dag_id="retire",
+        run_id="manual",
+        run_after=datetime(2024, 4, 1, tzinfo=UTC),
+        triggering_user_name=user,
+    )
+    values = {**form, "dry_run": False, **params}
+    ti = SimpleNamespace(xcom_push=lambda **_: None)
+    return dag.get_task("retire").execute({"params": values, "dag_run": run, "ti": ti})
+
+
+def test_a_person_retires_and_is_named(dag, two):
+    assert list(dag.params) == ["dataset", "range", "why", "dry_run"]
+    assert dag.schedule is None
+    dry = retire(dag, dry_run=True)
+    assert two.folder.generations(DAYS[0]) == [1]
+    done = retire(dag)
+    assert (dry["intervals"], done["intervals"]) == (1, 1)
+    found = retirement_of(two.folder, DAYS[0])
+    assert (found.who, found.why) == ("ana", "the audit is over")
+    assert retire(dag)["already"] == 1
+
+
+def test_what_is_needed_fails_the_task_and_stays(dag, two):
+    with (
+        hold_versions(two.folder, [(DAYS[0], 1)], "an evaluation"),
+        pytest.raises(AirflowFailException, match="an evaluation"),
+    ):
+        retire(dag)
+    with pytest.raises(AirflowFailException, match="started"):
+        retire(dag, user=None)
+    assert two.folder.generations(DAYS[0]) == [1]
