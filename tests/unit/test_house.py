@@ -9,7 +9,7 @@ MOST_LINES = 250
 MOST_MODULES = 15
 # Folders with more modules, and why each cannot have rooms inside, or has none yet.
 LARGE_FOLDERS = {
-    "dags": (34, "Airflow finds and parses every file by itself; 16 of them share one work"),
+    "dags": (35, "Airflow finds and parses every file by itself; 16 of them share one work"),
     "include/trainfeed/specification": (
         17,
         "the parts of one file, dataset.yaml, and the ground that all of them check with",
