@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -48,7 +49,12 @@ def run(dag, **params):
     context = {
         "params": values,
         "ti": SimpleNamespace(xcom_push=lambda **_: None),
-        "dag_run": SimpleNamespace(run_id="manual", triggering_user_name="ana"),
+        "dag_run": SimpleNamespace(
+            dag_id="repair",
+            run_id="manual",
+            run_after=datetime(2024, 3, 2, tzinfo=UTC),
+            triggering_user_name="ana",
+        ),
     }
     return dag.get_task("repair").execute(context)
 
