@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.ctr.writer import DAYS as CTR_DAYS
+from examples.ctr.writer import write_days as write_ctr
 from examples.daily import places
 from examples.digits.images import read_digits
 from examples.digits.writer import write_days
@@ -73,6 +75,9 @@ def place(tmp_path_factory):
     made = places.embedded(data)
     digits = read_digits(REPOSITORY / "data" / "scikit-learn")
     write_days(digits, Location.parse(str(data / "logs" / "digits")), data / "digits.sqlite")
+    ctr_logs = Location.parse(str(data / "logs" / "ctr"))
+    days = CTR_DAYS[: len(DAYS["ctr"])]
+    write_ctr(REPOSITORY / "data" / "obp", ctr_logs, data / "ctr.json", days=days, copies=1)
     datasets = data / "datasets"
     new_dataset(datasets, NEW_DATASET)
     for name in DAYS.keys() - {NEW_DATASET}:

@@ -9,7 +9,11 @@ MOST_LINES = 250
 MOST_MODULES = 15
 # Folders with more modules, and why each cannot have rooms inside, or has none yet.
 LARGE_FOLDERS = {
-    "dags": (33, "Airflow finds and parses every file by itself; 16 of them share one work"),
+    "dags": (35, "Airflow finds and parses every file by itself; 16 of them share one work"),
+    "include/trainfeed/specification": (
+        17,
+        "the parts of one file, dataset.yaml, and the ground that all of them check with",
+    ),
     "services": (23, "one module per service, and the ground that they share"),
 }
 # Modules from before the rule, with their lines: each may become shorter, and none longer.
@@ -42,7 +46,6 @@ OLDER = {
     "include/trainfeed/sources/_boundary.py": 266,
     "include/trainfeed/sources/_recorded.py": 266,
     "include/trainfeed/sources/logs/_logs_lines.py": 286,
-    "include/trainfeed/specification/_spec_values.py": 275,
     "include/trainfeed/storage/_hdfs.py": 260,
     "include/trainfeed/tfrecord/_record_index.py": 282,
     "include/trainfeed/tfrecord/examples/_encode.py": 298,
