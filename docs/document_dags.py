@@ -26,6 +26,9 @@ from dags import (
     outdated,
     repair,
     retention,
+    retire,
+    tag,
+    withdraw,
 )
 from docs._writing import write_or_check
 from trainfeed.scaffold import new_dataset
@@ -66,6 +69,9 @@ def documents() -> Mapping[str, str]:
             *_family(retention, [retention.dag]),
             *_family(outdated, [outdated.dag]),
             *_family(repair, [repair.dag]),
+            *_family(withdraw, [withdraw.dag]),
+            *_family(tag, [tag.dag]),
+            *_family(retire, [retire.dag]),
         ]
     return {"reference/dags.md": "\n".join(lines), "dataset.schema.json": json_schema_text()}
 
