@@ -58,6 +58,7 @@ OF_ALL = {
     "outdated",
     "repair",
     "retention",
+    "retire",
     "tag",
     "withdraw",
 }
@@ -315,3 +316,20 @@ def test_retention_keeps_what_has_no_rule(client, place):
     told = report(client, "retention", "prune", {"dataset": "clicks"})
     assert set(told) == {"clicks"}
     assert version(place, "clicks", CLICKS_DAY).path == kept.path
+
+
+def test_retire_removes_a_day_for_good(client, place):
+    # No training of ctr can be on its way and keep it.
+    folder, (_, *days) = DatasetFolder(place.root, "ctr"), DAYS["ctr"]
+    missing = [each for each in days if not folder.generations(each)]
+    succeed(client, [client.trigger("build.ctr", {"window_start": each}) for each in missing])
+    day = days[0]
+    form = {"dataset": "ctr", "range": day, "why": "a person asked for it"}
+    told = report(client, "retire", "retire", {**form, "dry_run": True})
+    assert (told["intervals"], told["already"], told["dry_run"]) == (1, 0, True)
+    assert version(place, "ctr", day)
+    told = report(client, "retire", "retire", {**form, "dry_run": False})
+    assert (told["intervals"], told["already"], told["dry_run"]) == (1, 0, False)
+    with pytest.raises(TrainFeedError, match="a person asked for it"):
+        Version.resolve(folder, day)
+    assert report(client, "retire", "retire", {**form, "dry_run": False})["already"] == 1

@@ -229,7 +229,7 @@ WRITES = {
 # ``dispatched``.
 NEITHER = (
     HANDED_OUT
-    | BETWEEN_ROOMS
+    | (BETWEEN_ROOMS - {"Context.sizes"})
     | {
         "DispatchedReader.root",
         "KafkaSourceSpec.place.folder",

@@ -79,7 +79,8 @@ def said(tmp_path_factory):
         [sys.executable, "-c", PROGRAM, tmp_path_factory.mktemp("large"), str(SIZE),
          json.dumps(READERS)],
         env={"PYTHONPATH": f"{ROOT / 'include'}:{ROOT}"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)),
+        # Not of addresses: what threads and allocators reserve of those grows with the cores.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30)),
         capture_output=True,
         text=True,
         check=False,

@@ -147,7 +147,7 @@ def test_an_index_that_grew_is_refused_before_it_is_read(built):
 
 
 def bounded(expression):
-    """Evaluate in a process with 2 GiB of addresses; an error of ours ends it with status 7."""
+    """Evaluate in a process with 2 GiB of memory; an error of ours ends it with status 7."""
     code = (
         "import sys\n"
         "from trainfeed import open_dataset\n"
@@ -158,7 +158,7 @@ def bounded(expression):
     return subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(ROOT / "include")},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30)),
         capture_output=True,
         text=True,
         check=False,

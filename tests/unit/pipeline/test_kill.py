@@ -63,9 +63,11 @@ QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
 # of every stage.
 SPARK_POINTS = [
     "spark.start",
+    "spark.before_function",
     "spark.after_function",
     "spark.before_rows",
     "spark.after_group",
+    "spark.before_shard",
     "spark.before_result",
 ]
 
