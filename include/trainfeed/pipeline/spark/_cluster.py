@@ -68,7 +68,7 @@ class SparkCluster(BaseModel):
             found = cls.model_validate(settings.get(SPARK_CONNECTION, {}))
         except ValidationError as error:
             wrong = "; ".join(
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+                f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
                 for each in error.errors(include_input=False, include_url=False)
             )
             raise ConfigError(
