@@ -23,7 +23,11 @@ from trainfeed.retention.models._found_model import (
     found_models,
     model_of,
 )
-from trainfeed.retention.models._model_removal import needed_models, remove_version
+from trainfeed.retention.models._model_removal import (
+    needed_models,
+    open_elsewhere,
+    remove_version,
+)
 from trainfeed.specification import RetentionRule
 from trainfeed.storage import posix
 
@@ -76,4 +80,9 @@ def _user(folder: ModelFolder) -> Callable[[Item], str | None]:
         needed, unknown = needed_models(folder), None
     except TrainFeedError as error:
         needed, unknown = {}, f"where aliases point to cannot be told: {error}"
-    return lambda item: unknown or needed.get(cast("ModelItem", item).number)
+
+    def user(item: Item) -> str | None:
+        number = cast("ModelItem", item).number
+        return unknown or needed.get(number) or open_elsewhere(folder, number)
+
+    return user

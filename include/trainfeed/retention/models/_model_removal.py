@@ -22,7 +22,7 @@ from trainfeed.retention._context import Context
 from trainfeed.retention.models._found_model import trash_of
 from trainfeed.storage import posix
 
-__all__ = ["needed_models", "remove_version"]
+__all__ = ["needed_models", "open_elsewhere", "remove_version"]
 
 _IN_USE = "a process has it open: a service, a prediction or an upload"
 
@@ -72,6 +72,19 @@ def needed_models(folder: ModelFolder) -> dict[int, str]:
     """
     newest = dict.fromkeys(folder.versions()[-1:], "it is the newest version")
     return newest | pointed_versions(folder)
+
+
+def open_elsewhere(folder: ModelFolder, number: int) -> str | None:
+    """Return why a version stays that a process has open; None if no process is known to.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        with posix.try_lock(folder.version(number) / MANIFEST) as is_free:
+            return None if is_free else _IN_USE
+    except NotFoundError:
+        return None  # removed, or moved: its removal looks again
 
 
 def _hide(context: Context, folder: ModelFolder, number: int, why: str) -> None:
