@@ -192,6 +192,7 @@ nightly-memory: setup-dev data ## What needs a memory control group of its own (
 	$(BIN)python -m pytest tests/unit -m control_group $(PYTEST)
 nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark/.done ## Every data set on every engine in 1, 2 and 7 groups; every fault of docs/authors/spark-failures.md, some in a real Airflow
 	$(ON_SPARK) -m nightly $(PYTEST)
+	$(BIN)python -m services run --require spark hdfs cephfs -- $(BIN)python -m pytest -m nightly tests/integration/spark_stores $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
 	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
 nightly-retention: setup-dev ## A simulated year of nights with retention, landing on a real HDFS, versions on a real CephFS

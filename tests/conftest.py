@@ -19,7 +19,7 @@ SERVICES = {
     "recordio_original": "TEST_RECORDIO_ORIGINAL",
 }
 # Folders of integration tests that need several services; others have the name of theirs.
-NEEDS = {"retention": ("hdfs", "cephfs")}
+NEEDS = {"retention": ("hdfs", "cephfs"), "spark_stores": ("spark", "hdfs", "cephfs")}
 ROOT = Path(__file__).parent
 
 

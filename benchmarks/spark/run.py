@@ -17,26 +17,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.pipeline.run import RECORDS_PER_COPY, ROOT, Watch
+from benchmarks.spark.memory import LOOK_S, KindWatch, cluster_pids
 
-_LOOK_S: Final = 0.2
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-# Part of the command line → kind of process; the first that fits.
-_KINDS: Final[Mapping[bytes, str]] = MappingProxyType(
-    {
-        b"CoarseGrainedExecutorBackend": "executor",
-        b"deploy.SparkSubmit": "driver",
-        b"pyspark/daemon": "python worker",
-        b"pyspark.daemon": "python worker",
-        b"trainfeed.pipeline.workers": "function",
-    }
-)
 _HEAD: Final = "| copies | way | whole s | build s | warm s | records/s | CPU s | MiB | load |"
 
 
@@ -63,18 +51,19 @@ def main() -> None:
     options = parser.parse_args()
     names = list(filter(None, options.only.split(",")))
     chosen = {k: v for k, v in ways(options.master).items() if not names or k in names}
+    further = [] if options.master.startswith("local") else cluster_pids()
     runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for _ in range(options.rounds):
         for copies in map(int, options.copies.split(",")):
             for name, command in chosen.items():
                 place, out = options.folder / f"x{copies}", options.folder / "spark-out"
-                found = _run([part.format(place=place, out=out) for part in command], out)
+                found = _run([part.format(place=place, out=out) for part in command], out, further)
                 runs.setdefault((copies, name), []).append(found)
                 print(copies, name, json.dumps(found), flush=True)
     _print_table(runs)
 
 
-def _run(command: list[str], out: Path) -> dict[str, Any]:
+def _run(command: list[str], out: Path, further: Sequence[int]) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -84,12 +73,12 @@ def _run(command: list[str], out: Path) -> dict[str, Any]:
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'include'}:{ROOT}"},
     )
-    watch, peaks = Watch(process.pid), dict[str, int]()
+    watch, kinds = Watch(process.pid), KindWatch([process.pid, *further])
     while process.poll() is None:
         watch.look()
-        _look(peaks)
+        kinds.look()
         try:
-            process.wait(_LOOK_S)
+            process.wait(LOOK_S)
         except subprocess.TimeoutExpired:
             continue
     whole_s = time.perf_counter() - started
@@ -101,7 +90,7 @@ def _run(command: list[str], out: Path) -> dict[str, Any]:
     return {
         **_times(report, whole_s),
         "cpu_s": round(watch.cpu_s, 1),
-        "mib": peaks or {"all": watch.rss_bytes >> 20},
+        "mib": {**kinds.mib, "all": kinds.sum_mib},
         "load": round(os.getloadavg()[0], 1),
     }
 
@@ -120,19 +109,6 @@ def _times(report: dict[str, Any], whole_s: float) -> dict[str, Any]:
     times = {key: report[key] for key in ("part_s", "warm_s")}
     found = {"whole_s": round(whole_s - again_s, 2), **times}
     return found | ({"application": report["application"]} if "application" in report else {})
-
-
-def _look(peaks: dict[str, int]) -> None:
-    """Take the resident memory of all processes of Spark on this machine, in MiB."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes()
-            pages = int((entry / "statm").read_text().split()[1])
-        except (OSError, IndexError):
-            continue
-        kind = next((kind for part, kind in _KINDS.items() if part in command), None)
-        if kind is not None:
-            peaks[kind] = max(peaks.get(kind, 0), pages * _PAGE_BYTES >> 20)
 
 
 def _print_table(runs: dict[tuple[int, str], list[dict[str, Any]]]) -> None:

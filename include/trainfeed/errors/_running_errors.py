@@ -38,11 +38,13 @@ class PreprocessError(TrainFeedError):
 
 
 class EngineError(TrainFeedError):
-    """A process that ran a user function was killed from outside.
+    """A process that ran a user function was killed from outside, or Spark failed.
 
     Cause: The kernel ended a worker process for lack of memory, or a person or program killed it.
+        Of Spark: an executor, the driver or the cluster was lost.
     Remedy: A scheduler tries again. If the error repeats, give the machine or container more
-        memory, or lower `resources.processes` or `resources.memory_bytes`.
+        memory, or lower `resources.processes` or `resources.memory_bytes`. Of Spark: the message
+        has what Spark said, the log of the task all of it.
     See docs/reference/errors.md#engineerror
     """
 

@@ -19,6 +19,8 @@ __all__ = ["begin_build", "counts_of", "progress_in", "telling_progress"]
 _STEPS: Final = ("preprocess", "write")
 _BUILD: Final = "trainfeed"
 _PREFIX: Final = "trainfeed progress: "
+# What Spark says again and again, for as long as that holds.
+_NO_EXECUTOR: Final = "Initial job has not accepted any resources"
 _TELL_S: Final = 1.0
 
 
@@ -42,6 +44,8 @@ def telling_progress(spark: SparkSession) -> Iterator[None]:
 
 def progress_in(line: str) -> str | None:
     """Return the progress that a line of an application's output tells; None if it tells none."""
+    if _NO_EXECUTOR in line:
+        return "waiting: the cluster has no free executor of the asked cores and memory"
     return line.removeprefix(_PREFIX) if line.startswith(_PREFIX) else None
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from trainfeed.errors import ConfigError
 
@@ -18,6 +19,7 @@ SPARK_CONNECTION: Final = "spark_default"
 
 _MASTER: Final = r"^(local(\[(\*|[0-9]+)(,[0-9]+)?\])?|spark://[^\s]+|yarn|k8s://[^\s]+)$"
 _OPTION: Final = r"^spark\.[A-Za-z0-9_.-]+$"
+_CORES: Final = "spark.executor.cores"
 _SUBMIT: Final = "spark-submit"
 _EXAMPLE: Final = f"{SPARK_CONNECTION}: {{master: 'spark://host:7077', python: /opt/bin/python}}"
 
@@ -43,6 +45,18 @@ class SparkCluster(BaseModel):
         default_factory=dict, repr=False
     )
 
+    @field_validator("conf")
+    @classmethod
+    def _check_cores(cls, conf: Mapping[str, str]) -> Mapping[str, str]:
+        if not re.fullmatch("[1-9][0-9]*", conf.get(_CORES, "1")):
+            raise ValueError(f"{_CORES} is no whole number above 0")
+        return conf
+
+    @property
+    def executor_cores(self) -> int:
+        """How many tasks an executor runs at once."""
+        return int(self.conf.get(_CORES, "1"))
+
     @classmethod
     def of(cls, settings: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the cluster of the connection ``spark_default``; the defaults without one.
@@ -54,7 +68,7 @@ class SparkCluster(BaseModel):
             found = cls.model_validate(settings.get(SPARK_CONNECTION, {}))
         except ValidationError as error:
             wrong = "; ".join(
-                f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+                f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
                 for each in error.errors(include_input=False, include_url=False)
             )
             raise ConfigError(
@@ -95,8 +109,19 @@ class SparkCluster(BaseModel):
         return found
 
     def interpreter(self) -> str | None:
-        """Return the Python of driver and executors; None leaves it to Spark."""
+        """Return the Python of driver and executors; None leaves it to Spark.
+
+        Raises:
+            ConfigError: There is no such program.
+        """
         if self.python:
+            # A driver in the cluster has the interpreter of its machine.
+            if self.deploy_mode == "client" and shutil.which(self.python) is None:
+                raise ConfigError(
+                    f"expected an interpreter as 'python' of {SPARK_CONNECTION}, found no program"
+                    f" {self.python}; nothing was started; correct it, or leave it out for the one"
+                    " beside spark-submit"
+                )
             return self.python
         beside = Path(self.program()).parent / "python"
         return str(beside) if beside.exists() else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConfigError, EngineError, QuotaExceededError, TrainFeedError
+from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.spark._application_files import (
@@ -24,6 +24,7 @@ from trainfeed.pipeline.spark._application_files import (
     Failure,
 )
 from trainfeed.pipeline.spark._application_progress import begin_build, counts_of, telling_progress
+from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.pipeline.spark._executor_tasks import (
     GROUP_COLUMN,
     PLACE_COLUMN,
@@ -39,11 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _ORDER: Final = ("key", "rank", "offset", "ordinal")
-_MAX_CHARS: Final = 2000
 _PROBES_PER_CORE: Final = 2
-# What Spark says → the error of trainfeed.
-_WRONG_PYTHON: Final = "PYTHON_VERSION_MISMATCH"
-_DISK_FULL: Final = "No space left on device"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -70,10 +67,13 @@ def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.getOrCreate()
     plan = load_plan(_folder_of(job), PlanRef(job.dataset, job.interval, job.plan_id))
     tasks = ExecutorTasks(uri, job)
     disks: list[str] = []
+    try:
+        spark = SparkSession.builder.getOrCreate()
+    except (Py4JJavaError, PySparkException) as error:
+        raise error_of(error, disks) from error
     try:
         with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(spark):
             disks += _probe(spark, tasks)
@@ -83,7 +83,7 @@ def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
         return counts_of(spark, time.perf_counter() - started)
     except (Py4JJavaError, PySparkException) as error:
         # The former is what PySpark leaves as it comes from Java: a full disk below the shuffle.
-        raise _error_of(error, disks) from error
+        raise error_of(error, disks) from error
     finally:
         spark.stop()
 
@@ -132,28 +132,6 @@ def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
 def _numbers(spark: SparkSession, count: int) -> DataFrame:
     """Return the numbers from 0, each in a partition of its own."""
     return spark.range(0, count, 1, count)
-
-
-def _error_of(error: Exception, disks: Sequence[str]) -> TrainFeedError:
-    """Return the error for one of Spark: with its first lines, the stacks are in the log."""
-    said = str(error)
-    print(said, file=sys.stderr, flush=True)  # noqa: T201 - the log of the application
-    if _WRONG_PYTHON in said:
-        return ConfigError(
-            "expected the Python of the driver on all executors, got another version; landing files"
-            " are kept, nothing was published; name the same interpreter for all as 'python' of the"
-            f" connection of Spark: {said[:_MAX_CHARS]}"
-        )
-    if _DISK_FULL in said:
-        return QuotaExceededError(
-            "a local disk of an executor is full; nothing was published; make room in"
-            f" {', '.join(disks)}, or name larger folders in spark.local.dir (of a standalone"
-            f" cluster: SPARK_LOCAL_DIRS of its workers): {said[:_MAX_CHARS]}"
-        )
-    return EngineError(
-        "the Spark application failed; landing files are kept, nothing was published; run the build"
-        f" again, or look into the log of the application: {said[:_MAX_CHARS]}"
-    )
 
 
 if __name__ == "__main__":

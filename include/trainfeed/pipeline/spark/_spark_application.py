@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.errors import EngineError, StorageError
+from trainfeed.errors import EngineError, StorageError, TrainFeedError
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import PublishedBefore, SparkReport
@@ -25,6 +25,8 @@ from trainfeed.pipeline.spark._application_files import (
 )
 from trainfeed.pipeline.spark._application_progress import progress_in
 from trainfeed.pipeline.spark._cluster import SparkCluster
+from trainfeed.pipeline.spark._driver_errors import without_stacks
+from trainfeed.pipeline.spark._known_causes import KnownCauses
 from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file
 from trainfeed.pipeline.spark._submission import Submission, command_of, options_of, write_options
 from trainfeed.pipeline.stage import Stage, run_stage
@@ -54,6 +56,7 @@ class SparkApplication:
         self._build = build
         self._cluster = cluster
         self._on_progress = on_progress
+        self._causes = KnownCauses(cluster)
         self._submission: Submission | None = None
 
     def run(self) -> SparkReport | PublishedBefore:
@@ -102,24 +105,31 @@ class SparkApplication:
             self._submission = Submission(command, self._cluster.interpreter())
             status = self._submission.wait(self._tell)
         result = folder.result()
-        if isinstance(result, Failure):
-            raise result.error()
-        if result is None or status:
-            raise EngineError(self._how_it_ended(status))
+        if result is None or isinstance(result, Failure) or status:
+            raise self._error_of(result, status)
         return result
 
     def _tell(self, line: str) -> None:
+        self._causes.look(line)
         if (progress := progress_in(line)) is not None:
             self._on_progress(progress)
 
-    def _how_it_ended(self, status: int) -> str:
+    def _error_of(self, result: Failure | ApplicationCounts | None, status: int) -> TrainFeedError:
         submission = self._submission
         if submission is not None and submission.is_cancelled:
-            return (
+            return EngineError(
                 "the Spark application was ended by its task; nothing was published; run it again"
             )
-        tail = "" if submission is None else submission.tail[-_TAIL_CHARS:]
-        return (
+        told = result.error() if isinstance(result, Failure) else None
+        if told is not None and type(told) is not EngineError:
+            return told
+        # What a driver has no better word for may have a cause that its output tells.
+        if (known := self._causes.error()) is not None:
+            return known
+        if told is not None:
+            return told
+        tail = "" if submission is None else without_stacks(submission.tail)[-_TAIL_CHARS:]
+        return EngineError(
             f"spark-submit ended with status {status} without a result of the driver; landing files"
             " are kept, nothing was published; run the build again. The end of its output:\n"
             f"{tail}"

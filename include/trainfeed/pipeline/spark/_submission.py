@@ -64,14 +64,13 @@ def options_of(cluster: SparkCluster, spec: DatasetSpec) -> dict[str, str]:
     interpreter = {} if python is None else {
         "spark.pyspark.python": python, "spark.pyspark.driver.python": python
     }  # fmt: skip
-    cores = int(cluster.conf.get("spark.executor.cores", "1"))
     # Memory beside that of Java: each core of an executor has one task at a time.
     task_mib = (spec.resources.memory_bytes + _TASK_BYTES) // _MIB
     return {
         **_DEFAULTS,
         **(_LOOPBACK if cluster.is_local else {}),
         **interpreter,
-        "spark.executor.memoryOverhead": f"{cores * task_mib}m",
+        "spark.executor.memoryOverhead": f"{cluster.executor_cores * task_mib}m",
         **{f"spark.executorEnv.{name}": value for name, value in executor_environ().items()},
         **cluster.conf,
         **_FIXED,

@@ -23,7 +23,7 @@ from trainfeed.pipeline.spark._application_files import (
     ApplicationJob,
     Failure,
 )
-from trainfeed.pipeline.spark._driver import _error_of
+from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.storage import Location
 
 JOB = ApplicationJob("clicks", "2024-03-01", "p1", "/root", "/landing", "/work", {}, "0", "1")
@@ -151,7 +151,7 @@ def test_an_error_of_another_process_keeps_its_class_and_outcome():
     ],
 )
 def test_what_spark_says_becomes_one_error_with_its_remedy(capsys, said, kind, parts):
-    error = _error_of(RuntimeError(said), DISKS)
+    error = error_of(RuntimeError(said), DISKS)
     assert type(error) is kind
     assert all(part in str(error) for part in parts)
     assert "nothing was published" in str(error)
