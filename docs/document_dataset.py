@@ -112,6 +112,7 @@ retention:
   landing: {keep_days: 30}
   work: {keep_days: 7}
   trainings: {keep: 100}
+  models: {keep: 30, keep_days: 90}
 resources:
   pool: kafka_reads
   max_active_runs: 4

@@ -17,7 +17,7 @@ from trainfeed.lineage._source_positions import SourcePosition, record_fate, ver
 from trainfeed.lineage._trace import Trace
 from trainfeed.lineage._traced_jobs import Trainings
 from trainfeed.lineage._traced_versions import add_version
-from trainfeed.models import ChosenModel, Model, ModelsFolder
+from trainfeed.models import ChosenModel, ModelsFolder, known_model
 from trainfeed.paths import FilePath
 from trainfeed.training.kept_jobs import KeptJob, find_job
 
@@ -132,13 +132,15 @@ class Tracer:
     def of_model(self, target: str) -> Lineage:
         """Trace a version of a model, named as ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME``.
 
+        Of a version that retention removed, the record is traced.
+
         Raises:
             ConfigError: ``target`` has another form.
             NotFoundError: There is no such model.
             FormatError: Its manifest is damaged.
         """
         chosen = ChosenModel.parse(ModelsFolder(self._trace.root), target)
-        model = Model.open(chosen.folder, chosen.now())
+        model = known_model(chosen.folder, chosen.now())
         node = self._trainings.add_model(model)
         if self._up:
             job = model.manifest.job

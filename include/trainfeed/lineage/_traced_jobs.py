@@ -18,7 +18,9 @@ from trainfeed.models import (
     ModelFolder,
     ModelManifest,
     ModelsFolder,
+    RemovedModel,
     current_version,
+    known_model,
 )
 from trainfeed.models import model_version as version_of_model
 from trainfeed.training.kept_jobs import KeptJob, job_homes, kept_job
@@ -36,7 +38,7 @@ class Trainings:
 
     trace: Trace
     _jobs: dict[str, list[KeptJob]] = field(default_factory=dict)
-    _models: list[Model] | None = None
+    _models: list[Model | RemovedModel] | None = None
 
     def readers_of(self, dataset: str, interval: str, generation: int) -> list[str]:
         """Add the jobs that read a version, and what came of them; return their names."""
@@ -79,7 +81,7 @@ class Trainings:
             if (model.manifest.job.name, model.manifest.job.dataset) == (job, dataset):
                 self.add_model(model)
 
-    def add_model(self, model: Model) -> str:
+    def add_model(self, model: Model | RemovedModel) -> str:
         """Add a model, its job and its aliases; return its id."""
         node = self.trace.graph.add(Node("model", model.name, model.to_json()))
         job = f"job {model.manifest.job.name}"
@@ -101,8 +103,8 @@ class Trainings:
         """Return the job of a name, or None if its folder is gone or damaged."""
         return next((job for job in self.jobs(dataset) if job.job.name == name), None)
 
-    def models(self) -> list[Model]:
-        """Return the versions of all models; damaged ones are noted."""
+    def models(self) -> list[Model | RemovedModel]:
+        """Return the versions of all models, also removed ones; damaged ones are noted."""
         if self._models is None:
             self._models = list(self._read_models())
         return self._models
@@ -112,13 +114,13 @@ class Trainings:
             with self.trace.entry(f"job {home.name}"):
                 yield kept_job(self.trace.root, home)
 
-    def _read_models(self) -> Iterator[Model]:
+    def _read_models(self) -> Iterator[Model | RemovedModel]:
         models = ModelsFolder(self.trace.root)
         for name in models.names():
             folder = models.model(name)
-            for number in folder.versions():
+            for number in (*folder.versions(), *folder.removed_versions()):
                 with self.trace.entry(f"model {name}/{version_of_model(number)}"):
-                    yield Model.open(folder, number)
+                    yield known_model(folder, number)
 
     def _aliases(self, folder: ModelFolder, number: int) -> Iterator[Node]:
         for alias in folder.aliases():

@@ -8,7 +8,8 @@ simultaneous changes gets a number.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -17,11 +18,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from trainfeed import canonical_json, faults
 from trainfeed.accounts import account_name
 from trainfeed.errors import FormatError
-from trainfeed.models._models_folder import ModelFolder
+from trainfeed.models._models_folder import ModelFolder, parse_version
+from trainfeed.models._removed_model import require_kept
 from trainfeed.paths import listed, read_plain
 from trainfeed.storage import posix
 
-__all__ = ["AliasChange", "append_change", "new_change", "numbered_changes"]
+__all__ = ["AliasChange", "alias_lock", "append_change", "new_change", "numbered_changes"]
 
 _FILE: Final = re.compile(r"([0-9]{4,})\.json")
 _MAX_BYTES: Final = 64 << 10
@@ -94,6 +96,7 @@ def append_change(
     """Write a change under the next number; return False if another one took that number first.
 
     Raises:
+        NotFoundError: Retention has removed the version meanwhile; nothing was changed.
         StorageError: The publication root refused or failed.
     """
     number = known[-1][0] + 1 if known else 1
@@ -101,6 +104,19 @@ def append_change(
     posix.make_public_dir(place)
     faults.point("alias.before_change")
     data = canonical_json.dumps(change.model_dump(exclude_none=True))
-    is_ours = posix.create_exclusive(place / f"{number:04d}.json", data, is_public=True)
+    with alias_lock(folder):
+        require_kept(folder, parse_version(change.version))
+        is_ours = posix.create_exclusive(place / f"{number:04d}.json", data, is_public=True)
     faults.point("alias.after_change")
     return is_ours
+
+
+@contextmanager
+def alias_lock(folder: ModelFolder) -> Iterator[None]:
+    """Hold the lock under which aliases change, and versions to which none points are removed.
+
+    Raises:
+        StorageError: Another process held the lock for a minute.
+    """
+    with posix.file_lock(folder.path / ".aliases.lock"):
+        yield

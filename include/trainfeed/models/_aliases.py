@@ -14,6 +14,7 @@ from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.models._alias_changes import AliasChange, append_change, new_change, numbered_changes
 from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._models_folder import ModelFolder, model_version, parse_version
+from trainfeed.models._pointed_versions import PROD, promoted_versions
 
 __all__ = [
     "CANDIDATE",
@@ -28,7 +29,6 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 CANDIDATE: Final = "candidate"
-PROD: Final = "prod"
 
 
 def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
@@ -91,7 +91,7 @@ def promote(
         alias points to the version already, no change is added.
 
     Raises:
-        NotFoundError: There is no such version.
+        NotFoundError: There is no such version, or retention removed it.
         ChecksumError: A file of the model differs from its manifest.
         FormatError: A file of the model or of the history is damaged, missing or foreign.
         StorageError: The publication root refused or failed.
@@ -128,7 +128,7 @@ def rollback(
         The change, and whether this call made it.
 
     Raises:
-        NotFoundError: There is no previous version.
+        NotFoundError: There is no previous version, or retention removed it.
         ConflictError: ``prod`` points to another version than ``expected``.
         ChecksumError: A file of the previous model differs from its manifest.
         FormatError: A file of that model or of the history is damaged, missing or foreign.
@@ -156,14 +156,7 @@ def _is_later(folder: ModelFolder, change: AliasChange, model: Model) -> bool:
 
 
 def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int | None) -> str:
-    # A rollback removes the version that it left, so a second rollback goes one step further back,
-    # and never to a version that was rolled back before.
-    stack: list[str] = []
-    for change in changes:
-        if change.kind == "promote":
-            stack.append(change.version)
-        else:
-            del stack[-1:]
+    stack = promoted_versions(changes)
     if expected is not None and stack[-1:] != [model_version(expected)]:
         raise ConflictError(
             f"expected prod of model {folder.name} to point to {model_version(expected)}, it points"

@@ -12,6 +12,7 @@ from trainfeed.dataset.publication import folder_problems, read_manifest_file
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.models._model_manifest import ModelManifest
 from trainfeed.models._models_folder import ModelFolder, model_version
+from trainfeed.models._removed_model import model_facts, require_kept
 
 __all__ = ["DAMAGED", "Model"]
 
@@ -39,12 +40,18 @@ class Model:
         """Open a version; the manifest is verified, other files are not.
 
         Raises:
-            NotFoundError: There is no version of that number.
+            NotFoundError: There is no version of that number, or retention removed it; then the
+                message says who did, when and why.
             ChecksumError: The manifest was changed after its publication.
             FormatError: The manifest is damaged, or names another model or version.
             StorageError: The file system refused or failed.
         """
-        return cls.read(folder.version(number), folder.name, number)
+        try:
+            return cls.read(folder.version(number), folder.name, number)
+        finally:
+            # Also for a version that is there: its removal begins with the record. And only after
+            # the reading, so that a removal meanwhile is not taken for damage.
+            require_kept(folder, number)
 
     @classmethod
     def read(cls, path: Path, name: str, number: int) -> Model:
@@ -83,16 +90,5 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """Return the description of the model for reports and commands, as JSON values."""
-        manifest = self.manifest
-        return {
-            "model": manifest.model,
-            "version": model_version(manifest.version),
-            "path": str(self.path),
-            "job": manifest.job.name,
-            "interval": manifest.job.interval,
-            "data": [f"{each.interval}/{each.generation}" for each in manifest.data],
-            "metrics": dict(manifest.metrics),
-            "files": len(manifest.files),
-            "bytes": sum(file.bytes for file in manifest.files),
-            "manifest_sha256": self.manifest_sha256,
-        }
+        facts = model_facts(self.manifest, self.manifest_sha256)
+        return {**facts, "path": str(self.path)}

@@ -107,6 +107,11 @@ class ModelManifest(_ModelPart):
         """Return name → (bytes, sha256) of every file of the model."""
         return {file.name: (file.bytes, file.sha256) for file in self.files}
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all files of the model."""
+        return sum(file.bytes for file in self.files)
+
     @classmethod
     def from_bytes(cls, data: bytes, *, path: str) -> ModelManifest:
         """Parse a manifest, trusting nothing.

@@ -5,15 +5,20 @@
     <root>/models/
       <name>/v0001/                  one immutable version: its files and their manifest
       <name>/aliases/<alias>/0001.json   one change of an alias; the last one is current
+      <name>/removed/v0001.json      a version that retention removed: what it was, who, when, why
       <name>/.lock                   held while a version is published
+      <name>/.aliases.lock           held while an alias changes, or a version is removed
       _start/<digest>/               a downloaded model from which trainings start
       _staging/<identity>-v0001/     becomes a version by one rename
       _staging/tmp/                  unfinished files
+      _trash/                        versions that are being deleted
+      .retention.lock                held while retention removes versions
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,7 +32,9 @@ from trainfeed.version_names import check_version_name
 __all__ = ["ModelFolder", "ModelsFolder", "is_version", "model_version", "parse_version"]
 
 _VERSION: Final = re.compile(r"v([0-9]{4,})")
+_RECORD: Final = re.compile(r"v([0-9]{4,})\.json")
 _ALIASES: Final = "aliases"
+_REMOVED: Final = "removed"
 
 
 def model_version(number: int) -> str:
@@ -50,6 +57,11 @@ def parse_version(name: str) -> int:
     if match is None:
         raise ConfigError(f"expected the version of a model like v0001, got {name[:80]!r}")
     return int(match[1])
+
+
+def _numbers(form: re.Pattern[str], folder: Path) -> Iterator[int]:
+    matches = (form.fullmatch(path.name) for path in listed(folder))
+    return (int(match[1]) for match in matches if match)
 
 
 @dataclass(frozen=True)
@@ -93,14 +105,46 @@ class ModelFolder:
             return folder / alias
         return folder / check_version_name(alias, what="alias")
 
+    def removal(self, number: int) -> Path:
+        """The record of a version that retention removed."""
+        return self.path / _REMOVED / f"{model_version(number)}.json"
+
     def versions(self) -> list[int]:
-        """Numbers of the versions, ascending.
+        """Numbers of the versions, ascending, without those whose removal has begun.
 
         Raises:
             StorageError: The publication root refused or failed.
         """
-        matches = (_VERSION.fullmatch(path.name) for path in listed(self.models / self.name))
-        return sorted(int(match[1]) for match in matches if match)
+        # First the folders: a removal writes its record, and then takes the folder away.
+        folders = self._folders()
+        return sorted(folders - set(self.removed_versions()))
+
+    def removed_versions(self) -> list[int]:
+        """Numbers of the versions that retention removed, or has begun to remove, ascending.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        return sorted(_numbers(_RECORD, self.models / self.name / _REMOVED))
+
+    def half_removed_versions(self) -> list[int]:
+        """Numbers of the versions with a record whose folder is there, ascending.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        return sorted(set(self.removed_versions()) & self._folders())
+
+    def next_number(self) -> int:
+        """The number of the next version: no number is used twice.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        return max(self._folders().union(self.removed_versions()), default=0) + 1
+
+    def _folders(self) -> set[int]:
+        return set(_numbers(_VERSION, self.models / self.name))
 
     def aliases(self) -> list[str]:
         """Names of the aliases, sorted."""

@@ -33,6 +33,7 @@ from trainfeed.models._model_manifest import (
     check_file_name,
 )
 from trainfeed.models._models_folder import ModelFolder, model_version
+from trainfeed.models._removed_model import refuse_removed
 from trainfeed.paths import make_folders, open_plain, os_errors
 from trainfeed.storage import posix
 
@@ -111,7 +112,8 @@ def register(folder: ModelFolder, candidate: Candidate) -> tuple[Model, bool]:
         ConfigError: The job left no file, or a file whose name is not allowed in a model.
         ChecksumError: A file differs from the job's result in size or digest.
         NotFoundError: A file is gone.
-        ConflictError: The folder of the version exists, but this lock's holder did not make it.
+        ConflictError: The job made a version that retention removed; or the folder of the version
+            exists, but this lock's holder did not make it.
         CommitUnknownError: The file system did not say whether the commit took place.
         StorageError: The file system refused or failed.
     """
@@ -119,6 +121,8 @@ def register(folder: ModelFolder, candidate: Candidate) -> tuple[Model, bool]:
     posix.make_public_dir(folder.path)
     with posix.file_lock(folder.path / ".lock", timeout_s=_LOCK_TIMEOUT_S):
         known = find(folder, candidate.job.identity)
+        if known is None:
+            refuse_removed(folder, candidate.job.identity)
         model = known or _publish(folder, candidate)
         # Also for a known version: an earlier call may have been killed after its rename.
         confirm_folder(model.path, folder.staging)
@@ -142,7 +146,7 @@ def _check(candidate: Candidate) -> None:
 
 
 def _publish(folder: ModelFolder, candidate: Candidate) -> Model:
-    number = max(folder.versions(), default=0) + 1
+    number = folder.next_number()
     staged = folder.staged(candidate.job.identity, number)
     posix.remove_tree(staged)
     with os_errors(staged):

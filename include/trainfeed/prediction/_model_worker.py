@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from trainfeed.errors import (
     PredictionTimeError,
     TrainFeedError,
 )
+from trainfeed.models import ModelsFolder, hold_model
 from trainfeed.pipeline.workers import Death, DeathCause, Desk, Job, OwnWorker, WorkerLimits
 from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
 from trainfeed.prediction._predictor import Predictor
@@ -98,7 +100,8 @@ class _SamplesJob:
 class ModelWorker:
     """A process with an opened model; a context manager that ends the process.
 
-    One thread at a time predicts, any thread may end the process.
+    Until ``close``, retention does not remove the version. One thread at a time predicts, any
+    thread may end the process.
 
     Args:
         place: The model.
@@ -131,11 +134,14 @@ class ModelWorker:
         self._starting = threading.Lock()
         self._is_closed = False
         self._worker = OwnWorker()
+        self._held = ExitStack()
         try:
             on_start(self)
+            folder = ModelsFolder(place.root).known(place.model)
+            self._held.enter_context(hold_model(folder, place.number))
             self.facts = self._open()
         except BaseException:
-            self._worker.close()
+            self.close()
             raise
 
     def predict(self, records: Sequence[RawRecord]) -> list[Outcome]:
@@ -158,6 +164,7 @@ class ModelWorker:
         with self._starting:
             self._is_closed = True
         self._worker.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self

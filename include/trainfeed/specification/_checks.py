@@ -19,6 +19,7 @@ from trainfeed.specification._near_names import (
 from trainfeed.specification._problems import (
     Place,
 )
+from trainfeed.specification._retention_part import RetentionRule
 from trainfeed.specification._source_part import FieldSpec
 from trainfeed.specification._spec_values import (
     MILLIONTHS,
@@ -48,6 +49,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _source(spec)
     yield from _modules(spec)
     yield from _training(spec)
+    yield from _models(spec)
     yield from _labels(spec)
     yield from _split_names(spec.split.millionths)
     yield from _shares(spec.split.millionths)
@@ -107,6 +109,13 @@ def _training(spec: DatasetSpec) -> Iterator[Contradiction]:
     if spec.train is not None:
         for name, text in train_contradictions(spec.train):
             yield Contradiction(("train", name) if name else ("train",), text)
+
+
+def _models(spec: DatasetSpec) -> Iterator[Contradiction]:
+    has_model = spec.train is not None and spec.train.model is not None
+    if spec.retention.models != RetentionRule() and not has_model:
+        text = "expected train.model, whose versions it is about; add that, or remove this"
+        yield Contradiction(("retention", "models"), text)
 
 
 def _labels(spec: DatasetSpec) -> Iterator[Contradiction]:

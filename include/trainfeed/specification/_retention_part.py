@@ -46,6 +46,7 @@ class RetentionSpec(Part):
         landing: Landing files.
         work: Unfinished files of killed and abandoned builds, which have not changed for a day.
         trainings: Finished trainings.
+        models: Versions of the model of ``train.model``.
     """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
@@ -58,3 +59,4 @@ class RetentionSpec(Part):
     landing: RetentionRule = Field(default_factory=RetentionRule)
     work: RetentionRule = Field(default_factory=RetentionRule)
     trainings: RetentionRule = Field(default_factory=RetentionRule)
+    models: RetentionRule = Field(default_factory=RetentionRule)

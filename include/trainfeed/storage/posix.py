@@ -37,7 +37,7 @@ from trainfeed.paths import (
     write_all,
 )
 from trainfeed.storage._atomic import temporary_path
-from trainfeed.storage._file_lock import file_lock
+from trainfeed.storage._file_lock import file_lock, shared_lock, try_lock
 from trainfeed.storage._probe import probe
 
 __all__ = [
@@ -50,7 +50,9 @@ __all__ = [
     "remove_tree",
     "rename_directory",
     "replace_file",
+    "shared_lock",
     "sync_dir",
+    "try_lock",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]

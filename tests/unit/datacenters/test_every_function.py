@@ -196,6 +196,8 @@ WRITES = {
     "durable_file.path": lambda p, _: entered(paths.durable_file(p)),
     "fetch.path": lambda p, d: fetch.fetch(f"{d}/a.csv", p, "0" * 32),
     "file_lock.path": lambda p, _: entered(posix.file_lock(p)),
+    "shared_lock.path": lambda p, _: entered(posix.shared_lock(p)),
+    "try_lock.path": lambda p, _: entered(posix.try_lock(p)),
     "finish_publication.output": lambda p, _: conversion.finish_publication(p, "n"),
     "init_root.root": lambda p, _: root.init_root(p),
     "make_folders.path": lambda p, _: paths.make_folders(p),

@@ -127,9 +127,9 @@ def test_a_folder_in_the_place_of_the_next_version_is_a_conflict(folder, finishe
     (folder.path / "v0001").mkdir(parents=True)
     (folder.path / "v0001" / "x").touch()
     assert register(folder, finished())[0].name == "clicks/v0002"
-    monkeypatch.setattr("trainfeed.models._models_folder.ModelFolder.versions", lambda _: [])
+    monkeypatch.setattr("trainfeed.models._models_folder.ModelFolder.next_number", lambda _: 1)
     with pytest.raises(ConflictError, match="nothing was changed"):
-        register(folder, finished())
+        register(folder, finished(2))
 
 
 def damage(model, name="MANIFEST.json"):

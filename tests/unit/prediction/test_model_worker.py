@@ -17,6 +17,7 @@ from trainfeed.errors import (
     SkewError,
 )
 from trainfeed.prediction import ModelWorker, OutcomeKind, PredictionLimits, RawRecord
+from trainfeed.storage import posix
 
 QUICK = PredictionLimits(time_s=1, memory_bytes=2 << 30)
 
@@ -183,3 +184,13 @@ def test_without_a_function_that_predicts_the_error_says_where_it_belongs(predic
         predicting.project.edit(line, "")
     with pytest.raises(ConfigError, match=r"expected train\.model\.predict in dataset\.yaml"):
         ModelWorker(predicting.place(), LIMITS)
+
+
+def test_a_version_that_is_served_is_held_until_the_service_closes_it(predicting):
+    manifest = predicting.folder.version(1) / "MANIFEST.json"
+    with ModelWorker(predicting.place(), LIMITS) as worker:
+        with posix.try_lock(manifest) as is_free:
+            assert not is_free
+        worker.close()
+        with posix.try_lock(manifest) as is_free:
+            assert is_free

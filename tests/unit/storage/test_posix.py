@@ -460,3 +460,24 @@ def test_two_file_systems_are_told_apart(tmp_path: Path) -> None:
         posix.probe(tmp_path, into=other)
     assert not [path for path in set(other.iterdir()) - before if "probe" in path.name]
     assert names(tmp_path) == []
+
+
+def test_a_shared_lock_has_many_holders_and_none_beside_the_one_of_try_lock(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch(mode=0o444)
+    with (
+        posix.shared_lock(path),
+        posix.shared_lock(path, timeout_s=0),
+        posix.try_lock(path) as is_held,
+    ):
+        assert not is_held
+    with posix.try_lock(path) as is_held:
+        assert is_held
+        with (
+            pytest.raises(StorageError, match="holds this lock"),
+            posix.shared_lock(path, timeout_s=0),
+        ):
+            pytest.fail("a reader beside the only holder")
+    for lock in (posix.shared_lock, posix.try_lock):
+        with pytest.raises(NotFoundError), lock(tmp_path / "missing"):
+            pytest.fail("a lock of a missing file")

@@ -11,14 +11,25 @@ from trainfeed.models import (
     PROD,
     Model,
     ModelFolder,
+    RemovedModel,
     current_version,
     model_version,
     parse_version,
 )
 
-__all__ = ["VERSION_COLUMNS", "aliases_of", "model_row", "version_rows"]
+__all__ = [
+    "REMOVED_COLUMNS",
+    "VERSION_COLUMNS",
+    "aliases_of",
+    "model_row",
+    "removed_rows",
+    "version_rows",
+]
 
 VERSION_COLUMNS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
+REMOVED_COLUMNS: Final[tuple[str, ...]] = (
+    "version", "job", "metrics", "bytes", "at", "who", "why"
+)  # fmt: skip
 
 
 def model_row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
@@ -37,6 +48,23 @@ def version_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str,
             row |= Model.open(folder, parse_version(version)).to_json()
         rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
     return rows
+
+
+def removed_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    """Return the versions that retention removed, the newest first; ``damaged`` as above."""
+    rows = []
+    for number in reversed(folder.removed_versions()):
+        row = {**dict.fromkeys(REMOVED_COLUMNS), "version": model_version(number)}
+        with damaged.named(f"{folder.name}/{model_version(number)}", row):
+            removed = RemovedModel.read(folder, number)
+            row |= {} if removed is None else _flat(removed)
+        rows.append(row)
+    return rows
+
+
+def _flat(removed: RemovedModel) -> dict[str, Any]:
+    facts = removed.to_json()
+    return {**facts, **facts.pop("removed")}
 
 
 def _pointed(

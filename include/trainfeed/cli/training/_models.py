@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,9 +12,11 @@ from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
 from trainfeed.cli.training._model_rows import (
+    REMOVED_COLUMNS,
     VERSION_COLUMNS,
     aliases_of,
     model_row,
+    removed_rows,
     version_rows,
 )
 from trainfeed.config import Environment, environment_from_environ
@@ -25,10 +27,10 @@ from trainfeed.models import (
     CANDIDATE,
     PROD,
     ChosenModel,
-    Model,
     ModelFolder,
     ModelsFolder,
     history,
+    known_model,
     parse_version,
     promote,
     rollback,
@@ -64,6 +66,9 @@ _CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 def list_models(
     name: Annotated[str | None, typer.Argument(help="A model; all of them by default.")] = None,
     *,
+    removed: Annotated[
+        bool, typer.Option("--removed", help="Those that retention removed: when, by whom, why.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the models, or the versions of one, the newest first.
@@ -71,25 +76,31 @@ def list_models(
     Status 3 when one is damaged; the others are listed all the same.
     """
     models, damaged = ModelsFolder(Path(readable_environment().root)), DamagedEntries()
-    columns = _MODELS if name is None else VERSION_COLUMNS
     if name is None:
+        if removed:
+            raise ConfigError("expected the name of a model beside --removed, got none")
         rows = [model_row(models.model(each), damaged) for each in models.names()]
+        nothing = f"no training has made a model in {models.path} yet"
+        _print_list(_MODELS, rows, nothing, as_json=as_json)
+    elif removed:
+        rows = removed_rows(models.known(name), damaged)
+        _print_list(REMOVED_COLUMNS, rows, f"no version of {name} was removed", as_json=as_json)
     else:
         rows = version_rows(models.known(name), damaged)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_rows(columns, [[row[column] for column in columns] for row in rows])
-    else:
-        print_message(f"no training has made a model in {models.path} yet")
+        _print_list(VERSION_COLUMNS, rows, f"model {name} has no version", as_json=as_json)
+        if number := len(models.known(name).removed_versions()):
+            print_message(f"{number} more were removed: {program()} models ls {name} --removed")
     damaged.end()
 
 
 @app.command("show", epilog="Example: trainfeed models show flights/v0003")
 def show(target: Target, *, as_json: Json = False) -> None:
-    """Show a version of a model: job, data, metrics, files, and the history of its aliases."""
+    """Show a version of a model: job, data, metrics, files, and the history of its aliases.
+
+    Also of one that retention removed: then who did, when, and by which rule.
+    """
     folder, number = _target(target, Path(readable_environment().root))
-    model = Model.open(folder, number)
+    model = known_model(folder, number)
     changes = [
         {"alias": alias, **change.model_dump(exclude={"request"})}
         for alias in folder.aliases()
@@ -188,6 +199,17 @@ def download_model(
     """Copy a folder from a store to this machine: complete, or not at all."""
     report = download(Location.parse(source), folder).to_json()
     print_json(report) if as_json else print_mapping(report)
+
+
+def _print_list(
+    columns: tuple[str, ...], rows: list[dict[str, Any]], nothing: str, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_rows(columns, [[row[column] for column in columns] for row in rows])
+    else:
+        print_message(nothing)
 
 
 def _print_change(

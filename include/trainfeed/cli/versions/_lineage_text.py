@@ -68,7 +68,9 @@ def _job(facts: Any) -> str:
 
 
 def _model(facts: Any) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in facts["metrics"].items())
+    metrics = ", ".join(f"{name} {value:.4g}" for name, value in facts["metrics"].items())
+    removed = facts.get("removed")
+    return f"{metrics}, removed at {removed['at']} ({removed['why']})" if removed else metrics
 
 
 def _digested(facts: Any) -> str:

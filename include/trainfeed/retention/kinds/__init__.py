@@ -13,6 +13,7 @@ from trainfeed.retention.kinds._spent_plans import SpentPlans
 from trainfeed.retention.kinds._superseded import SupersededGenerations
 from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
+from trainfeed.retention.models import ModelVersions
 from trainfeed.retention.trainings import Trainings
 from trainfeed.retention.work import WorkFiles
 
@@ -29,4 +30,5 @@ KINDS: Final[tuple[Kind, ...]] = (
     KeptTexts("code"),
     KeptTexts("lookups"),
     Trainings(),
+    ModelVersions(),
 )

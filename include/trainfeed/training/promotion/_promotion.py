@@ -29,6 +29,7 @@ from trainfeed.models import (
     history,
     model_version,
     parse_version,
+    refuse_removed,
     register,
 )
 from trainfeed.models import promote as point_alias
@@ -63,6 +64,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
         GateError: A metric does not pass; ``report`` has the gate. There is no new version.
         JobRejectedError: The job has no result.
         ConfigError: The data set has no ``train.model``, or the job left no file.
+        ConflictError: The job made a version that retention removed; no other one is made.
         ChecksumError: A file of the job's output differs from its result.
         LaunchError: The evaluation failed.
         StorageError: The publication root refused or failed.
@@ -74,6 +76,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
     record = JobRecord(DatasetFolder(root, spec.name).training(interval, job))
     known = find(folder, record.job().identity)
     if known is None:
+        refuse_removed(folder, record.job().identity)
         judgement = Judgement(spec, model, record, candidate_of(root, record), folder)
         candidate, gate = _judged(judgement)
         known, verdict = register(folder, candidate)[0], "made"

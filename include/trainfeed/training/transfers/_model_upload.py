@@ -10,9 +10,9 @@ from trainfeed.config import Environment
 from trainfeed.dataset import require_writable_root
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.models import (
-    Model,
     ModelFolder,
     ModelsFolder,
+    hold_model,
     model_version,
     parse_version,
     spec_of_model,
@@ -88,12 +88,12 @@ def upload_version(
         patience: How often calls to the store are repeated.
     """
     patience = patience or Patience()
-    model = Model.open(folder, number)
-    model.verify()
-    patience.call(lambda: _require_folder(to))
-    above = to / folder.name
-    patience.call(above.make_dir)
-    report = upload(model.path, above / model_version(number), patience=patience)
+    with hold_model(folder, number) as model:
+        model.verify()
+        patience.call(lambda: _require_folder(to))
+        above = to / folder.name
+        patience.call(above.make_dir)
+        report = upload(model.path, above / model_version(number), patience=patience)
     return {"model": folder.name, "version": model_version(number), **report.to_json()}
 
 

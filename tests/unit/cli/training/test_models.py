@@ -62,6 +62,37 @@ def test_models_are_listed_shown_promoted_and_rolled_back(models):
     ]
 
 
+def test_a_removed_version_is_listed_shown_and_traced_and_its_job_makes_no_other(models, clicks):
+    path = clicks.env.datasets / "clicks" / "dataset.yaml"
+    path.write_text(path.read_text() + "retention: {models: {keep: 1}}\n")
+    status, output, _ = models("prune", "clicks", "--kind", "models", "--dry-run")
+    assert (status, "click_model/v0001" in output) == (0, True)
+    assert "would remove 1 models" in output
+    assert models("prune", "clicks", "--kind", "models")[0] == 0
+    status, output, message = models("models", "ls", "click_model", "--json")
+    assert [row["version"] for row in json.loads(output)] == ["v0002"]
+    assert "1 more were removed: trainfeed models ls click_model --removed" in message
+    (row,) = json.loads(models("models", "ls", "click_model", "--removed", "--json")[1])
+    assert (row["version"], row["why"], row["metrics"]["score"]) == ("v0001", "keep: 1", 1)
+    shown = json.loads(models("models", "show", "click_model/v0001", "--json")[1])
+    assert (shown["removed"]["why"], len(shown["manifest"]["files"])) == ("keep: 1", 1)
+    for arguments in (
+        ("models", "promote", "click_model/v0001", "--why", "x"),
+        ("models", "upload", "click_model/v0001", str(clicks.path)),
+        ("predict", "click_model/v0001", str(path)),
+    ):
+        found = models(*arguments)
+        assert (found[0], "v0001 was removed at" in found[2]) == (1, True), found
+    make(clicks, 1)
+    status, _, message = models("models", "evaluate", TARGET)
+    assert (status, "(keep: 1); nothing was made" in message) == (1, True)
+    for target in ("click_model/v0001", "clicks/2024-03-01/g0001"):
+        status, output, _ = models("lineage", target)
+        assert (status, "model click_model/v0001: samples" in output) == (0, True), output
+        assert "removed at" in output
+    assert models("models", "ls", "--removed")[0] == 2
+
+
 def test_a_damaged_version_is_named_and_hides_no_other(models, clicks):
     models("models", "promote", "click_model/v0001", "--why", "good")
     damage(Model.open(ModelsFolder(Path(clicks.env.root)).known("click_model"), 1))
