@@ -144,9 +144,10 @@ def test_a_damaged_version_stays_and_is_named(clicker):
 
 def test_each_data_set_removes_its_own_versions_of_a_model(clicker):
     clicker.make(6, age=90, dataset="views")
+    clicker.make(7)
     clicker.project.edit("{keep: 2}", "{keep: 1}")
-    assert names(clicker.prune().expired) == [f"clicker/v000{each}" for each in (1, 2, 3, 4)]
-    assert whole(clicker.folder) == [5, 6]
+    assert names(clicker.prune().expired) == [f"clicker/v000{each}" for each in (1, 2, 3, 4, 5)]
+    assert whole(clicker.folder) == [6, 7]
 
 
 def test_a_damaged_record_hides_the_version_and_frees_no_number(clicker, caplog):
