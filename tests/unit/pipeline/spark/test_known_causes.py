@@ -42,17 +42,16 @@ LINES = {
 
 @pytest.fixture
 def application(monkeypatch):
-    """An application whose submission has printed lines and ended."""
+    """An application whose output is given to it line by line."""
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
     made = SparkApplication(None, SparkCluster(master=MASTER, python=sys.executable))
 
-    def ended(*lines):
-        printed = "\n".join(lines)
-        made._submission = Submission([shutil.which("printf"), "%s\n", printed])
-        made._submission.wait(made._tell)
+    def after(*lines):
+        for line in lines:
+            made._tell(line)
         return made
 
-    return ended
+    return after
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -74,7 +73,11 @@ def test_what_the_driver_knows_better_stays(application):
 
 def test_an_end_without_a_known_cause_has_the_end_of_the_output_without_stacks(application):
     stack = "\tat org.apache.spark.deploy.SparkSubmit$.main(SparkSubmit.scala:1177)"
-    error = application("Exception in main: what", stack, "\t... 17 more")._error_of(None, 3)
+    printed = "\n".join(["Exception in main: what", stack, "\t... 17 more"])
+    made = application()
+    made._submission = Submission([shutil.which("printf"), "%s\n", printed])
+    made._submission.wait(made._tell)
+    error = made._error_of(None, 3)
     assert type(error) is EngineError
     assert "status 3 without a result" in str(error)
     assert str(error).endswith("Exception in main: what")
