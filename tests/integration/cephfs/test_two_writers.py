@@ -29,6 +29,7 @@ from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.dataset.leases import HeldLease, building, hold_versions, leased_versions, leases
 from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.storage import posix
 
 DAY = "2024-03-01"
 SOURCES = Path(__file__).parents[3]
@@ -302,3 +303,16 @@ def test_a_builder_whose_client_was_evicted_fails_and_harms_nothing(
     status, output = ended(start(builders[0], "", "--json"))
     assert status == 0, output
     assert Version.resolve(mounts.folder(0), DAY).manifest_sha256 == version.manifest_sha256
+
+
+def test_a_lock_of_a_file_without_write_permission_is_seen_by_another_client(
+    mounts: Mounts,
+) -> None:
+    mine, other = (mounts.root(client) / "MANIFEST.json" for client in (0, 1))
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("{}")
+    mine.chmod(0o444)
+    with posix.shared_lock(mine), posix.try_lock(other) as is_free:
+        assert not is_free
+    with posix.try_lock(other) as is_free:
+        assert is_free
