@@ -28,6 +28,7 @@ from tests.oracle.independent_reader import Version as IndependentVersion
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.dataset.leases import leases
 from trainfeed.dataset.tags import current_tag
 
 INTERVAL = "2024-03-01"
@@ -237,6 +238,7 @@ def prune(place):
     place.project.build()
     if place.tagged is not None:
         place.run("untag", "clicks", "prod", "--why", "no more")
+    end_leases(place.project.folder)
     rebuild(place.project)
     gone = place.readable - 1
     return (
@@ -245,6 +247,12 @@ def prune(place):
         (False, True),
         lambda: None,
     )
+
+
+def end_leases(folder):
+    """Let the time of the leases pass that killed repairs have left."""
+    for lease in leases(folder):
+        os.utime(lease.path, (0, 0))
 
 
 def repair(place):
