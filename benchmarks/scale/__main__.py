@@ -8,7 +8,8 @@ together, and how much more this is than the memory of a build of one record.
 and reads every one of them through the loader.
 
 ``python -m benchmarks.scale growth FOLDER [--records 1000000,10000000,30000000]`` builds topics of
-small records, and prints processor time, memory and disk for each.
+small records, and prints processor time, memory and disk for each. With ``--per N`` a task and a
+shard have N records: a million records with ``--per 100`` have the tasks and files of 10⁹.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -73,8 +75,8 @@ def make(batch, lookups):
     return pa.RecordBatch.from_pydict({"a": numbers, "b": floats, "_row": batch.column("_row")})
 """,
     mode="batch",
-    resources="records_per_task: 100000, processes: 2",
-    output="samples_per_shard: 100000",
+    resources="records_per_task: {per}, processes: 2",
+    output="samples_per_shard: {per}",
 )
 
 
@@ -86,6 +88,7 @@ def main() -> None:
     parser.add_argument("--bound", default="256MiB")
     parser.add_argument("--only", default="")
     parser.add_argument("--records", default="1000000,10000000,30000000")
+    parser.add_argument("--per", type=int, default=100_000)
     options = parser.parse_args()
     if options.what == "build":
         _build(options.folder)
@@ -94,7 +97,7 @@ def main() -> None:
     elif options.what == "large":
         _large(options.folder, options.only)
     else:
-        _growth(options.folder, [int(count) for count in options.records.split(",")])
+        _growth(options.folder, options.per, [int(n) for n in options.records.split(",")])
 
 
 def _memory(folder: Path, bound: str, only: str) -> None:
@@ -145,13 +148,18 @@ def _read(folder: Path) -> list[int]:
     return counts
 
 
-def _growth(folder: Path, counts: list[int]) -> None:
+def _growth(folder: Path, per: int, counts: list[int]) -> None:
+    case = replace(
+        GROWTH,
+        resources=GROWTH.resources.format(per=per),
+        output=GROWTH.output.format(per=per),
+    )
     print(
         "| records | CPU s | µs a record | wall s | peak MiB | sum of RSS MiB | disk MiB | stages |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for count in counts:
-        taken, report = _run(folder, GROWTH, count, "512MiB")
+        taken, report = _run(folder, case, count, "512MiB")
         cells = [
             count,
             f"{taken.cpu_s:.1f}",
