@@ -186,6 +186,11 @@ class AirflowClient:
         }
         return int(self._call("POST", "/backfills", body)["id"])
 
+    def has_active_backfill(self, dag_id: str) -> bool:
+        """Return whether the DAG refuses another backfill; so up to 30 s after the last run."""
+        found = self._pages("/backfills", "backfills", dag_id=dag_id)
+        return any(each["completed_at"] is None for each in found)
+
     def dag_runs(self, dag_id: str) -> list[DagRun]:
         """Return all runs of a DAG, oldest first."""
         path = f"/dags/{_quoted(dag_id)}/dagRuns"
