@@ -14,7 +14,7 @@ LARGE_FOLDERS = {
         17,
         "the parts of one file, dataset.yaml, and the ground that all of them check with",
     ),
-    "services": (23, "one module per service, and the ground that they share"),
+    "services": (22, "one module per service, and the ground that they share"),
 }
 # Modules from before the rule, with their lines: each may become shorter, and none longer.
 OLDER = {
@@ -53,7 +53,6 @@ OLDER = {
     "include/trainfeed/tfrecord/examples/_parse.py": 297,
     "services/_process.py": 301,
     "services/airflow.py": 266,
-    "services/airflow_client.py": 392,
 }
 
 
