@@ -45,7 +45,7 @@ def main() -> None:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in _WAYS}
         for _ in range(options.rounds):
             for name, way in _WAYS.items():
-                found[name].append(_timed(build, stage, way, Path(folder) / "runs"))
+                found[name].append(_timed(build, stage, way, Path(tempfile.mkdtemp(dir=folder))))
         groups = len(stage.plan.preprocess)
     print(f"| {groups} groups | wall s | CPU s |\n| --- | --- | --- |")
     for name, runs in found.items():
