@@ -46,6 +46,10 @@ class AirflowClient:
         """Return the token of the user for requests; fetched once."""
         return self._requests.token()
 
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send a request that has no method here, with a path below ``/api/v2``."""
+        return self._requests.call(method, path, body)
+
     def health(self) -> dict[str, Any]:
         """Return the reported state of the parts, by name; needs no login."""
         return dict(self._requests.send("GET", "/api/v2/monitor/health", None, {}))

@@ -136,14 +136,14 @@ def test_the_real_run_publishes_and_trains_once_and_links_to_both(client, ground
 
 def test_the_tab_of_a_run_shows_version_and_training_job_to_whoever_may_see_them(stack, client):
     (ended, *_) = [run for run in client.dag_runs(BUILD) if not run.conf.get("dry_run")]
-    (view,) = (v for p in client._call("GET", "/plugins")["plugins"] for v in p["external_views"])
+    (view,) = (v for p in client.call("GET", "/plugins")["plugins"] for v in p["external_views"])
     assert (view["name"], view["destination"]) == ("Data set", "dag_run")
     address = view["href"].replace("{DAG_ID}", BUILD)
     address = address.replace("{RUN_ID}", quote(ended.run_id, safe=""))
     status, page = fetch(stack, address, {})
     assert (status, "g0001" in page) == (401, False)
     # As the browser does.
-    status, page = fetch(stack, address, {"Cookie": f"_token={client._token}"})
+    status, page = fetch(stack, address, {"Cookie": f"_token={client.token()}"})
     assert status == 200
     report = client.xcom(ended, "publish")
     (training,) = client.dag_runs(TRAIN)
@@ -187,7 +187,7 @@ def test_a_backfill_from_the_command_line_builds_what_is_missing(stack, client, 
 def links(client, ended, task_id):
     run_id = quote(ended.run_id, safe="")
     path = f"/dags/{ended.dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
-    return client._call("GET", path)["extra_links"]
+    return client.call("GET", path)["extra_links"]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_worker_that_dies_with_a_task_that_it_has_just_got_costs_one_try(stack
     log = (stack.home / "logs" / "scheduler.log").read_text()
     assert "was ended by signal 9 before it said how the task went" in log
     assert "the task is tried again if it has a try left" in log
-    (event,) = client._call("GET", "/eventLogs?event=state%20mismatch")["event_logs"]
+    (event,) = client.call("GET", "/eventLogs?event=state%20mismatch")["event_logs"]
     assert (event["run_id"], event["task_id"]) == (run.run_id, "plan")
     assert "was ended by signal 9 before it said how the task went" in event["extra"]
 

@@ -153,9 +153,7 @@ def said_of_failure(client, run):
     """The whole log of the failed task, with what the lines have beside their text."""
     tasks = client.task_instances(run.dag_id, run.run_id)
     task = next(task for task in tasks if task.state == "failed")
-    path = f"/dags/{run.dag_id}/dagRuns/{run.run_id}/taskInstances/{task.task_id}/logs/1"
-    answer = client._call("GET", path.replace("+", "%2B").replace(":", "%3A"))
-    return json.dumps(answer["content"])
+    return client.log(run.dag_id, run.run_id, task)
 
 
 def test_a_run_without_date_and_window_says_what_to_set(client, scheduled):

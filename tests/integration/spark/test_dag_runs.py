@@ -128,7 +128,7 @@ def test_a_killed_task_takes_the_application_along_and_is_tried_again(client, gr
 
 def test_a_task_that_is_marked_as_failed_ends_its_application(client, ground, run):
     path = f"/dags/{DAG}/dagRuns/{run.run_id}/taskInstances/spark"
-    client._call("PATCH", path, {"new_state": "failed"})
+    client.call("PATCH", path, {"new_state": "failed"})
     until(lambda: no_application(ground))
     end_stopped(ground)
     (ended,) = client.wait_for([run], RUN_S)
