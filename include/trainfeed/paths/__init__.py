@@ -10,7 +10,7 @@ from trainfeed.paths._file_names import (
     path_of,
     unfinished_name,
 )
-from trainfeed.paths._listing import is_there, listed, matching, walk
+from trainfeed.paths._listing import is_there, listed, listed_folder, matching, walk
 from trainfeed.paths._new_file import NewFile, UnfinishedFile, claim_name
 from trainfeed.paths._plain_files import open_plain, plain_fd, plain_size, read_plain
 from trainfeed.paths._shard_names import (
@@ -46,6 +46,7 @@ __all__ = [
     "is_unfinished",
     "kind_of_errno",
     "listed",
+    "listed_folder",
     "make_folders",
     "manifest_name",
     "matching",

@@ -16,10 +16,11 @@ from stat import S_ISDIR
 from typing import Final
 
 from trainfeed.datacenters import local_matches, local_source
+from trainfeed.errors import FormatError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import FilePath
 
-__all__ = ["is_there", "listed", "matching", "walk"]
+__all__ = ["is_there", "listed", "listed_folder", "matching", "walk"]
 
 _CACHE: Final = "__pycache__"
 # These errnos say for certain that no file or folder has the name.
@@ -47,6 +48,26 @@ def listed(folder: FilePath, mask: str = "*") -> list[Path]:
     """
     folder = local_source(folder)
     return [Path(folder, name) for name in sorted(_names(folder)) if fnmatchcase(name, mask)]
+
+
+def listed_folder(folder: FilePath, mask: str = "*") -> list[Path]:
+    """Return what ``listed`` does, but refuse a file or a broken link in the place of the folder.
+
+    For places whose loss must not pass for an empty folder: what was there is not known.
+
+    Raises:
+        FormatError: Something else than a folder has the name.
+        StorageError: The folder cannot be listed.
+    """
+    found = listed(folder, mask)
+    if not found and _status(path := local_source(folder)) is not None and not _is_folder(path):
+        raise FormatError(
+            "expected a folder, got something else, so what it held is not known; nothing was read"
+            " or changed; bring the folder back from a backup, or move this file away if there was"
+            " none",
+            path=os.fspath(path),
+        )
+    return found
 
 
 def walk(folder: FilePath, *, hidden: bool = True) -> Iterator[Path]:
@@ -120,3 +141,8 @@ def _status(path: FilePath) -> os.stat_result | None:
             if error.errno in _ABSENT:
                 return None
             raise
+
+
+def _is_folder(path: FilePath) -> bool:
+    with os_errors(path):
+        return Path(path).is_dir()

@@ -18,7 +18,7 @@ from trainfeed.repair._repair_order import RepairOrder
 from trainfeed.repair._repair_place import RepairPlace
 from trainfeed.repair._repair_report import Effort, FileOutcome
 from trainfeed.repair._same_recipe import require_same_code
-from trainfeed.repair._swap import restore_mode, swap_in, throw_out
+from trainfeed.repair._swap import restore_mode, stands_in_the_way, swap_in, throw_out
 
 __all__ = ["FileRepair"]
 
@@ -95,7 +95,7 @@ class FileRepair:
 
     def _swap(self, finding: Finding, staged: Path) -> None:
         path, name = self._version.path, finding.name
-        if (path / name).is_dir() and not (path / name).is_symlink():
+        if stands_in_the_way(path / name):
             throw_out(self._folder, path, name)
         swap_in(staged, path, name, self._expected[name])
         logger.info("repaired %s of %s", name, self._version.name)

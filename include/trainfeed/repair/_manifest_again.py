@@ -21,6 +21,7 @@ from trainfeed.repair._repair_order import RepairOrder
 from trainfeed.repair._repair_place import RepairPlace
 from trainfeed.repair._repair_report import Effort
 from trainfeed.repair._same_recipe import require_same_code
+from trainfeed.repair._swap import stands_in_the_way, throw_out
 from trainfeed.storage import posix
 from trainfeed.storage.posix import map_errors
 
@@ -49,13 +50,13 @@ def repair_manifest(order: RepairOrder, place: RepairPlace) -> ManifestOutcome:
     """
     state = manifest_state(order.folder, order.interval, order.generation)
     if state.proved:
-        _put_back(order.path, place, _read(order.path))
+        _put_back(order, place, _read(order.path))
         return ManifestOutcome("repaired", "a training or a later version names its digest")
     if order.backup is not None:
         with suppress(FormatError, StorageError):
             _, digest = Manifest.read(order.backup)
             if state.accepts(digest):
-                _put_back(order.path, place, _read(order.backup))
+                _put_back(order, place, _read(order.backup))
                 return ManifestOutcome("repaired", f"copied from {order.backup}")
     return _again(order, state, place)
 
@@ -74,7 +75,7 @@ def _again(order: RepairOrder, state: ManifestState, place: RepairPlace) -> Mani
         effort += done.effort
         data = _with_libraries(done.staged, plan)
         if state.accepts(hashlib.sha256(data).hexdigest()):
-            _put_back(order.path, place, data)
+            _put_back(order, place, data)
             return ManifestOutcome("repaired", "made again from its plan", effort)
         reasons.append(f"plan {plan.plan_id} leads to {_why_not(state)}")
     nothing = f"{order.folder.plans(order.interval)} has no plan of this generation"
@@ -103,11 +104,14 @@ def _read(path: Path) -> bytes:
     return read_plain(path / MANIFEST, follow=False, max_bytes=canonical_json.MAX_BYTES)
 
 
-def _put_back(path: Path, place: RepairPlace, data: bytes) -> None:
+def _put_back(order: RepairOrder, place: RepairPlace, data: bytes) -> None:
     """Swap both files in; a kill between them leaves a version that is refused, as before."""
-    staged = place.staging / "manifest"
+    path, staged = order.path, place.staging / "manifest"
     posix.make_public_dir(staged)
     write_manifest_file(staged, data)
+    for name in (MANIFEST, MANIFEST_DIGEST):
+        if stands_in_the_way(path / name):
+            throw_out(order.folder, path, name)
     faults.point("repair.before_manifest")
     with map_errors(path):
         (staged / MANIFEST).replace(path / MANIFEST)

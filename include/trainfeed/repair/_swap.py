@@ -20,7 +20,14 @@ from trainfeed.repair._damage_search import mode_of
 from trainfeed.storage import posix
 from trainfeed.storage.posix import map_errors
 
-__all__ = ["require_changeable", "restore_mode", "swap_in", "throw_out", "unchanged_age"]
+__all__ = [
+    "require_changeable",
+    "restore_mode",
+    "stands_in_the_way",
+    "swap_in",
+    "throw_out",
+    "unchanged_age",
+]
 
 
 def require_changeable(path: Path) -> None:
@@ -47,6 +54,11 @@ def unchanged_age(path: Path) -> Iterator[None]:
         # Gone, if retention took the version meanwhile.
         with suppress(OSError):
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def stands_in_the_way(path: Path) -> bool:
+    """Return whether a folder is in the place of a file: no rename puts a file there."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def swap_in(staged: Path, version: Path, name: str, expected: tuple[int, str]) -> None:

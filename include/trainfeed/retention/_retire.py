@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
-from trainfeed.accounts import reason_problem
+from trainfeed.accounts import account_name, name_problem, reason_problem
 from trainfeed.dataset.retirements import Retirement, retirement_of
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import parse_range
@@ -73,14 +73,15 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
         dry_run: Whether to find everything and change nothing; what is needed is in ``refused``.
 
     Raises:
-        ConfigError: The reason is missing or too long.
+        ConfigError: The reason or the person is missing or too long.
         WindowError: ``asked`` is no range, or no interval starts there.
         ConflictError: Tags, leases, trainings without a result, plans or gates need an interval;
             the message names them, and nothing was changed.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: The file system refused; the same call again goes on.
     """
-    if problem := reason_problem(why):
+    who = account_name() if context.who is None else context.who
+    for problem in filter(None, (reason_problem(why), name_problem("who", who))):
         raise ConfigError(f"{problem}; nothing was changed")
     kind = RangeToRetire(parse_range(asked), why.strip())
     found = plan_removals(context, (kind,))

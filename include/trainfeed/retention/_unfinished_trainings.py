@@ -10,7 +10,7 @@ from pathlib import Path
 from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, parse_generation
 from trainfeed.errors import TrainFeedError
-from trainfeed.paths import is_there, listed, read_plain
+from trainfeed.paths import is_there, listed_folder, read_plain
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_trainings"]
@@ -27,11 +27,11 @@ def used_by_trainings(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
     Raises:
         StorageError: The folder of trainings cannot be listed.
     """
-    for place in listed(folder.training_marks.parent):
+    for place in listed_folder(folder.training_marks.parent):
         if place == folder.training_marks:
             continue
         try:
-            for job in listed(place):
+            for job in listed_folder(place):
                 yield from _versions_of(job)
         except (TrainFeedError, KeyError, TypeError, AttributeError) as error:
             logger.warning(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.retirements import told_missing
 from trainfeed.dataset.withdrawals import (
     Withdrawal,
     lifted_withdrawals,
-    told_withdrawals,
     withdrawal_of,
     withdrawals,
 )
@@ -109,7 +109,7 @@ def _number(folder: DatasetFolder, interval: str, readable: int | None, maker: M
     if newer and maker.has_written(newer[-1]):
         return newer[-1].generation
     if readable is None:
-        told = told_withdrawals(folder, interval) or "none was published"
+        told = told_missing(folder, [interval]).removeprefix("; ") or "none was published"
         raise NotFoundError(f"readers get no version of {name}: {told}; nothing was changed")
     if newer:
         older = f"{name}/{generation_name(readable)}"

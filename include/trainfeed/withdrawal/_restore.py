@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class Restored:
     """A generation that was given back to readers, or would be.
 
     Attributes:
-        mark: The withdrawal that was taken back.
+        mark: The withdrawal that was taken back, or would be.
         readers_get: Number of the generation that readers get afterwards: the newest one.
         is_new: Whether this call gave it back; False in a dry run, and if an earlier call had.
     """
@@ -101,7 +101,7 @@ def restore(  # noqa: PLR0913 - a version, a decision, and when it was asked for
         turn_readers(folder, interval, readers_get)
         lift_withdrawal(folder, mark, maker.digest)
     logger.info("%s is given back by %s: %s", mark.name, maker.who, maker.why)
-    return Restored(mark, readers_get, is_new=True)
+    return Restored(replace(mark, lifted_by=maker.digest), readers_get, is_new=True)
 
 
 def _newest(folder: DatasetFolder, interval: str) -> Withdrawal | None:

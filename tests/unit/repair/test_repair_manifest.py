@@ -38,6 +38,17 @@ def test_one_of_both_files_is_enough_because_the_plan_leads_to_the_same_bytes(pu
     assert contents(published) == before
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_a_folder_in_the_place_of_a_manifest_file_goes_to_the_trash(published, name):
+    before = contents(published)
+    place_of(published, name).unlink()
+    (place_of(published, name) / "deep").mkdir(parents=True)
+    assert repaired(published, 1).is_whole
+    assert contents(published) == before
+    (moved,) = published.folder.trash.glob(f"*/{name}")
+    assert (moved / "deep").is_dir()
+
+
 def test_the_other_files_are_compared_once_the_manifest_is_back(published):
     before = contents(published)
     shard = shards(published)[0]

@@ -9,6 +9,7 @@ import typer
 
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.cli.corrections._one_generation import Target, one_generation
+from trainfeed.cli.corrections._reason import named_person
 from trainfeed.config import environment_from_environ
 from trainfeed.repair import RepairReport, RepairWish
 from trainfeed.repair import repair as repair_version
@@ -47,7 +48,7 @@ def repair(
     name, interval, generation = one_generation(target)
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(name))
-    wish = RepairWish(why=why, who=who, dry_run=dry_run, backup=backup)
+    wish = RepairWish(why=why, who=named_person(who), dry_run=dry_run, backup=backup)
     with error_console().status(f"{target}: files are compared, and made again"):
         report = repair_version(spec, env, interval, generation, wish)
     print_json(report.to_json()) if as_json else _print(report)

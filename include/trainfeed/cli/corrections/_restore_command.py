@@ -10,7 +10,7 @@ import typer
 from trainfeed.accounts import account_name
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.cli.corrections._one_generation import Target, one_generation
-from trainfeed.cli.corrections._reason import Who, Why, reason_or_dry_run
+from trainfeed.cli.corrections._reason import Who, Why, named_person, reason_or_dry_run
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import generation_name
 from trainfeed.withdrawal import Maker, Restored
@@ -36,7 +36,7 @@ def restore(
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
     asked, account = one_generation(target), account_name()
-    maker = Maker(who or account, account, reason)
+    maker = Maker(named_person(who), account, reason)
     with error_console().status(f"{target}: verifying"):
         done = give_back(environment_from_environ(), *asked, maker, dry_run=dry_run)
     if as_json:

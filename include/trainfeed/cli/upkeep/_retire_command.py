@@ -45,8 +45,9 @@ def retire(
     spec, env, asked = open_asked(target, None)
     env.refuse_public_root()
     with error_console().status(f"{target}: what needs it"):
-        context = Context.of(spec, env, who=who or account_name())
-        done = remove_for_good(context, asked, why or _DRY_RUN, dry_run=dry_run)
+        context = Context.of(spec, env, who=account_name() if who is None else who)
+        reason = _DRY_RUN if why is None else why
+        done = remove_for_good(context, asked, reason, dry_run=dry_run)
     if as_json:
         print_json({"dataset": spec.name, "range": asked, **done.to_json()})
     else:

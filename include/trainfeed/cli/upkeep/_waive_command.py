@@ -63,7 +63,8 @@ def waive(  # noqa: PLR0913 - options of a command
     account = account_name()
     if why is None or until is None:
         raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
-    wish = WaiverWish(who or account, account, why, parse_time(until), check or (), field or ())
+    decider = account if who is None else who
+    wish = WaiverWish(decider, account, why, parse_time(until), check or (), field or ())
     waiver = write_waiver(env, found, wish, datetime.now(UTC))
     _print(found, {"waiver": waiver.to_json()}, as_json=as_json)
 

@@ -8,6 +8,7 @@ mounts, never write the same file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.history._action import Action, DamagedAction
@@ -15,7 +16,7 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.sealed_json import read_sealed, sealed
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import parse_time
-from trainfeed.paths import listed
+from trainfeed.paths import listed_folder
 from trainfeed.storage import posix
 
 __all__ = ["actions", "record_action"]
@@ -46,12 +47,21 @@ def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
 
     Raises:
         AccessDeniedError: This account may not read the history.
+        FormatError: Something else than a folder is in the place of the history.
         StorageError: The publication root refused or failed.
     """
-    for month in sorted(listed(folder.history, "[0-9]*")):
-        for path in sorted(listed(month, "[0-9]*.json")):
-            try:
-                value = read_sealed(path, "an action", "nothing else depends on the file")
-                yield Action.from_json(value)
-            except (FormatError, NotFoundError, TypeError, WindowError) as error:
-                yield DamagedAction(path, str(error))
+    for month in sorted(listed_folder(folder.history, "[0-9]*")):
+        try:
+            paths = sorted(listed_folder(month, "[0-9]*.json"))
+        except FormatError as error:
+            yield DamagedAction(month, str(error))
+            continue
+        yield from map(_read, paths)
+
+
+def _read(path: Path) -> Action | DamagedAction:
+    try:
+        value = read_sealed(path, "an action", "nothing else depends on the file")
+        return Action.from_json(value)
+    except (FormatError, NotFoundError, TypeError, WindowError) as error:
+        return DamagedAction(path, str(error))

@@ -16,7 +16,7 @@ from trainfeed.dataset.layout._entry_names import (
     is_name,
 )
 from trainfeed.errors import FormatError, NotFoundError, StorageError
-from trainfeed.paths import is_there, read_plain
+from trainfeed.paths import is_there, listed_folder, read_plain
 from trainfeed.storage.posix import map_errors
 
 __all__ = ["DatasetFolder"]
@@ -39,13 +39,19 @@ class DatasetFolder(DatasetPaths):
         return sorted(stem for stem in stems if is_name(stem))
 
     def plan_ids(self, interval: str) -> list[str]:
-        """Names of the plans of an interval, published or not, sorted."""
-        names = _names(self.path / "plans" / check_name(interval))
+        """Names of the plans of an interval, published or not, sorted.
+
+        Raises:
+            FormatError: Something else than a folder is in the place of the plans.
+            StorageError: The plans cannot be listed.
+        """
+        names = (path.name for path in listed_folder(self.path / "plans" / check_name(interval)))
         return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
 
     def planned_intervals(self) -> list[str]:
-        """Names of the intervals that have plans, sorted."""
-        return sorted(name for name in _names(self.path / "plans") if is_name(name))
+        """Names of the intervals that have plans, sorted; raises as ``plan_ids`` does."""
+        names = (path.name for path in listed_folder(self.path / "plans"))
+        return sorted(filter(is_name, names))
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""

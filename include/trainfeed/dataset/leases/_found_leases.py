@@ -21,12 +21,13 @@ from trainfeed.dataset.sealed_json import read_sealed
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
+    ConflictError,
     FormatError,
     NotFoundError,
     TrainFeedError,
 )
 from trainfeed.intervals import format_time
-from trainfeed.paths import listed
+from trainfeed.paths import listed_folder
 from trainfeed.storage import posix
 
 __all__ = ["FoundLease", "LeasedVersions", "building", "leased_versions", "leases", "remove_ended"]
@@ -110,10 +111,11 @@ def leases(folder: DatasetFolder, interval: str | None = None) -> list[FoundLeas
         interval: Only the build leases of this interval, or None for all leases.
 
     Raises:
+        FormatError: Something else than a folder is in the place of the leases.
         StorageError: The publication root refused or failed.
     """
     names = "*.json" if interval is None else f"{LeaseKind.BUILD}.{check_name(interval)}.*.json"
-    found = (_look(path) for path in sorted(listed(folder.leases, names)))
+    found = (_look(path) for path in sorted(listed_folder(folder.leases, names)))
     return [each for each in found if each is not None]
 
 
@@ -176,8 +178,13 @@ def _remove(found: FoundLease, now: datetime) -> bool:
     latest = _look(found.path)
     if latest is None or latest.is_held(now):
         return False
-    with posix.map_errors(found.path):
-        found.path.unlink(missing_ok=True)
+    try:
+        with posix.map_errors(found.path):
+            found.path.unlink(missing_ok=True)
+    except ConflictError as error:
+        # It names no version, and its time has passed: it stands in nobody's way.
+        logger.warning("%s; that is no lease of trainfeed; move it away", error)
+        return False
     return True
 
 
@@ -185,7 +192,9 @@ def _set_back(found: FoundLease, now: datetime) -> None:
     logger.warning("the clock is ahead: %s; its time counts from now", found.told)
     try:
         with posix.map_errors(found.path):
-            os.utime(found.path, (now.timestamp(), now.timestamp()))
+            # A link would hand the time on to any other file.
+            times = (now.timestamp(), now.timestamp())
+            os.utime(found.path, times, follow_symlinks=False)
     except NotFoundError:
         pass
     except TrainFeedError as error:

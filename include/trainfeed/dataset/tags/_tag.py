@@ -105,7 +105,7 @@ class Decision:
             ConfigError: A text is empty, too long, or not printable.
         """
         account = account or account_name()
-        who = who or account
+        who = account if who is None else who
         problems = (reason_problem(why), name_problem("who", who), name_problem("account", account))
         for problem in filter(None, problems):
             raise ConfigError(f"{problem}; nothing was changed")

@@ -17,7 +17,7 @@ from trainfeed.dataset.layout import DatasetFolder, is_name
 from trainfeed.dataset.sealed_json import read_sealed, sealed
 from trainfeed.dataset.tags._tag import Tag
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
-from trainfeed.paths import listed
+from trainfeed.paths import listed_folder
 from trainfeed.specification import did_you_mean
 from trainfeed.storage import posix
 from trainfeed.version_names import check_version_name
@@ -48,9 +48,10 @@ def tag_names(folder: DatasetFolder) -> list[str]:
     A folder that somebody made by hand may have a name that no tag can have; see ``listed_tag``.
 
     Raises:
+        FormatError: Something else than a folder is in the place of the tags.
         StorageError: The publication root refused or failed.
     """
-    return sorted(path.name for path in listed(folder.tags) if is_name(path.name))
+    return sorted(path.name for path in listed_folder(folder.tags) if is_name(path.name))
 
 
 def current_tag(folder: DatasetFolder, tag: str) -> Tag | None:
@@ -182,7 +183,7 @@ def write_change(folder: DatasetFolder, tag: Tag) -> None:
 
 def _numbers(folder: DatasetFolder, tag: str) -> list[int]:
     check_version_name(tag, what="tag")
-    matches = (_FILE.fullmatch(path.name) for path in listed(folder.tag(tag)))
+    matches = (_FILE.fullmatch(path.name) for path in listed_folder(folder.tag(tag)))
     return sorted({int(match[1]) for match in matches if match})
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from trainfeed import faults
-from trainfeed.paths import listed
+from trainfeed.paths import listed_folder
 from trainfeed.pipeline.upkeep import Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
@@ -67,7 +67,8 @@ class WorkFiles:
 def _leftovers(context: Context) -> Iterator[Leftover]:
     yield from leftovers_of_dataset(Location.parse(str(context.folder.path)))
     # Spill files of all data sets lie in one folder: those of plans that are not of this one stay.
-    plans = {path.stem for place in listed(context.folder.path / "plans") for path in listed(place)}
+    places = listed_folder(context.folder.path / "plans")
+    plans = {path.stem for place in places for path in listed_folder(place)}
     for spill in leftover_spills(Location.parse(context.env.work)):
         if spill.place.name in plans:
             yield spill

@@ -54,6 +54,37 @@ def test_wrong_use_and_damage_have_their_own_statuses(cli, twice):
     assert "was withdrawn by ada (" in err
 
 
+def test_a_version_with_a_damaged_mark_is_not_called_withdrawn_once_it_is_back(cli, twice):
+    cli("withdraw", DAY, *WHY)
+    twice.folder.withdrawal_mark("2024-03-01", 2).write_bytes(b"")
+    status, out, _ = cli("restore", DAY, *WHY)
+    assert status == 0
+    assert "g0002 was withdrawn and given back; who and why cannot be told" in out
+
+
+@pytest.mark.parametrize("who", ["", " ", "a\x1b[31mb"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["withdraw", DAY],
+        ["restore", DAY],
+        ["repair", DAY],
+        ["retire", DAY],
+        ["tag", "clicks", "2024-03-01", "prod"],
+        ["untag", "clicks", "prod"],
+    ],
+    ids=lambda each: each[0],
+)
+def test_a_person_without_a_name_is_refused_and_not_taken_for_the_account(
+    cli, project, command, who
+):
+    project.build()
+    status, _, err = cli(*command, "--why", "labels of yesterday", "--who", who)
+    assert status == 2
+    assert "expected who of 1 to 500 printable characters" in err
+    assert "nothing was changed" in err
+
+
 def ended(result):
     """Status, and the end of the message."""
     return result[0], result[2].strip()[-33:]

@@ -181,6 +181,30 @@ def test_a_link_in_the_place_of_a_lease_is_not_followed(folder, tmp_path):
         assert found.lease is None
 
 
+def test_the_clock_of_a_link_s_target_is_not_set_back(folder, tmp_path):
+    with take(folder, Clock()) as held:
+        elsewhere = tmp_path / "elsewhere.json"
+        held.path.rename(elsewhere)
+        held.path.symlink_to(elsewhere)
+        late = (NOW + timedelta(days=20_000)).timestamp()
+        os.utime(held.path, (late, late), follow_symlinks=False)
+        remove_ended(folder, NOW)
+        assert elsewhere.stat().st_mtime == NOW.timestamp()
+        assert held.path.lstat().st_mtime == NOW.timestamp()
+
+
+def test_a_folder_in_the_place_of_a_lease_stops_no_upkeep(folder, caplog):
+    foreign = folder.leases / "read.0000.json"
+    foreign.mkdir(parents=True)
+    os.utime(foreign, (NOW.timestamp(),) * 2)
+    with take(folder, Clock()) as held:
+        os.utime(held.path, (NOW.timestamp(),) * 2)
+        later = NOW + LONGEST + MARGIN + SECOND
+        assert [each.path for each in remove_ended(folder, later)] == [held.path]
+    assert f"{foreign}: is a directory" in caplog.text
+    assert "move it away" in caplog.text
+
+
 def test_a_removed_version_is_not_leased(folder):
     mark(folder)
     with pytest.raises(NotFoundError, match="clicks/2026-01-01/g0001 was removed by retention"):
