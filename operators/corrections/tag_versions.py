@@ -94,13 +94,24 @@ def _made(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> 
     made = change_of_request(folder, params["tag"], str(decision.request))
     if made is None:
         return None
-    # What ``@next`` names may be of another range now.
-    is_fixed = params["action"] == "tag" and not params["range"].startswith("@")
-    asked = (params["action"], decision.why, params["range"] if is_fixed else made.range)
-    if asked != (made.kind, made.decision.why, made.range):
+    asked = (params["action"], decision.why)
+    if asked != (made.kind, made.decision.why) or not _may_be_of(made, params["range"]):
         raise ConflictError(
             f"this run has made change {made.number} of tag {folder.name}@{made.tag}: {made.kind}"
             f" {made.range}, by {made.told}; it is asked for something else now; nothing was"
             " changed; start a new run"
         )
     return made
+
+
+def _may_be_of(made: Tag, asked: str | None) -> bool:
+    """Return whether a change may have been made for a range of the form, None for ``untag``."""
+    from trainfeed.dataset.layout import is_generation
+
+    # What ``@next`` names may be of another range now.
+    if asked is None or asked.startswith("@"):
+        return True
+    interval, _, generation = asked.rpartition("/")
+    if interval and is_generation(generation):
+        return [each.name for each in made.versions] == [asked]
+    return asked == made.range

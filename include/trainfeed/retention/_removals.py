@@ -19,8 +19,9 @@ __all__ = ["Removals", "execute", "plan_removals", "prune"]
 
 logger = logging.getLogger(__name__)
 
-# A file of the history has at most 1 MiB; a line of this list has at most 500 bytes.
-_ITEMS_IN_AN_ACTION: Final = 1_000
+# A file of the history has at most 1 MiB. Each item has a reason: of 500 characters, up to 2,000
+# bytes.
+_ITEMS_IN_AN_ACTION: Final = 250
 _WHY: Final = 500
 _LOCK: Final = ".retention.lock"
 _LOCK_S: Final = 600.0

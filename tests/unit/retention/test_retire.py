@@ -16,7 +16,7 @@ from tests.unit.retention.test_intervals import DAYS, three
 from trainfeed import canonical_json, faults
 from trainfeed.cli._app import app
 from trainfeed.dataset import Skip, cover, record_schedule, write_skip
-from trainfeed.dataset.history import actions
+from trainfeed.dataset.history import Action, actions
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.tags import Decision, apply_change, propose_tag, untag
@@ -29,10 +29,11 @@ from trainfeed.errors import (
 )
 from trainfeed.intervals import parse_range
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, retire
+from trainfeed.retention import Context, Expired, Item, Removals, execute, retire
 from trainfeed.retention.kinds import _interval_removal
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location
+from trainfeed.withdrawal import Maker, withdraw
 
 __all__ = ["three"]
 OLD, RANGE, WHY = DAYS[0], f"{DAYS[0]}/{DAYS[1]}", "older than the audit"
@@ -184,6 +185,26 @@ def test_a_reason_is_needed(three, why):
         go(three, why=why)
 
 
+def test_the_history_can_be_read_whatever_the_length_of_the_reason(three):
+    class Fake:
+        name = "fake"
+
+        def find(self, _context):
+            return iter(())
+
+        def remove(self, _context, _items):
+            return []
+
+    why = "\N{GRINNING FACE}" * 500
+    items = [Item("fake", f"{number:08d}", 1, datetime.now(UTC), ()) for number in range(1_000)]
+    removals = Removals(tuple(Expired(item, why) for item in items), (), ())
+    execute(Context.of(three.spec, three.env), [Fake()], removals)
+    found = [each for each in actions(three.folder) if isinstance(each, Action)]
+    assert len(found) == len(list(actions(three.folder)))
+    told = [item["name"] for each in found for item in each.details["items"]]
+    assert told == [item.name for item in items]
+
+
 @pytest.fixture
 def command(three, monkeypatch):
     monkeypatch.setenv("TRAINFEED_ROOT", three.env.root)
@@ -199,6 +220,7 @@ def command(three, monkeypatch):
 def test_the_command_tells_and_so_does_every_look(command):
     asked = f"clicks/{RANGE}"
     assert command("retire", asked).exit_code == 1
+    assert "expected why of 3" in str(command("retire", asked, "--why", "").exception)
     dry = command("retire", asked, "--dry-run", "--json")
     assert dry.exit_code == 0
     assert [each["name"] for each in json.loads(dry.stdout)["removed"]] == DAYS[:2]
@@ -232,6 +254,11 @@ def test_a_version_that_was_retired_is_no_bare_missing_one(three):
     go(three)
     with pytest.raises(NotFoundError, match=WHY):
         three.version(OLD)
+    maker = Maker("ada", "ada", "wrong labels")
+    with pytest.raises(NotFoundError, match=f"retired at .*: {WHY}; .*nothing was changed"):
+        withdraw(three.env, "clicks", OLD, None, maker)
+    with pytest.raises(WindowIncompleteError, match=f"tag clicks@prod was not changed.*{WHY}"):
+        propose_tag(three.folder, RANGE, "prod", Decision.now("a test"))
 
 
 # The points of intervals, landing files and plans that no other test of this folder kills at.

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, check_name
 from trainfeed.dataset.leases._lease import Lease, LeaseKind
 from trainfeed.dataset.leases._lease_times import LONGEST, MARGIN
@@ -216,6 +217,8 @@ def _look(path: Path) -> FoundLease | None:
 
 def _read(path: Path) -> tuple[Lease | None, str]:
     try:
-        return Lease.from_json(read_sealed(path, "a lease", _REMEDY)), ""
+        # A lease of 100,000 hours has about 2 MB.
+        value = read_sealed(path, "a lease", _REMEDY, max_bytes=canonical_json.MAX_BYTES)
+        return Lease.from_json(value), ""
     except (AccessDeniedError, ConfigError, FormatError, KeyError, TypeError, ValueError) as error:
         return None, str(error)

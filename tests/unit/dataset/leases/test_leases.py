@@ -205,6 +205,14 @@ def test_a_folder_in_the_place_of_a_lease_stops_no_upkeep(folder, caplog):
     assert "move it away" in caplog.text
 
 
+def test_a_lease_of_very_many_versions_is_read(folder):
+    many = [(f"2026-01-01T{number:06d}", 1) for number in range(60_000)]
+    with hold_versions(folder, many, "a test", clock=Clock()):
+        (found,) = leases(folder)
+        assert found.problem == ""
+        assert found.lease.versions == tuple(many)
+
+
 def test_a_removed_version_is_not_leased(folder):
     mark(folder)
     with pytest.raises(NotFoundError, match="clicks/2026-01-01/g0001 was removed by retention"):

@@ -49,6 +49,16 @@ def test_the_user_of_the_run_gives_the_tag_and_a_cleared_task_changes_nothing(cl
     assert len(tag_history(clicks.folder, "prod")) == 2
 
 
+@pytest.mark.parametrize("asked", [f"{DAYS[0]}/g0001", f"{DAYS[0]}T00:00:00Z"])
+def test_a_cleared_task_finds_its_change_however_its_range_is_written(clicks, tagger, asked):
+    first = tagger(range=asked)
+    assert (first["number"], first["written"]) == (1, True)
+    again = tagger(range=asked)
+    assert (again["number"], again["written"]) == (1, False)
+    with pytest.raises(AirflowFailException, match="asked for something else now"):
+        tagger(range=DAYS[1])
+
+
 def test_a_run_without_a_person_is_refused_whatever_its_id(clicks, tagger):
     with pytest.raises(AirflowFailException, match="expected a run that a user of Airflow started"):
         tagger(user=None)
