@@ -36,8 +36,8 @@ def read_sealed(
         FormatError: The file is damaged, too large, or something else.
         StorageError: The publication root refused or failed.
     """
-    data = read_plain(path, follow=False, max_bytes=max_bytes)
     try:
+        data = read_plain(path, follow=False, max_bytes=max_bytes)
         canonical_json.require_intact(data, path=str(path))
         return dict(canonical_json.loads(data))
     except (FormatError, TypeError, ValueError) as error:

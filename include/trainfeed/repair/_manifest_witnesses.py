@@ -107,10 +107,14 @@ def _of_jobs(folder: DatasetFolder, interval: str, generation: int) -> Iterator[
 def _of_tags(folder: DatasetFolder, interval: str, generation: int) -> Iterator[str]:
     for name in tag_names(folder):
         with suppress(FormatError, StorageError):
-            for change in tag_history(folder, name):
+            for change in tag_history(folder, name, _pass_over):
                 for each in change.versions:
                     if (each.interval, each.generation) == (interval, generation):
                         yield each.manifest_sha256
+
+
+def _pass_over(_number: int, _error: FormatError) -> None:
+    """A damaged change is no witness, and silences no other change of the tag."""
 
 
 def _of_versions(folder: DatasetFolder, interval: str, generation: int) -> Iterator[str]:

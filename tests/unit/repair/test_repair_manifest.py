@@ -125,8 +125,12 @@ def test_a_dry_run_of_a_damaged_manifest_changes_nothing(published):
     assert contents(published) == damaged
 
 
-def test_a_tag_proves_a_manifest_whose_two_files_are_lost(published):
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_tag_proves_a_manifest_whose_two_files_are_lost(published, is_damaged):
     before = contents(published)
+    if is_damaged:  # its earlier change, which silences no later one
+        published.folder.tag("prod").mkdir(parents=True)
+        (published.folder.tag("prod") / "0001.json").write_bytes(b"{}")
     proposal = propose_tag(published.folder, DAY, "prod", Decision.now("a release"))
     apply_change(published.folder, proposal)
     for name in BOTH:

@@ -15,12 +15,12 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.tags import (
     Tag,
-    current_tag,
     listed_tag,
     require_tag,
     tag_history,
     tag_names,
 )
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.version_names import split_version_name
 
 __all__ = ["tags"]
@@ -62,19 +62,39 @@ def tags(
 def _found(
     folder: DatasetFolder, tag: str | None, damaged: DamagedEntries, *, history: bool
 ) -> tuple[list[Tag], list[dict[str, Any]]]:
-    """Return the changes to show, and an entry for each tag that cannot be read."""
+    """Return the changes to show, and an entry for each tag or change that cannot be read."""
     found: list[Tag] = []
-    unread = []
-    if tag is not None:
-        current_tag(folder, tag) or require_tag(folder, tag)
+    unread: list[dict[str, Any]] = []
+    if tag is not None and not tag_history(folder, tag, lambda *_: None):
+        require_tag(folder, tag)
     for each in tag_names(folder) if tag is None else [tag]:
         entry: dict[str, Any] = {"tag": each}
         with damaged.named(f"{folder.name}@{each}", entry):
-            now = listed_tag(folder, each)
-            found += tag_history(folder, each) if history else _given(now)
-        if len(entry) > 1:
+            if history:
+                found += _history(folder, each, damaged, unread)
+            else:
+                found += _given(listed_tag(folder, each))
+        if "damaged" in entry:
             unread.append(entry)
     return found, unread
+
+
+def _history(
+    folder: DatasetFolder, tag: str, damaged: DamagedEntries, unread: list[dict[str, Any]]
+) -> list[Tag]:
+    """Return the changes of a tag, and add an entry for each that cannot be read."""
+
+    def note(number: int, error: FormatError) -> None:
+        entry: dict[str, Any] = {"tag": tag, "number": number}
+        with damaged.named(f"{folder.name}@{tag}#{number}", entry):
+            raise error
+        unread.append(entry)
+
+    try:
+        return tag_history(folder, tag, note)
+    except ConfigError:
+        listed_tag(folder, tag)  # says what to do about a name that no tag can have
+        raise
 
 
 def _given(found: Tag | None) -> Sequence[Tag]:

@@ -8,6 +8,7 @@ the older one is not what the tag names.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -135,15 +136,31 @@ def require_tag(folder: DatasetFolder, tag: str, number: int | None = None) -> T
     return found
 
 
-def tag_history(folder: DatasetFolder, tag: str) -> list[Tag]:
+def tag_history(
+    folder: DatasetFolder, tag: str, on_damage: Callable[[int, FormatError], object] | None = None
+) -> list[Tag]:
     """Return all changes of a tag, the oldest first.
+
+    Args:
+        folder: The data set.
+        tag: Name of the tag.
+        on_damage: Called with number and error of a damaged change, which is left out; None raises.
 
     Raises:
         ConfigError: No tag may have that name.
-        FormatError: A file is damaged.
+        FormatError: A file is damaged, and ``on_damage`` is None; or something else than a folder
+            is in the place of the tag.
         StorageError: The publication root refused or failed.
     """
-    return [_read(folder, tag, number) for number in _numbers(folder, tag)]
+    found = []
+    for number in _numbers(folder, tag):
+        try:
+            found.append(_read(folder, tag, number))
+        except FormatError as error:
+            if on_damage is None:
+                raise
+            on_damage(number, error)
+    return found
 
 
 def change_of_request(folder: DatasetFolder, tag: str, request: str) -> Tag | None:

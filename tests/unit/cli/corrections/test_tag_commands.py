@@ -165,3 +165,21 @@ def test_a_damaged_tag_is_named_and_the_others_are_listed(cli, built):
     assert cli("show", "clicks@prod")[0] == 3
     assert cli("tag", "clicks", RANGE, "prod", *WHY)[0] == 0
     assert cli("show", "clicks@prod")[0] == 0
+    status, output, message = cli("tags", "clicks", "prod", "--history", "--json")
+    assert (status, "clicks@prod#1 is damaged" in message) == (3, True)
+    assert [(each["number"], "damaged" in each) for each in json.loads(output)] == [
+        (2, False), (1, True),
+    ]  # fmt: skip
+    (built.folder.tag("prod") / "0002.json").write_bytes(b"")
+    status, output, message = cli("tags", "clicks", "--history")
+    assert (status, "clicks@prod#2 is damaged" in message, "next" in output) == (3, True, True)
+    assert cli("tags", "clicks", "prod", "--history")[0] == 3
+
+
+def test_a_folder_with_a_name_that_no_tag_can_have_is_named_in_the_history_of_all(cli, built):
+    assert cli("tag", "clicks", RANGE, "prod", *WHY)[0] == 0
+    (built.folder.tags / "Prod").mkdir()
+    status, output, message = cli("tags", "clicks", "--history")
+    assert (status, "prod" in output) == (3, True)
+    assert "move it out of the folder of tags" in " ".join(message.split())
+    assert cli("tags", "clicks", "Prod", "--history")[0] == 2

@@ -75,6 +75,13 @@ def test_an_unfinished_file_of_a_killed_try_uses_no_number(clicks, path):
     assert require_tag(clicks.folder, "prod").number == 2
 
 
+def test_a_folder_in_the_place_of_a_change_is_told_with_what_to_do(clicks, path):
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(FormatError, match=r"change 2 of tag clicks@prod: .*a folder.*or tag again"):
+        require_tag(clicks.folder, "prod")
+
+
 WRONG = {
     "tag": ["other", 1],
     "number": [1, "2"],
