@@ -58,6 +58,7 @@ class SparkApplication:
         self._on_progress = on_progress
         self._causes = KnownCauses(cluster)
         self._submission: Submission | None = None
+        self._is_cancelled = False
 
     def run(self) -> SparkReport | PublishedBefore:
         """Run the application, and wait for its end.
@@ -75,6 +76,7 @@ class SparkApplication:
 
     def cancel(self) -> None:
         """End the application; safe to call from another thread, and at any time."""
+        self._is_cancelled = True
         if self._submission is not None:
             self._submission.cancel()
 
@@ -102,7 +104,11 @@ class SparkApplication:
             ref = self._build.ref
             name = f"trainfeed {ref.dataset}/{ref.interval}"
             command = command_of(self._cluster, name, shipment, options, folder.job_uri)
+            if self._is_cancelled:
+                raise _ended_by_its_task()
             self._submission = Submission(command, self._cluster.interpreter())
+            if self._is_cancelled:  # meanwhile, when there was no submission to end
+                self._submission.cancel()
             status = self._submission.wait(self._tell)
         result = folder.result()
         if result is None or isinstance(result, Failure) or status:
@@ -116,10 +122,8 @@ class SparkApplication:
 
     def _error_of(self, result: Failure | ApplicationCounts | None, status: int) -> TrainFeedError:
         submission = self._submission
-        if submission is not None and submission.is_cancelled:
-            return EngineError(
-                "the Spark application was ended by its task; nothing was published; run it again"
-            )
+        if self._is_cancelled:
+            return _ended_by_its_task()
         told = result.error() if isinstance(result, Failure) else None
         if told is not None and type(told) is not EngineError:
             return told
@@ -134,6 +138,12 @@ class SparkApplication:
             " are kept, nothing was published; run the build again. The end of its output:\n"
             f"{tail}"
         )
+
+
+def _ended_by_its_task() -> EngineError:
+    return EngineError(
+        "the Spark application was ended by its task; nothing was published; run it again"
+    )
 
 
 def _job(stage: Stage, shipment: Shipment) -> ApplicationJob:
