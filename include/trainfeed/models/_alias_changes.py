@@ -20,7 +20,7 @@ from trainfeed.accounts import account_name
 from trainfeed.errors import FormatError
 from trainfeed.models._models_folder import ModelFolder, parse_version
 from trainfeed.models._removed_model import require_kept
-from trainfeed.paths import listed, read_plain
+from trainfeed.paths import listed_folder, read_plain
 from trainfeed.storage import posix
 
 __all__ = ["AliasChange", "alias_lock", "append_change", "new_change", "numbered_changes"]
@@ -61,7 +61,7 @@ def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasCh
     """
     place = folder.alias(alias)
     numbers = sorted(
-        int(match[1]) for path in listed(place) if (match := _FILE.fullmatch(path.name))
+        int(match[1]) for path in listed_folder(place) if (match := _FILE.fullmatch(path.name))
     )
     found = []
     for number in numbers:

@@ -25,7 +25,7 @@ from typing import Final
 
 from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import listed
+from trainfeed.paths import listed, listed_folder
 from trainfeed.specification import check_name, did_you_mean
 from trainfeed.version_names import check_version_name
 
@@ -147,8 +147,13 @@ class ModelFolder:
         return set(_numbers(_VERSION, self.models / self.name))
 
     def aliases(self) -> list[str]:
-        """Names of the aliases, sorted."""
-        return sorted(path.name for path in listed(self.path / _ALIASES))
+        """Names of the aliases, sorted.
+
+        Raises:
+            FormatError: Something else than a folder is in the place of the aliases.
+            StorageError: The publication root refused or failed.
+        """
+        return sorted(path.name for path in listed_folder(self.path / _ALIASES))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Final
 from trainfeed import faults
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import is_there, listed, read_plain
+from trainfeed.paths import is_there, listed, listed_folder, read_plain
 from trainfeed.storage import posix
 from trainfeed.uploads._receipt import Receipt, Refusal, from_sealed, to_sealed
 
@@ -51,7 +51,7 @@ class ReceiptBook:
             StorageError: The publication root refused or failed.
         """
         if not self._known:
-            names = (path.name for path in listed(self._folder))
+            names = (path.name for path in listed_folder(self._folder))
             numbers = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match]
             self._known = [self._read(number) for number in range(1, max(numbers, default=0) + 1)]
         # Those that other processes have made since: a list of the folder for each would be slow.

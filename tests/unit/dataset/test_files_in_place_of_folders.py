@@ -12,6 +12,7 @@ from trainfeed.dataset.leases import hold_versions, leases
 from trainfeed.dataset.tags import require_tag, tag_names, tags_naming
 from trainfeed.errors import FormatError
 from trainfeed.retention import uses_of
+from trainfeed.uploads import ReceiptBook
 
 __all__ = ["clicks"]
 
@@ -85,6 +86,14 @@ def test_a_lost_month_of_the_history_is_named_and_hides_no_other(tagged):
     lose(tagged.history, "file")
     with pytest.raises(FormatError, match="expected a folder"):
         list(actions(tagged))
+
+
+def test_receipts_that_are_no_folder_are_an_error(tagged):
+    tagged.receipts.mkdir()
+    assert ReceiptBook(tagged).receipts() == []
+    lose(tagged.receipts, "file")
+    with pytest.raises(FormatError, match="expected a folder"):
+        ReceiptBook(tagged).receipts()
 
 
 def test_an_untouched_data_set_has_none_of_these_folders(clicks):

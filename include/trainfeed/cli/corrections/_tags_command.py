@@ -86,9 +86,9 @@ def _history(
 
     def note(number: int, error: FormatError) -> None:
         entry: dict[str, Any] = {"tag": tag, "number": number}
+        unread.append(entry)
         with damaged.named(f"{folder.name}@{tag}#{number}", entry):
             raise error
-        unread.append(entry)
 
     try:
         return tag_history(folder, tag, note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -58,7 +59,8 @@ class SparkApplication:
         self._on_progress = on_progress
         self._causes = KnownCauses(cluster)
         self._submission: Submission | None = None
-        self._is_cancelled = False
+        # Set by ``cancel``, from another thread.
+        self._cancelled = threading.Event()
 
     def run(self) -> SparkReport | PublishedBefore:
         """Run the application, and wait for its end.
@@ -76,7 +78,7 @@ class SparkApplication:
 
     def cancel(self) -> None:
         """End the application; safe to call from another thread, and at any time."""
-        self._is_cancelled = True
+        self._cancelled.set()
         if self._submission is not None:
             self._submission.cancel()
 
@@ -104,10 +106,10 @@ class SparkApplication:
             ref = self._build.ref
             name = f"trainfeed {ref.dataset}/{ref.interval}"
             command = command_of(self._cluster, name, shipment, options, folder.job_uri)
-            if self._is_cancelled:
+            if self._cancelled.is_set():
                 raise _ended_by_its_task()
             self._submission = Submission(command, self._cluster.interpreter())
-            if self._is_cancelled:  # meanwhile, when there was no submission to end
+            if self._cancelled.is_set():  # meanwhile, when there was no submission to end
                 self._submission.cancel()
             status = self._submission.wait(self._tell)
         result = folder.result()
@@ -122,7 +124,7 @@ class SparkApplication:
 
     def _error_of(self, result: Failure | ApplicationCounts | None, status: int) -> TrainFeedError:
         submission = self._submission
-        if self._is_cancelled:
+        if self._cancelled.is_set():
             return _ended_by_its_task()
         told = result.error() if isinstance(result, Failure) else None
         if told is not None and type(told) is not EngineError:

@@ -1,5 +1,7 @@
 """Versions of models go by their rule, and never one that somebody needs."""
 
+import shutil
+
 import pytest
 
 from tests.unit.forks import in_a_fork
@@ -168,3 +170,17 @@ def test_a_rule_without_a_model_is_refused(project):
 def test_now_is_the_time_of_the_context(clicker):
     clicker.prune()
     assert RemovedModel.read(clicker.folder, 1).at == NOW.isoformat().replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_file_in_the_place_of_aliases_does_not_mean_that_none_points_anywhere(clicker, is_whole):
+    promote(clicker.folder, PROD, 1, "the best one")
+    place = clicker.folder.alias(PROD)
+    place = place.parent if is_whole else place
+    shutil.rmtree(place)
+    place.write_bytes(b"")
+    removals = clicker.prune()
+    (why,) = {each.why for each in removals.kept}
+    assert "where aliases point to cannot be told: expected a folder" in why
+    assert removals.expired == ()
+    assert whole(clicker.folder) == [1, 2, 3, 4, 5]
