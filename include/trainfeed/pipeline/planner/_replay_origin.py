@@ -13,6 +13,7 @@ from typing import NamedTuple
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.retirements import told_missing
 from trainfeed.errors import NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import PlanRef
@@ -55,7 +56,7 @@ def find_origin(planner: Planner, env: Environment) -> Origin:
         raise NotFoundError(
             f"expected a published version of {name}/{interval}, or work files of a build that"
             f" failed in {env.work}, got neither: there is nothing to replay; build it: trainfeed"
-            f" build {name} --interval {interval}"
+            f" build {name} --interval {interval}{told_missing(planner.folder, [interval])}"
         )
     plan = load_plan(planner.folder, PlanRef(name, interval, found[-1].origin))
     return Origin(plan.plan_id, KeptInputs.of_plan(plan), found[-1].reasons(), is_published=False)
@@ -93,7 +94,7 @@ def _require_same(planner: Planner, origin: Origin, source: Inputs) -> None:
             f"{name}/{interval} is not published, and its log files are not those of the build"
             f" {origin.name} that failed: {first_few(lines)}; a replay would leave out what is"
             " there now; nothing was read or published; build the interval from them: trainfeed"
-            f" build {name} --interval {interval}"
+            f" build {name} --interval {interval}{told_missing(planner.folder, [interval])}"
         )
 
 

@@ -62,6 +62,15 @@ def test_a_version_with_a_damaged_mark_is_not_called_withdrawn_once_it_is_back(c
     assert "g0002 was withdrawn and given back; who and why cannot be told" in out
 
 
+@pytest.mark.parametrize("command", ["ls", "show", "preview", "replay"])
+def test_commands_of_the_quarantine_say_who_withdrew_the_last_version(cli, project, command):
+    project.build()
+    cli("withdraw", DAY, *WHY)
+    status, _, err = cli("quarantine", command, DAY)
+    assert status == 1
+    assert f"{DAY}/g0001 was withdrawn by ada (" in err
+
+
 @pytest.mark.parametrize("who", ["", " ", "a\x1b[31mb"])
 @pytest.mark.parametrize(
     "command",
