@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.retention._context import Kind
+from trainfeed.retention.boundaries import BoundaryFiles
 from trainfeed.retention.kinds._kept_texts import KeptTexts
 from trainfeed.retention.kinds._killed_removals import KilledRemovals
 from trainfeed.retention.kinds._range_to_retire import RangeToRetire
@@ -27,6 +28,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     LandingFiles(),
     WorkFiles(),
     SpentPlans(),
+    BoundaryFiles(),
     KeptTexts("code"),
     KeptTexts("lookups"),
     Trainings(),
