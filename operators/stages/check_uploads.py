@@ -198,6 +198,8 @@ def _say(spec: DatasetSpec, left: LeftToDo) -> None:
         )  # fmt: skip
     if left.open:
         logger.info("left to their normal builds, when they have settled: %s", _names(left.open))
+    if left.retired:
+        logger.info("retired intervals, built only with a reason: %s", _names(left.retired))
     if left.unscheduled:
         logger.warning(
             "intervals with uploads that are not in the schedule of dataset.yaml any more: %d: %s",

@@ -40,6 +40,6 @@ def placed_at(tmp_path):
         landing=str(tmp_path / "landing"),
         work=str(tmp_path / "work"),
         kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "recorded"))},
-        datasets=datasets,
+        datasets=tmp_path / "datasets",
     )
     return Project(tmp_path, env)

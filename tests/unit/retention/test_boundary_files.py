@@ -173,7 +173,7 @@ def test_a_plan_whose_boundary_was_decided_again_is_refused(week, monkeypatch):
         path.write_text(text)
         assert read_boundary(path).offset(0) == offset - 1
 
-    with pytest.raises(ConflictError, match="decided again with other offsets.*run the build agai"):
+    with pytest.raises(ConflictError, match=r"decided again with other offsets.*run the"):
         planning(week, monkeypatch, meanwhile)
 
 

@@ -62,7 +62,7 @@ class BoundaryFiles:
         The last look and the renames hold the lock of the topic: a planner looks under it, when
         its plan is written, whether the boundaries of the plan are still there.
         """
-        kept = []
+        kept: list[Kept] = []
         for folder, group in groupby(items, lambda each: Path(each.item.places[0]).parent):
             aside = context.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
             posix.make_public_dir(aside)

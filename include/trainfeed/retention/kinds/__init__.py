@@ -16,6 +16,7 @@ from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
 from trainfeed.retention.models import ModelVersions
 from trainfeed.retention.trainings import Trainings
+from trainfeed.retention.uploads import RetiredUploads
 from trainfeed.retention.work import WorkFiles
 
 __all__ = ["KINDS", "RangeToRetire", "RetiredIntervals", "SpentPlans"]
@@ -29,6 +30,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     WorkFiles(),
     SpentPlans(),
     BoundaryFiles(),
+    RetiredUploads(),
     KeptTexts("code"),
     KeptTexts("lookups"),
     Trainings(),
