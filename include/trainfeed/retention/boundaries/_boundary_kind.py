@@ -18,7 +18,7 @@ from typing import Final
 from trainfeed import faults
 from trainfeed.errors import FormatError, IngestError
 from trainfeed.paths import listed
-from trainfeed.pipeline.boundaries import boundary_files, deciding, folders_of_others
+from trainfeed.pipeline.boundaries import boundary_files, deciding
 from trainfeed.pipeline.upkeep import RETENTION
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
@@ -107,7 +107,7 @@ def _of_topic(
         why = {at: _NEEDED for at in asked if at in needed}
         free = [at for at in asked if at not in needed]
         try:
-            why |= evidence_of(paths, free, needed, folders_of_others(folder)) if free else {}
+            why |= evidence_of(paths, free, needed) if free else {}
         except IngestError as error:
             why |= dict.fromkeys(free, f"a boundary file of the topic is damaged: {error}")
     for at in asked:

@@ -12,20 +12,18 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from trainfeed.pipeline.boundaries import Boundary, boundary_files, milliseconds, read_boundary
+from trainfeed.pipeline.boundaries import Boundary, milliseconds, read_boundary
 
 __all__ = ["evidence_of"]
 
 _PROOF = "it is evidence for the boundary at {at:%Y-%m-%dT%H:%M:%SZ}"
 _NEWEST = "it is the newest of its topic, and shows that the topic was there"
-_FIRST = "it was found first of those of its topic, and shows since when the topic was there"
 
 
 def evidence_of(
     paths: Mapping[datetime, Path],
     unneeded: Collection[datetime],
     needed: Collection[datetime],
-    others: Collection[Path],
 ) -> dict[datetime, str]:
     """Return the times of unneeded files that have to stay, and why.
 
@@ -34,7 +32,6 @@ def evidence_of(
         unneeded: Times of files that no interval needs.
         needed: Times at which an interval that was or may be planned starts or ends, also without
             a file; at least the first one behind the files.
-        others: Folders of other topics of the name.
 
     Raises:
         IngestError: A file is damaged.
@@ -42,9 +39,6 @@ def evidence_of(
     found: dict[datetime, str] = {}
     if max(paths) in unneeded:
         found[max(paths)] = _NEWEST
-    if any(True for folder in others for _ in boundary_files(folder)):
-        first = min(paths, key=lambda at: (read_boundary(paths[at]).found_ms, at))
-        found.update({first: _FIRST} if first in unneeded else {})
     ordered = sorted(needed)
     for at in sorted(unneeded, reverse=True):
         asked = ordered[bisect_right(ordered, at) :]
@@ -70,9 +64,9 @@ def _answers_for(later: Boundary, earlier: Boundary, asked: Sequence[datetime]) 
     """Return whether nobody who looks back from a needed time learns more from ``earlier``.
 
     The offset of ``later`` is proved, and no smaller than that of ``earlier``. How far the log
-    reached before a needed time is shown by ``later`` wherever ``earlier`` shows it.
+    reached before a needed time, and that the topic was there then, is shown by ``later`` wherever
+    ``earlier`` shows it. A partition that ``later`` does not have ends the look back.
     """
-    knows_all = earlier.partitions.keys() <= later.partitions.keys()
     is_proved = all(later.is_proved(partition) for partition in later.partitions)
     between = (earlier.found_ms <= milliseconds(each) < later.found_ms for each in asked)
-    return knows_all and is_proved and not any(between)
+    return is_proved and not any(between)
