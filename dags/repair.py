@@ -30,7 +30,7 @@ with DAG(
             type=["null", "string"],
             **REASON,
             title="Why",
-            description="A reason, which the history keeps.",
+            description="The reason, which the history keeps; by default which files were damaged.",
         ),
         "copy_from": Param(
             None,

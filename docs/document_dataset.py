@@ -113,6 +113,7 @@ retention:
   work: {keep_days: 7}
   trainings: {keep: 100}
   models: {keep: 30, keep_days: 90}
+  uploads: {keep_days: 400}
 resources:
   pool: kafka_reads
   max_active_runs: 4

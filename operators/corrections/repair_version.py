@@ -45,7 +45,7 @@ class RepairVersionOperator(BaseOperator):
             spec, env = open_dataset(params["dataset"])
             named, backup = params["generation"], params["copy_from"]
             wish = RepairWish(
-                why=params["why"] or "",
+                why=params["why"] or None,
                 who=run_person(context).who,
                 dry_run=params["dry_run"],
                 backup=Path(backup) if backup else None,

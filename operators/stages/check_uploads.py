@@ -131,8 +131,7 @@ class SettleUploadsOperator(BaseOperator):
             _, folder = _open(self.dataset)
             if announced := _announced(self.report):
                 mark_announced(folder, announced)
-            refused = [f"{each.name}: {each.reason}" for each in ReceiptBook(folder).refusals()]
-            if refused:
+            if refused := [f"{e.name}: {e.reason}" for e in ReceiptBook(folder).refusals()]:
                 raise FormatError(_refusals(folder, refused))
 
 
@@ -170,8 +169,7 @@ def _builds(
             logger.info("%s is left to its active run of %s", each.interval, dag_id)
         elif len(found) < BUILDS_LIMIT:
             start = f"{interval.start:%Y-%m-%dT%H:%M:%SZ}"
-            is_day = len(each.interval) == len("2013-01-01")
-            window = each.interval if is_day else start
+            window = each.interval if len(each.interval) == len("2013-01-01") else start
             found.append({"trigger_run_id": run_id, "conf": {"window_start": window}})
     if found and task.get_dag(dag_id).is_paused:
         logger.warning(
@@ -198,6 +196,8 @@ def _say(spec: DatasetSpec, left: LeftToDo) -> None:
         )  # fmt: skip
     if left.open:
         logger.info("left to their normal builds, when they have settled: %s", _names(left.open))
+    if left.retired:
+        logger.info("retired intervals, built only with a reason: %s", _names(left.retired))
     if left.unscheduled:
         logger.warning(
             "intervals with uploads that are not in the schedule of dataset.yaml any more: %d: %s",

@@ -30,8 +30,9 @@ from trainfeed.storage import Location
 
 # Versions in use must be there every night, and are read in whole once a week.
 _WEEK: Final = 7
-# A plan goes in the run after its landing files, and what it compares with in the one after that.
-_RUNS: Final = 4
+# A plan goes in the run after its landing files, what it compares with in the one after that, then
+# the plans and boundaries of this.
+_RUNS: Final = 6
 
 
 class Nights:
@@ -87,6 +88,7 @@ class Nights:
         removed = sum(map(self._retained, self._sets.specs))
         landing = self._require_landing()
         self._require_versions(number)
+        self._require_boundaries(number)
         return removed, landing
 
     def _retained(self, spec: DatasetSpec) -> int:
@@ -122,6 +124,18 @@ class Nights:
         readable = {name for name in names if self._folder.readable_generation(name)}
         assert self.expected.must_be_readable(number) <= readable
         assert readable <= self.expected.may_be_readable(self._clock.now)
+
+    def _require_boundaries(self, number: int) -> None:
+        """Look for the starts of all intervals that are left, and that old ones went.
+
+        Days that were refused for good may still be planned, and keep theirs.
+        """
+        names = self._folder.intervals()
+        left = {name for name in names if self._folder.readable_generation(name)}
+        places = (self._folder.path / "boundaries").rglob("*Z.json")
+        there = {f"{path.stem[:4]}-{path.stem[4:6]}-{path.stem[6:8]}" for path in places}
+        assert left <= there
+        assert len(there) <= 2 * len(left) + number // 5 + 4, (len(there), len(left))
 
     def _measured(self, number: int, landing: int, removed: int) -> Night:
         folders = [self._folder.path, self._sets.views.path]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainfeed.accounts import reason_problem
 from trainfeed.config import Environment
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
@@ -41,14 +42,15 @@ class RepairWish:
     """The options of a repair.
 
     Attributes:
-        why: The reason, for the history; may be empty.
+        why: The reason, for the history, 3 to 500 printable characters on one line. None: the
+            history says that nobody gave one, and which files were damaged.
         who: The person, or the run of a DAG; the account if None.
         dry_run: Whether only the damage is shown.
         backup: A folder with a copy of the version, such as that of a snapshot; files that have
             the published digests are taken from there.
     """
 
-    why: str = ""
+    why: str | None = None
     who: str | None = None
     dry_run: bool = False
     backup: Path | None = None
@@ -79,7 +81,7 @@ def repair(
         What was found, and what became of it. Files that could not be repaired are as they were.
 
     Raises:
-        ConfigError: The backup is no copy of a version.
+        ConfigError: The backup is no copy of a version, or the reason is too short or too long.
         NotFoundError: There is no such version.
         AccessDeniedError: This account may not change the version.
         RootError: The publication root was not made by ``trainfeed init``.
@@ -87,6 +89,8 @@ def repair(
             stays, and another call goes on.
     """
     wish = wish or RepairWish()
+    if wish.why is not None and (problem := reason_problem(wish.why)):
+        raise ConfigError(f"{problem}; nothing was changed; leave the reason out, or correct it")
     require_writable_root(env)
     if wish.backup is not None and not is_there(Path(wish.backup) / MANIFEST):
         raise ConfigError(
@@ -119,6 +123,7 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
     require_changeable(order.path)
     # The stages work on a temporary root: retention is told on the real one what they need.
     held = [(order.interval, order.generation)]
+    wish = replace(wish, why=wish.why or _damaged(damage))
     with hold_versions(order.folder, held, f"repair of {order.target}"):
         _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
         with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
@@ -129,6 +134,13 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
     ended = "repaired" if report.is_whole else "repair-failed"
     _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
     return report
+
+
+def _damaged(damage: Sequence[Finding]) -> str:
+    """Return the reason of a repair that nobody gave one for: the damage itself."""
+    first = damage[0]
+    told = f"no reason was given; damaged files: {len(damage)}, first: {first.name[:200]!a}"
+    return f"{told}: {first.kind}"
 
 
 def _found(order: RepairOrder) -> tuple[Version | None, list[Finding]]:
@@ -168,7 +180,7 @@ def _files_repaired(
 def _record(action: str, order: RepairOrder, wish: RepairWish, files: Mapping[str, str]) -> None:
     named = dict(sorted(files.items())[:_MOST_FILES])
     details = {"files": named, "num_files": len(files)}
-    made = Action.now(action, order.target, why=wish.why, who=wish.who, details=details)
+    made = Action.now(action, order.target, why=wish.why or "", who=wish.who, details=details)
     record_action(order.folder, made)
 
 

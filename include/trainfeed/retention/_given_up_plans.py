@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, cast
 
-from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
+from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.leases import building
-from trainfeed.dataset.retirements import retirement_of
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
-from trainfeed.retention._plan_files import PlanItem, plan_item
+from trainfeed.retention._plan_files import PlanItem, open_plans, plan_item
 from trainfeed.retention._rule import held_against
 
 __all__ = ["given_up_plans", "may_be_published"]
@@ -28,7 +27,10 @@ _YOUNG: Final = timedelta(days=3)
 
 
 def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
-    """Yield the plans of intervals that are not retired and that the rule ``plans`` does not keep.
+    """Yield the plans that were never published and that the rule ``plans`` does not keep.
+
+    An interval that is retired has such plans only if somebody gave a reason to build it again:
+    the numbers of earlier ones were given up with it.
 
     Args:
         context: The data set.
@@ -38,8 +40,7 @@ def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
     """
     rule, found = context.spec.retention.plans, []
     for interval in context.folder.planned_intervals():
-        if retirement_of(context.folder, interval) is None:
-            found += _open(context.folder, interval)
+        found += _open(context.folder, interval)
     yield from held_against(rule, found, context.now, lambda item: may_be_published(context, item))
 
 
@@ -56,6 +57,5 @@ def may_be_published(context: Context, item: Item) -> str | None:
 
 def _open(folder: DatasetFolder, interval: str) -> list[PlanItem]:
     """Return the plans of an interval whose generation was never published."""
-    last = folder.last_generation(interval)
-    ids = [each for each in folder.plan_ids(interval) if generation_of_plan(each) > last]
+    ids = open_plans(folder, interval)
     return [plan_item(folder, _KIND, interval, each, is_retired=False) for each in ids]

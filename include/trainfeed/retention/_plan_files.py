@@ -12,7 +12,7 @@ from trainfeed.paths import listed
 from trainfeed.retention._item import Item
 from trainfeed.storage import posix
 
-__all__ = ["PlanItem", "plan_item", "remove_plan_files"]
+__all__ = ["PlanItem", "open_plans", "plan_item", "remove_plan_files"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,16 @@ class PlanItem(Item):
     plan_id: str
     generation: int
     is_retired: bool
+
+
+def open_plans(folder: DatasetFolder, interval: str) -> list[str]:
+    """Return the ids of the plans of an interval whose generation may still be published, sorted.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    last = folder.last_generation(interval)
+    return [each for each in folder.plan_ids(interval) if generation_of_plan(each) > last]
 
 
 def plan_item(

@@ -47,6 +47,7 @@ class RetentionSpec(Part):
         work: Unfinished files of killed and abandoned builds, which have not changed for a day.
         trainings: Finished trainings.
         models: Versions of the model of ``train.model``.
+        uploads: Uploads of retired intervals, with their kept bytes; the receipts stay.
     """
 
     keep_generations: Annotated[int, Field(ge=1)] = 3
@@ -60,3 +61,4 @@ class RetentionSpec(Part):
     work: RetentionRule = Field(default_factory=RetentionRule)
     trainings: RetentionRule = Field(default_factory=RetentionRule)
     models: RetentionRule = Field(default_factory=RetentionRule)
+    uploads: RetentionRule = Field(default_factory=RetentionRule)

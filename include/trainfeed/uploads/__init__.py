@@ -10,6 +10,14 @@ from trainfeed.uploads._label_table import HASH, KEY, Labels, hash_of_key, label
 from trainfeed.uploads._left_to_do import LeftToDo, left_to_do
 from trainfeed.uploads._receipt import Receipt, Refusal
 from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._removed_uploads import (
+    UploadsRemoval,
+    keeping,
+    lift_empty_folder,
+    take_bytes,
+    take_upload,
+    write_uploads_removal,
+)
 
 __all__ = [
     "HASH",
@@ -22,15 +30,21 @@ __all__ = [
     "Receipt",
     "ReceiptBook",
     "Refusal",
+    "UploadsRemoval",
     "UploadsReport",
     "applied_uploads",
     "check_uploads",
     "first_look",
     "hash_of_key",
     "interval_uploads",
+    "keeping",
     "label_column",
     "labels_of",
     "left_to_do",
+    "lift_empty_folder",
     "mark_announced",
+    "take_bytes",
+    "take_upload",
     "unannounced",
+    "write_uploads_removal",
 ]

@@ -18,13 +18,14 @@ from trainfeed.uploads._label_rows import LabelFields, iter_rows
 from trainfeed.uploads._label_table import Labels, merged, table_of_rows
 from trainfeed.uploads._receipt import Receipt
 from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._removed_uploads import told_uploads_removal
 from trainfeed.uploads._upload_files import open_upload
 
 __all__ = ["AppliedUpload", "applied_uploads", "labels_of"]
 
 _REMEDY: Final = (
-    "nothing was published; bring the file back from a backup of the publication root, or copy the"
-    " upload, if it is still there, to that place"
+    "bring the file back from a backup of the publication root, or copy the upload, if it is still"
+    " there, to that place"
 )
 
 
@@ -69,7 +70,7 @@ def applied_uploads(folder: DatasetFolder, interval: str) -> list[AppliedUpload]
     receipts = [receipt for receipt in book.receipts() if receipt.interval == interval]
     for receipt in receipts:
         _require_unchanged(folder, receipt)
-        _require_kept(book.content(receipt.sha256), receipt.name)
+        _require_kept(folder, receipt.number, receipt.name, receipt.sha256)
     return [AppliedUpload.of(receipt) for receipt in receipts]
 
 
@@ -91,7 +92,7 @@ def labels_of(spec: DatasetSpec, folder: DatasetFolder, uploads: Sequence[Applie
     tables = [table_of_rows([], fields, 0, limit)]
     for place, upload in enumerate(uploads):
         path = book.content(upload.sha256)
-        _require_digest(path, upload)
+        _require_digest(folder, path, upload)
         try:
             tables.append(table_of_rows(iter_rows(path, upload.kind, fields), fields, place, limit))
         except FormatError as error:
@@ -116,20 +117,25 @@ def _require_unchanged(folder: DatasetFolder, receipt: Receipt) -> None:
         raise ChecksumError(changed(path, receipt))
 
 
-def _require_kept(path: Path, name: str) -> None:
+def _require_kept(folder: DatasetFolder, number: int, name: str, sha256: str) -> None:
+    path = ReceiptBook(folder).content(sha256)
     with os_errors(path):
         if path.exists():
             return
-    raise NotFoundError(f"{path}, the kept bytes of upload {name}, is missing; {_REMEDY}")
+    told = told_uploads_removal(folder, number, name) or f"; {_REMEDY}"
+    raise NotFoundError(
+        f"{path}, the kept bytes of upload {name}, is missing; nothing was published{told}"
+    )
 
 
-def _require_digest(path: Path, upload: AppliedUpload) -> None:
-    _require_kept(path, upload.name)
+def _require_digest(folder: DatasetFolder, path: Path, upload: AppliedUpload) -> None:
+    _require_kept(folder, upload.number, upload.name, upload.sha256)
     with open_plain(path, follow=True) as file:
         sha256 = _sha256(file)
     if sha256 != upload.sha256:
         raise ChecksumError(
-            f"the kept bytes of upload {upload.name} are damaged; {_REMEDY}", path=str(path)
+            f"the kept bytes of upload {upload.name} are damaged; nothing was published; {_REMEDY}",
+            path=str(path),
         )
 
 

@@ -15,6 +15,7 @@ from trainfeed.accounts import account_name
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import AccessDeniedError, FormatError, MemoryLimitError, NotFoundError
 from trainfeed.intervals import format_time
+from trainfeed.paths import is_there
 from trainfeed.printable_text import printable
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads._label_rows import LabelFields, iter_rows
@@ -22,6 +23,7 @@ from trainfeed.uploads._label_table import Labels, merged, table_of_rows
 from trainfeed.uploads._receipt import Receipt, Refusal, Seen
 from trainfeed.uploads._receipt_book import ReceiptBook
 from trainfeed.uploads._refused_text import short_reason
+from trainfeed.uploads._removed_uploads import keeping
 from trainfeed.uploads._upload_copy import copied
 from trainfeed.uploads._upload_files import (
     UploadFile,
@@ -130,7 +132,7 @@ class _Check:
                 seen = seen_of(stream.fileno())
                 if refusal is not None and (refusal.seen, refusal.rules) == (seen, self._rules):
                     return
-                if receipt is None or receipt.seen != seen:
+                if receipt is None or receipt.seen != seen or not self._is_kept(receipt):
                     receipt = self._read(file, stream, seen, receipt)
         except NotFoundError:
             logger.info("%s went away during the check", printable(str(file.path)))
@@ -169,9 +171,10 @@ class _Check:
             if receipt is None:
                 labels, owner = self._labels(copy.path, kind), os.fstat(stream.fileno()).st_uid
                 receipt = _receipt_of(file, kind, copy.sha256, labels, seen, owner)
+            if receipt.sha256 != copy.sha256:
+                raise FormatError(changed(file.path, receipt))
+            if not self._is_kept(receipt):
                 copy.keep(self._book.content(copy.sha256))
-        if receipt.sha256 != copy.sha256:
-            raise FormatError(changed(file.path, receipt))
         return receipt
 
     def _receive(self, file: UploadFile, receipt: Receipt, refusal: Refusal | None) -> None:
@@ -182,9 +185,26 @@ class _Check:
             return
         if is_ours:
             self._accepted.append(held)
+            self._require_kept(file, held)
             logger.info("%s has receipt %d", printable(held.name), held.number)
         if refusal is not None:
             self._book.lift(file.name)
+
+    def _require_kept(self, file: UploadFile, receipt: Receipt) -> None:
+        """Keep the bytes of a new receipt again if retention removed them before it was there.
+
+        It removes bytes under a lock, and looks at the receipts before. So it has seen this one, or
+        the bytes are found to be gone here.
+        """
+        with keeping(self._folder):
+            is_kept = self._is_kept(receipt)
+        if not is_kept:
+            self._receipts[file.name] = receipt
+            self.look_at(file)
+
+    def _is_kept(self, receipt: Receipt) -> bool:
+        """Whether the bytes of a receipt are there; retention may have removed them."""
+        return is_there(self._book.content(receipt.sha256))
 
     def _labels(self, copy: Path, kind: str) -> Labels:
         limit = self._spec.resources.memory_bytes

@@ -23,12 +23,14 @@ class LeftToDo:
         open: Intervals without a version that have not: their normal build comes later.
         newer: Published intervals; only a build with the reason of a rebuild takes the uploads.
         unscheduled: Intervals without a version that the schedule does not have any more.
+        retired: Retired intervals; only a build with a reason makes them again.
     """
 
     buildable: tuple[IntervalUploads, ...] = ()
     open: tuple[IntervalUploads, ...] = ()
     newer: tuple[IntervalUploads, ...] = ()
     unscheduled: tuple[IntervalUploads, ...] = ()
+    retired: tuple[IntervalUploads, ...] = ()
 
 
 def left_to_do(spec: DatasetSpec, folder: DatasetFolder, now: datetime) -> LeftToDo:
@@ -53,6 +55,8 @@ def left_to_do(spec: DatasetSpec, folder: DatasetFolder, now: datetime) -> LeftT
 def _way(spec: DatasetSpec, uploads: IntervalUploads, now: datetime) -> str:
     if uploads.generation is not None:
         return "newer"
+    if uploads.is_retired:
+        return "retired"
     try:
         interval = spec.schedule_model().interval_named(uploads.interval)
     except WindowError:

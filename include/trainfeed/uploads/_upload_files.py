@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -21,7 +21,14 @@ from trainfeed.paths import open_plain, os_errors
 from trainfeed.uploads._label_rows import KINDS
 from trainfeed.uploads._receipt import Seen
 
-__all__ = ["UploadFile", "found_uploads", "open_upload", "require_upload", "seen_of"]
+__all__ = [
+    "UploadFile",
+    "found_uploads",
+    "open_upload",
+    "opened_folder",
+    "require_upload",
+    "seen_of",
+]
 
 _UNFINISHED_STARTS: Final = (".", "_")
 _UNFINISHED_ENDS: Final = (".tmp", "~")
@@ -96,6 +103,17 @@ def open_upload(folder: DatasetFolder, path: Path) -> Iterator[BinaryIO]:
         open_plain(path, follow=False, above=above) as stream,
     ):
         yield stream
+
+
+def opened_folder(folder: DatasetFolder, place: Path) -> AbstractContextManager[int]:
+    """Open the folder of uploads, or a folder in it, and yield its descriptor; no link is followed.
+
+    Raises:
+        NotFoundError: There is none.
+        FormatError: It is a link or a file.
+        StorageError: The file system refused or failed.
+    """
+    return _opened(folder.uploads, place)
 
 
 def require_upload(file: UploadFile, schedule: Schedule) -> str:

@@ -20,7 +20,7 @@ from tests.unit.repair.conftest import (
 )
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.leases import leased_versions
-from trainfeed.errors import AccessDeniedError, NotFoundError
+from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
 from trainfeed.repair import _repair_version, find_damage
 
 DAY = "2024-03-01"
@@ -172,6 +172,24 @@ def test_the_history_says_who_and_why_before_and_the_outcome_after(published):
     )
     assert began.details["files"] == {name: "changed"}
     assert (ended.action, ended.details["files"]) == ("repaired", {name: "repaired"})
+
+
+def test_without_a_reason_the_history_says_which_files_were_damaged(published):
+    name = shards(published)[0]
+    flip(place_of(published, name))
+    repaired(published)
+    why = f"no reason was given; damaged files: 1, first: {name!r}: changed"
+    assert [each.why for each in actions(published.folder)] == [why, why]
+
+
+@pytest.mark.parametrize("why", ["", "x", "a\nb", "a" * 501])
+def test_a_reason_that_is_none_changes_nothing(published, why):
+    flip(place_of(published, shards(published)[0]))
+    before = contents(published)
+    with pytest.raises(ConfigError, match="expected why of 3 to 500"):
+        repaired(published, why=why)
+    assert contents(published) == before
+    assert list(actions(published.folder)) == []
 
 
 def test_the_age_of_the_version_stays_the_same_for_retention(published):

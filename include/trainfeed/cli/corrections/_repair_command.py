@@ -23,7 +23,12 @@ _DAMAGED: Final = 3
 def repair(
     target: Target,
     *,
-    why: Annotated[str, typer.Option(help="A reason, which the history keeps.")] = "",
+    why: Annotated[
+        str | None,
+        typer.Option(
+            help="The reason, which the history keeps; by default which files were damaged."
+        ),
+    ] = None,
     who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
     backup: Annotated[
         Path | None,

@@ -55,7 +55,12 @@ def check(name: Name, *, as_json: Json = False) -> None:
     require_root(env.root, env.root_setting)
     folder = DatasetFolder(Path(env.root), spec.name)
     report = check_uploads(spec, folder)
-    waiting = [each for each in interval_uploads(folder) if each.waiting]
+    # A retired interval is told of where it got an upload just now: nothing else waits for it.
+    waiting = [
+        each
+        for each in interval_uploads(folder)
+        if each.waiting and (each.interval in report.intervals or not each.is_retired)
+    ]
     if as_json:
         print_json(
             {
@@ -90,7 +95,7 @@ def ls(name: Name, *, as_json: Json = False) -> None:
     print_rows(_COLUMNS, [[*row[:4], row[4][:_DIGEST_CHARS], row[5]] for row in rows])
     for refusal in refused:
         print_message(f"{refusal.name} is refused: {refusal.reason}")
-    _advise(name, [each for each in found if each.waiting])
+    _advise(name, [each for each in found if each.waiting and not each.is_retired])
 
 
 def _rows(found: IntervalUploads) -> list[tuple[Any, ...]]:
@@ -103,10 +108,15 @@ def _rows(found: IntervalUploads) -> list[tuple[Any, ...]]:
             receipt.rows,
             receipt.keys,
             receipt.sha256,
-            found.state if receipt.number in waiting else f"in{version}",
+            _state(found, receipt) if receipt.number in waiting else f"in{version}",
         )
         for receipt in found.receipts
     ]
+
+
+def _state(found: IntervalUploads, receipt: Receipt) -> str:
+    is_removed = found.is_retired and receipt.number in found.removed
+    return "retired, removed" if is_removed else found.state
 
 
 def _told(receipt: Receipt) -> str:
@@ -117,7 +127,7 @@ def _told(receipt: Receipt) -> str:
 def _advise(name: str, waiting: Sequence[IntervalUploads]) -> None:
     """Print the commands that build the intervals with uploads that no version has."""
     for each in waiting:
-        rebuild = "" if each.generation is None else " --rebuild WHY"
+        rebuild = "" if each.state == "not built" else " --rebuild WHY"
         command = f"{program()} build {name} --interval {each.interval}{rebuild}"
         typer.echo(printable_lines(f"{each.interval}: {each.state}; {command}"))
 

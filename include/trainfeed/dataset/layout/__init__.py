@@ -31,6 +31,7 @@
       uploads/<interval>/<file>            labelled files, put there by people
       receipts/<number>.json               one per accepted upload, in order of arrival
       receipts/refused/<digest>.json       the reason why an upload is refused
+      receipts/removed/<interval>.json     when and why retention removed its uploads
       receipts/announced.json              number of the last receipt with an asset event
       receipts/content/<sha256>            the bytes of accepted uploads
     <root>/models/                         models of all data sets; see trainfeed.models

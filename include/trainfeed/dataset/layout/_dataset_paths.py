@@ -145,6 +145,10 @@ class DatasetPaths:
         """The folder of receipts of uploads."""
         return self.path / "receipts"
 
+    def uploads_removal(self, interval: str) -> Path:
+        """The file that says when, by whom and why the uploads of an interval were removed."""
+        return self.receipts / "removed" / f"{check_name(interval)}.json"
+
     def interval_lock(self, interval: str) -> Path:
         """The lock of an interval, held while a version is published, withdrawn or restored."""
         return self.interval(interval) / ".lock"

@@ -3,9 +3,11 @@
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
     TopicWindow,
+    boundary_files,
     folders_of_others,
     known_boundaries,
     milliseconds,
+    read_boundary,
 )
 from trainfeed.pipeline.boundaries._boundary_proof import (
     UNPROVEN,
@@ -16,6 +18,8 @@ from trainfeed.pipeline.boundaries._boundary_proof import (
 )
 from trainfeed.pipeline.boundaries._losses import Loss, without
 from trainfeed.pipeline.boundaries._topic_boundaries import (
+    deciding,
+    keep_boundaries,
     look_for_boundary,
     resolve_boundary,
     transaction_open,
@@ -26,12 +30,16 @@ __all__ = [
     "Boundary",
     "Loss",
     "TopicWindow",
+    "boundary_files",
+    "deciding",
     "folders_of_others",
     "is_proved",
+    "keep_boundaries",
     "known_boundaries",
     "last_proved",
     "look_for_boundary",
     "milliseconds",
+    "read_boundary",
     "reasons",
     "require_empty_proved",
     "resolve_boundary",

@@ -8,6 +8,7 @@ it: they cannot overlap or leave a hole, in whatever order and at whatever time 
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,20 +16,27 @@ from typing import Final
 
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import TransactionOpenError
+from trainfeed.errors import ConflictError, TransactionOpenError
 from trainfeed.paths import make_folders
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
+    TopicWindow,
     boundary_files,
     milliseconds,
     read_boundary,
     to_json,
 )
 from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
-from trainfeed.sources import Known, Topic, find_boundaries
+from trainfeed.sources import Known, Topic, TopicIdentity, find_boundaries
 from trainfeed.storage import posix
 
-__all__ = ["look_for_boundary", "resolve_boundary", "transaction_open"]
+__all__ = [
+    "deciding",
+    "keep_boundaries",
+    "look_for_boundary",
+    "resolve_boundary",
+    "transaction_open",
+]
 
 # The search for a boundary reads some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
@@ -64,13 +72,55 @@ def resolve_boundary(
             make_folders(path.parent)
         # The lock lets one search run at a time: a search takes the neighbouring boundaries
         # into account, and two searches at the same time would not see each other's.
-        with posix.file_lock(path.parent / ".lock", timeout_s=_LOCK_TIMEOUT_S):
+        with deciding(path.parent):
             # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)
                 posix.create_exclusive(path, canonical_json.dumps(to_json(topic.identity, found)))
+            return read_boundary(path)
     return read_boundary(path)
+
+
+def deciding(folder: Path) -> AbstractContextManager[object]:
+    """Return the lock of the boundary files of a topic: nobody else writes or removes one.
+
+    Args:
+        folder: The folder of the topic, which is there.
+    """
+    return posix.file_lock(folder / ".lock", timeout_s=_LOCK_TIMEOUT_S)
+
+
+def keep_boundaries(folder: DatasetFolder, windows: Collection[TopicWindow]) -> None:
+    """Write boundary files again that went before the plan was written which was made from them.
+
+    Retention looks at the plans, and removes files, while it holds the lock of the topic. So it has
+    seen the plan, or the file is found to be gone here.
+
+    Args:
+        folder: The data set.
+        windows: The topics, with the boundaries of the plan.
+
+    Raises:
+        ConflictError: A boundary was decided again in between, with other offsets.
+        StorageError: The publication root refused or failed.
+    """
+    for window in windows:
+        _keep(folder, window.topic.identity, window.start)
+        _keep(folder, window.topic.identity, window.end)
+
+
+def _keep(folder: DatasetFolder, topic: TopicIdentity, boundary: Boundary) -> None:
+    path = folder.boundary(topic.topic, topic.uuid, boundary.at)
+    with deciding(path.parent):
+        posix.create_exclusive(path, canonical_json.dumps(to_json(topic, boundary)))
+        found = read_boundary(path)
+    if found != boundary:
+        raise ConflictError(
+            f"boundary file {path} was removed with a retired interval and decided again with other"
+            " offsets while this plan was made from it; nothing was read or published; run the"
+            " build again"
+        )
 
 
 def look_for_boundary(

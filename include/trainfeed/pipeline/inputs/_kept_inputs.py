@@ -87,3 +87,6 @@ class KeptInputs:
     ) -> dict[str, str]:
         """Return an empty mapping: something was read, else there would be no quarantine."""
         return {}
+
+    def confirm(self) -> None:
+        """Do nothing: the plan or version that has them is there."""

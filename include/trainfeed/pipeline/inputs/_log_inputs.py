@@ -148,6 +148,9 @@ class LogInputs:
         path = expand_path(self._logs.path, self._interval)
         return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
 
+    def confirm(self) -> None:
+        """Do nothing: a folder of logs has no boundary."""
+
     def empty_because(
         self,
         inputs: Mapping[str, Planned],

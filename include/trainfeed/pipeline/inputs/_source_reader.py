@@ -60,6 +60,14 @@ class Inputs(KnownInputs, Protocol):
             allow_gap: The reason given for accepting further losses, or None to refuse them.
         """
 
+    def confirm(self) -> None:
+        """Make sure, once the plan is written, that what it was made from is still there.
+
+        Raises:
+            ConflictError: It was decided again, otherwise.
+            StorageError: The publication root refused or failed.
+        """
+
     def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
         """Return, by source, why nothing is read of it: a function of the planned inputs alone.
 

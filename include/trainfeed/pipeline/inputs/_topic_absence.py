@@ -202,3 +202,6 @@ class AbsentTopic:
             TopicNotFoundError: Always.
         """
         raise self._error
+
+    def confirm(self) -> None:
+        """Do nothing: no plan is made."""

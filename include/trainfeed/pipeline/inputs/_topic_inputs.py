@@ -18,6 +18,7 @@ from trainfeed.pipeline.boundaries import (
     Loss,
     TopicWindow,
     is_proved,
+    keep_boundaries,
     last_proved,
     milliseconds,
     reasons,
@@ -33,12 +34,7 @@ from trainfeed.sources import Topic
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location
 
-__all__ = [
-    "TopicInputs",
-    "TopicWindow",
-    "open_topics",
-    "resolve_inputs",
-]
+__all__ = ["TopicInputs", "TopicWindow", "open_topics", "resolve_inputs"]
 
 
 class TopicInputs:
@@ -111,6 +107,10 @@ class TopicInputs:
     def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
         """Return source → why nothing is read of it; empty if anything is read."""
         return reasons(self._windows, inputs, allow_gap)
+
+    def confirm(self) -> None:
+        """Write boundary files again that retention removed before the plan was there."""
+        keep_boundaries(self._folder, self._windows)
 
     def _lost(self, window: TopicWindow) -> list[str]:
         """Return the records of a topic that retention deleted or may have deleted."""

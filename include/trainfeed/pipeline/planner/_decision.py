@@ -93,6 +93,7 @@ def _decide(planner: Planner, source: Inputs, asked: Asked) -> FoundPlan | Skip:
         return skip
     made_by: MadeBy | None = "outdated" if outdated is not None else None
     plan = planner.make(source, rebuild=rebuild, allow_gap=asked.allow_gap, made_by=made_by)
+    source.confirm()
     return FoundPlan(plan, "build")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
+from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import CodeChangedError, ConflictError, WithdrawnError
 from trainfeed.pipeline._ref import Build
@@ -111,10 +112,7 @@ class Stage:
                 " cause, and start a new run"
             )
         if self.folder.is_removed(self.plan.interval["name"], self.plan.generation):
-            raise ConflictError(
-                f"{self.version_path} was published by this plan and has been removed; its number"
-                " is never used again; run the build again"
-            )
+            raise ConflictError(self._removed())
         if not (self.version_path / "MANIFEST.json").is_file():
             return None
         manifest, digest = Manifest.read(self.version_path)
@@ -125,6 +123,21 @@ class Stage:
                 " run is visible; run the build again"
             )
         return Version(self.version_path, manifest, digest)
+
+    def _removed(self) -> str:
+        """Return why the generation of the plan is never published again."""
+        interval = self.plan.interval["name"]
+        retired = retirement_of(self.folder, interval)
+        if retired is None:
+            return (
+                f"{self.version_path} was removed, or given up as a plan that nobody went on with;"
+                " its number is never used again; run the build again"
+            )
+        return (
+            f"{self.plan.dataset}/{retired.told}; plan {self.plan.plan_id} ended with it, and is"
+            " never published; a build with a reason makes the interval again: trainfeed build"
+            f" {self.plan.dataset} --interval {interval} --rebuild 'WHY'"
+        )
 
     def check_code(self) -> None:
         """Compare code, spec and libraries with those of the plan.

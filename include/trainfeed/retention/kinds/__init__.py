@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trainfeed.retention._context import Kind
+from trainfeed.retention.boundaries import BoundaryFiles
 from trainfeed.retention.kinds._kept_texts import KeptTexts
 from trainfeed.retention.kinds._killed_removals import KilledRemovals
 from trainfeed.retention.kinds._range_to_retire import RangeToRetire
@@ -15,6 +16,7 @@ from trainfeed.retention.kinds._withdrawn_versions import WithdrawnGenerations
 from trainfeed.retention.landing import LandingFiles
 from trainfeed.retention.models import ModelVersions
 from trainfeed.retention.trainings import Trainings
+from trainfeed.retention.uploads import RetiredUploads
 from trainfeed.retention.work import WorkFiles
 
 __all__ = ["KINDS", "RangeToRetire", "RetiredIntervals", "SpentPlans"]
@@ -27,6 +29,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     LandingFiles(),
     WorkFiles(),
     SpentPlans(),
+    BoundaryFiles(),
+    RetiredUploads(),
     KeptTexts("code"),
     KeptTexts("lookups"),
     Trainings(),

@@ -2,6 +2,10 @@
 
 The generations are marked in ascending order and shown again in descending order, so that readers
 get the newest generation or none, and never turn to an older one.
+
+Plans of the interval that were never published, and that nobody works on, end with it: the number
+that such a plan has is marked as removed, so it is never published, and no rebuild gets it. These
+marks come first and stay, because they hide nothing; the plan goes as those of published versions.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import cast
 
 from trainfeed.accounts import account_name
 from trainfeed.dataset import lift_unpublished
+from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.dataset.leases import building
 from trainfeed.dataset.retirements import (
     Retirement,
@@ -23,7 +28,9 @@ from trainfeed.dataset.withdrawals import withdrawal_of
 from trainfeed.errors import TrainFeedError
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.retention._context import Context
+from trainfeed.retention._given_up_plans import may_be_published
 from trainfeed.retention._item import Expired, Kept
+from trainfeed.retention._plan_files import open_plans, plan_item
 from trainfeed.retention._uses import Uses
 from trainfeed.retention.kinds._found_interval import IntervalItem
 from trainfeed.retention.kinds._version_removal import (
@@ -32,6 +39,7 @@ from trainfeed.retention.kinds._version_removal import (
     take_back,
     uses_after_marks,
 )
+from trainfeed.storage import posix
 
 __all__ = ["retire_items", "user_of"]
 
@@ -47,11 +55,22 @@ def retire_items(context: Context, items: Sequence[Expired]) -> list[Kept]:
 
 def _begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
     """Hide an interval from readers that begin from now on, and say who retired it, and why."""
+    planned = _planned(context, item.name)
+    if planned:
+        posix.make_public_dir(context.folder.interval(item.name))
+    for number in planned:
+        mark_removed(context, item.name, number, f"the interval is retired ({why})")
     begun = begun_retirement(context.folder, item.name)
     if begun is None or begun.damage is not None or begun.why != why:
         write_retirement(context.folder, _retirement(context, item, why))
     for generation in item.generations:
         mark_removed(context, item.name, generation, why)
+
+
+def _planned(context: Context, interval: str) -> list[int]:
+    """Return the numbers that plans have which were not published, ascending."""
+    ids = open_plans(context.folder, interval)
+    return sorted({generation_of_plan(each) for each in ids})
 
 
 def _retirement(context: Context, item: IntervalItem, why: str) -> Retirement:
@@ -115,8 +134,19 @@ def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:
     lease = next(iter(building(context.folder, item.name, context.now)), None)
     if lease is not None:
         return f"it is being built: {lease.told}"
+    if (why := _open_plan(context, item.name)) is not None:
+        return why
     reasons = (_withdrawn(context, item.name, each) for each in item.generations)
     return next(filter(None, reasons), None)
+
+
+def _open_plan(context: Context, interval: str) -> str | None:
+    """Return which plan of an interval a build may still publish, and why, or None."""
+    for plan_id in open_plans(context.folder, interval):
+        item = plan_item(context.folder, "plans", interval, plan_id, is_retired=False)
+        if why := may_be_published(context, item):
+            return f"plan {plan_id} was not published and is younger than three days: {why}"
+    return None
 
 
 def _withdrawn(context: Context, interval: str, generation: int) -> str | None:

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import WindowError
 from trainfeed.intervals import TimeRange, intervals_in, parse_range
 from trainfeed.retention._context import Context
-from trainfeed.retention._given_up_plans import may_be_published
 from trainfeed.retention._item import Expired, Kept
-from trainfeed.retention._plan_files import plan_item
 from trainfeed.retention.kinds._found_interval import (
     IntervalItem,
     end_of_interval,
@@ -98,18 +95,4 @@ def _needed(context: Context, item: IntervalItem, ends: dict[str, datetime]) -> 
         return "it is the newest, or gates of the next interval compare with it"
     if not any(end > item.end for end in ends.values()):
         return "no later interval is published, so builds go on here"
-    return user_of(context, context.uses, item) or _open_plan(context, item.name)
-
-
-def _open_plan(context: Context, interval: str) -> str | None:
-    """Return which plan of an interval may still be published, and why."""
-    for plan_id in _unpublished_plans(context.folder, interval):
-        item = plan_item(context.folder, "plans", interval, plan_id, is_retired=False)
-        if why := may_be_published(context, item):
-            return f"plan {plan_id} was not published and is younger than three days: {why}"
-    return None
-
-
-def _unpublished_plans(folder: DatasetFolder, interval: str) -> list[str]:
-    last = folder.last_generation(interval)
-    return [each for each in folder.plan_ids(interval) if generation_of_plan(each) > last]
+    return user_of(context, context.uses, item)

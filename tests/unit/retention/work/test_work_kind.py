@@ -104,7 +104,7 @@ def test_a_killed_removal_is_completed_by_a_later_call(left, point, monkeypatch)
     assert all(path.exists() for path in stay)
 
 
-@pytest.mark.parametrize("kind", ["uploads"])
+@pytest.mark.parametrize("kind", ["boundaries"])
 def test_a_rule_that_nothing_would_apply_is_refused(project, kind):
     project.edit("seed: 7", f"seed: 7\nretention: {{{kind}: {{keep: 3}}}}")
     with pytest.raises(ConfigError, match=kind):

@@ -1,0 +1,151 @@
+"""The kind ``uploads``: labelled files of retired intervals, and their kept bytes, by a rule.
+
+Every build of an interval reads all its uploads, so they end with the interval. The receipts stay:
+they prove what was accepted, and their numbers order later uploads.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, cast
+
+from trainfeed import faults
+from trainfeed.accounts import account_name
+from trainfeed.dataset.leases import building
+from trainfeed.errors import FormatError
+from trainfeed.intervals import format_time
+from trainfeed.paths import is_there
+from trainfeed.pipeline.upkeep import RETENTION
+from trainfeed.retention._context import Context
+from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._plan_files import open_plans
+from trainfeed.retention._rule import held_against
+from trainfeed.retention.uploads._interval_uploads import KIND, UploadItem, upload_items
+from trainfeed.specification import RetentionRule
+from trainfeed.storage import posix
+from trainfeed.uploads import (
+    Receipt,
+    ReceiptBook,
+    UploadsRemoval,
+    keeping,
+    lift_empty_folder,
+    take_bytes,
+    take_upload,
+    write_uploads_removal,
+)
+
+__all__ = ["RetiredUploads"]
+
+_IN_USE: Final = "they came into use after they were found"
+_CHANGED: Final = (
+    "a file has changed since its receipt, and stays; remove it, or put it under another name"
+)
+
+
+class RetiredUploads:
+    """Uploads of retired intervals, by the rule ``uploads``, counted from the retirement."""
+
+    name: Final = KIND
+
+    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+        """Yield the uploads of retired intervals; without a rule nothing."""
+        rule = context.spec.retention.uploads
+        if rule == RetentionRule():
+            return
+        try:
+            receipts = ReceiptBook(context.folder).receipts()
+        except FormatError as error:
+            unknown = Item(self.name, "receipts", 0, context.now, (str(context.folder.receipts),))
+            yield Kept(unknown, f"which uploads there are cannot be told: {error}")
+            return
+        items = list(upload_items(context, receipts))
+        found = list(held_against(rule, items, context.now, lambda item: _user(context, item)))
+        yield from _without_shared(found, receipts)
+
+    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
+        """Remove files and kept bytes; those that came into use since they were found stay.
+
+        A check of uploads looks under the same lock, after it has written a receipt, whether the
+        bytes that the receipt names are still there.
+        """
+        kept, aside = [], context.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
+        posix.make_public_dir(aside)
+        with keeping(context.folder):
+            now = replace(context, uses=context.fresh_uses())
+            again = {each.item.name: each for each in self.find(now) if isinstance(each, Expired)}
+            faults.point("uploads.after_look")
+            for each in items:
+                item, now_found = cast("UploadItem", each.item), again.get(each.item.name)
+                if now_found is not None:
+                    kept += [Kept(item, _CHANGED)] if _remove(context, now_found, aside) else []
+                elif any(upload_items(context, item.receipts)):
+                    kept.append(Kept(item, _IN_USE))
+        posix.remove_tree(aside)
+        for each in items:
+            lift_empty_folder(context.folder, each.item.name)
+        return kept
+
+
+def _user(context: Context, item: Item) -> str | None:
+    """Return who needs the uploads of a retired interval, None if nobody does."""
+    found = cast("UploadItem", item)
+    if plans := open_plans(context.folder, found.interval):
+        return f"plan {plans[0]} may still be published with them"
+    lease = next(iter(building(context.folder, found.interval, context.now)), None)
+    if lease is not None:
+        return f"it is being built: {lease.told}"
+    return context.uses.why(found.interval, found.last_generation)
+
+
+def _without_shared(
+    found: Sequence[Expired | Kept | Excess], receipts: Sequence[Receipt]
+) -> Iterator[Expired | Kept | Excess]:
+    """Yield items with the bytes that go with them: none that another interval's receipt names."""
+    going = {each.item.name for each in found if isinstance(each, Expired)}
+    taken = {receipt.sha256 for receipt in receipts if receipt.interval not in going}
+    for each in found:
+        if not isinstance(each, Expired):
+            yield each
+            continue
+        item = cast("UploadItem", each.item)
+        digests = tuple(digest for digest in item.digests if digest not in taken)
+        taken.update(digests)
+        if (left := _left_of(item, digests)) is not None:
+            yield Expired(left, each.why)
+
+
+def _left_of(item: UploadItem, digests: tuple[str, ...]) -> UploadItem | None:
+    """Return an item with some of its kept bytes; None if nothing of it is left to remove."""
+    shared = set(item.digests) - set(digests)
+    left = {
+        place: size
+        for place, size in zip(item.places, item.sizes, strict=True)
+        if place.rpartition("/")[2] not in shared
+    }
+    if not left:
+        return None
+    return replace(
+        item,
+        digests=digests,
+        places=tuple(left),
+        sizes=tuple(left.values()),
+        num_bytes=sum(left.values()),
+    )
+
+
+def _remove(context: Context, each: Expired, aside: Path) -> bool:
+    """Move files and kept bytes away; return whether a file stays that is not its receipt's."""
+    item, account = cast("UploadItem", each.item), account_name()
+    numbers = tuple(receipt.number for receipt in item.receipts)
+    removal = UploadsRemoval(
+        format_time(context.now), context.who or account, account, each.why, numbers
+    )
+    write_uploads_removal(context.folder, item.interval, removal)
+    for receipt in item.receipts:
+        take_upload(context.folder, receipt, aside / f"{receipt.number:08d}")
+        faults.point("uploads.after_file")
+    take_bytes(context.folder, item.digests, aside)
+    return any(is_there(context.folder.uploads / receipt.name) for receipt in item.receipts)

@@ -1,0 +1,176 @@
+"""The removal of uploads by retention: a note, then file and kept bytes go; the receipts stay.
+
+The note is ``receipts/removed/<interval>.json``. It is written before the first file goes, and a
+later removal replaces it. Receipts say what was accepted, for ever: name, digest, rows, and who.
+The bytes may be there again: a file of the same name and content that is put back is kept again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Final, cast
+
+from trainfeed import faults
+from trainfeed.accounts import person
+from trainfeed.dataset.layout import DatasetFolder, check_name
+from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
+from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError, WindowError
+from trainfeed.intervals import parse_time
+from trainfeed.paths import os_errors
+from trainfeed.storage import posix
+from trainfeed.uploads._receipt import Receipt, Seen
+from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._upload_files import open_upload, opened_folder, seen_of
+
+__all__ = [
+    "UploadsRemoval",
+    "keeping",
+    "lift_empty_folder",
+    "removal_of_uploads",
+    "take_bytes",
+    "take_upload",
+    "told_uploads_removal",
+    "write_uploads_removal",
+]
+
+_WHAT: Final = "the note of a removal of uploads"
+_REMEDY: Final = "remove the file; the history of the data set has the removal, too"
+_LOCK_S: Final = 600.0
+
+
+@dataclass(frozen=True)
+class UploadsRemoval:
+    """A removal of the uploads of an interval.
+
+    Attributes:
+        at: Time of the removal, as ``2026-03-08T00:00:00Z``.
+        who: The person, or the run of a DAG.
+        account: The account of the process.
+        why: The rule, as ``keep_days: 30``.
+        receipts: Numbers of the receipts whose bytes went, ascending.
+    """
+
+    at: str
+    who: str
+    account: str
+    why: str
+    receipts: tuple[int, ...]
+
+
+def keeping(folder: DatasetFolder) -> AbstractContextManager[object]:
+    """Return the lock under which kept bytes are removed, and looked for after a receipt."""
+    return posix.file_lock(folder.receipts / ".lock", timeout_s=_LOCK_S)
+
+
+def write_uploads_removal(folder: DatasetFolder, interval: str, removal: UploadsRemoval) -> None:
+    """Write the note of an interval, before its files go.
+
+    Raises:
+        StorageError: The publication root refused or failed; the files must stay.
+    """
+    path = folder.uploads_removal(interval)
+    posix.make_public_dir(path.parent)
+    posix.replace_file(path, sealed(asdict(removal)), is_public=True)
+    faults.point("uploads.after_note")
+
+
+def removal_of_uploads(folder: DatasetFolder, interval: str) -> UploadsRemoval | None:
+    """Return the last removal of uploads of an interval, None if there was none.
+
+    Raises:
+        FormatError: The note is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    path = folder.uploads_removal(interval)
+    try:
+        value = read_sealed(path, _WHAT, _REMEDY)
+        parse_time(text_of(value, "at"))
+        texts = {name: text_of(value, name) for name in ("at", "who", "account", "why")}
+        return UploadsRemoval(**texts, receipts=tuple(map(int, value["receipts"])))
+    except NotFoundError:
+        return None
+    except (KeyError, TypeError, ValueError, WindowError) as error:
+        raise FormatError(f"expected {_WHAT}: {error}; {_REMEDY}", path=str(path)) from error
+
+
+def told_uploads_removal(folder: DatasetFolder, receipt: int, name: str) -> str:
+    """Return a sentence about the removal of an upload for a message; empty if it was not removed.
+
+    Args:
+        folder: The data set.
+        receipt: Number of its receipt.
+        name: ``<interval>/<file>``.
+    """
+    try:
+        found = removal_of_uploads(folder, name.partition("/")[0])
+    except TrainFeedError as error:
+        return f"; whether retention removed it cannot be told: {error}"
+    if found is None or receipt not in found.receipts:
+        return ""
+    who = person(found.who, found.account)
+    return (
+        f"; retention removed it with its retired interval on {found.at}, for {who}"
+        f" ({found.why}); to build the interval again, put the file back with the same bytes, as"
+        f" {folder.uploads / name}: the build keeps them again"
+    )
+
+
+def take_upload(folder: DatasetFolder, receipt: Receipt, place: Path) -> bool:
+    """Move the file of an upload away, if it is there and has the bytes of its receipt.
+
+    People may exchange folders and files there at any time: no link is followed, and what is not
+    the file of the receipt is put back.
+
+    Args:
+        folder: The data set.
+        receipt: The receipt.
+        place: Where to, on the same file system; nothing is there.
+
+    Returns:
+        Whether it was moved; False if it is gone, or is another file by now.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    path = folder.uploads / receipt.name
+    try:
+        with open_upload(folder, path) as stream:
+            seen, reader = seen_of(stream.fileno()), cast("BufferedReader", stream)
+            is_same = hashlib.file_digest(reader, "sha256").hexdigest() == receipt.sha256
+        return is_same and _move(folder, path, place, seen)
+    except (FormatError, NotFoundError):
+        return False
+
+
+def _move(folder: DatasetFolder, path: Path, place: Path, seen: Seen) -> bool:
+    """Rename a file from its folder, of which no part is a link; another one is renamed back."""
+    with opened_folder(folder, path.parent) as above, os_errors(path):
+        os.rename(path.name, place, src_dir_fd=above)
+        moved = place.lstat()
+        if Seen(moved.st_size, moved.st_mtime_ns, moved.st_ino) == seen:
+            return True
+        os.rename(place, path.name, dst_dir_fd=above)
+    return False
+
+
+def take_bytes(folder: DatasetFolder, digests: Sequence[str], place: Path) -> None:
+    """Move kept bytes away; those that are gone are passed over."""
+    book = ReceiptBook(folder)
+    for digest in digests:
+        path = book.content(digest)
+        with posix.map_errors(path), suppress(FileNotFoundError):
+            path.rename(place / digest)
+        faults.point("uploads.after_bytes")
+
+
+def lift_empty_folder(folder: DatasetFolder, interval: str) -> None:
+    """Remove the folder of an interval's uploads if nothing is in it."""
+    errors = (StorageError, FormatError, OSError)
+    with suppress(*errors), opened_folder(folder, folder.uploads) as above:
+        os.rmdir(check_name(interval), dir_fd=above)
