@@ -77,6 +77,7 @@ def play_part(folder: Path, number: int, seed: int, minutes: float) -> bool:
         NotGoingOnError: The folder has another year, or one that was killed within a night.
         AssertionError: The storage does not agree with the model.
     """
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     project = placed(folder / "project", f"nights-{folder.name}")
     asked = {"nights": number, "seed": seed, "landing": project.env.landing}
