@@ -32,6 +32,8 @@ IN_SMALL := not -2] and not 32-40 and not 43-50
 DAYS ?= 3
 BLOCKS ?= 20
 STRETCHES ?= 2
+# The simulated year that nightly-retention plays in parts.
+NIGHTS ?= data/nights
 # Airflow makes its home where it is imported.
 # The pages that are written from the code: docs/document_NAME.py NAME by NAME.
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
@@ -195,8 +197,8 @@ nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark
 	$(BIN)python -m services run --require spark hdfs cephfs -- $(BIN)python -m pytest -m nightly tests/integration/spark_stores $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
 	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
-nightly-retention: setup-dev ## A simulated year of nights with retention, landing on a real HDFS, versions on a real CephFS
-	$(BIN)python -m services run --require hdfs cephfs -- $(BIN)python -m pytest -m nightly tests/integration/retention $(PYTEST)
+nightly-retention: setup-dev ## A part of a simulated year of nights with retention, at most an hour: landing on a real HDFS, versions on a real CephFS; the next call goes on
+	nice -n 10 $(BIN)python -m services run --require hdfs cephfs -- $(BIN)python -m tests.retention 366 1 --keep $(NIGHTS) --minutes 55 || [ $$? -eq 75 ]
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table

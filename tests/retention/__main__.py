@@ -1,62 +1,43 @@
-"""Plays simulated nights, and prints a line of JSON for each: ``python -m tests.retention 366``.
+"""Plays simulated nights, and prints a line of JSON for each that is measured.
+
+``python -m tests.retention 366 1`` plays all nights of seed 1 in a temporary folder. With ``--keep
+FOLDER --minutes 55`` it plays a part of them, and the same command goes on; SIGTERM and SIGINT end
+the part after the night that is played. Status 0: all nights were played; 75: some are left.
 
 The landing area is on the HDFS of ``TEST_HDFS_URI`` and the publication root on the CephFS of
-``TEST_CEPHFS_PATH`` where these are set, and in a temporary folder where they are not.
+``TEST_CEPHFS_PATH`` where these are set, and in the folder where they are not.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import argparse
 import sys
 import tempfile
-import time
-import uuid
-from collections.abc import Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
 
-from tests.retention.measured import require_bounded
-from tests.retention.nights import Nights
-from tests.unit.pipeline.clicks import Project
-from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset import init_root
-
-# Nights after which bytes are measured.
-_EVERY: Final = 6
+from tests.retention.kept import NotGoingOnError
+from tests.retention.year import PARTS_LEFT, play_part
 
 
-def placed(path: Path) -> Project:
-    """Return the small data set, with landing and root on the services that there are."""
-    project = make_project(path)
-    name = f"nights-{uuid.uuid4().hex[:8]}"
-    env = project.env
-    if hdfs := os.environ.get("TEST_HDFS_URI"):
-        env = replace(env, landing=f"{hdfs}/{name}/landing")
-    if ceph := os.environ.get("TEST_CEPHFS_PATH"):
-        init_root(Path(ceph) / name)
-        env = replace(env, root=str(Path(ceph) / name))
-    return Project(path, env)
-
-
-def main(number: int, seed: int) -> None:
-    """Play a number of nights."""
-    with tempfile.TemporaryDirectory() as folder:
-        nights, seen = Nights(placed(Path(folder)), seed), []
-        nights.prepare(number)
-        started = time.monotonic()
-        for night in nights.play(number, every=_EVERY):
-            seen.append(night)
-            _tell({**asdict(night), "seconds": round(time.monotonic() - started)})
-            require_bounded(seen, nights.rules)
-        _tell(nights.people.counts)
-
-
-def _tell(row: Mapping[str, object]) -> None:
-    sys.stdout.write(json.dumps(row) + "\n")
-    sys.stdout.flush()
+def main() -> int:
+    """Play nights; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.retention", allow_abbrev=False)
+    parser.add_argument("nights", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--keep", type=Path, help="folder of a year that is played in parts")
+    parser.add_argument("--minutes", type=float, default=60.0, help="longest part (default: 60)")
+    asked = parser.parse_args()
+    if asked.keep is None:
+        with tempfile.TemporaryDirectory() as folder:
+            play_part(Path(folder), asked.nights, asked.seed, float("inf"))
+        return 0
+    try:
+        is_over = play_part(asked.keep, asked.nights, asked.seed, asked.minutes)
+    except NotGoingOnError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0 if is_over else PARTS_LEFT
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]))
+    sys.exit(main())

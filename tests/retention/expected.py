@@ -10,7 +10,7 @@ from tests.retention.two_sets import Rules
 from trainfeed.dataset.leases import HeldLease
 
 # Retention believes a lease so much longer than it says.
-_DOUBT = timedelta(minutes=10)
+DOUBT = timedelta(minutes=10)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Expected:
 
     def used(self, now: datetime) -> set[tuple[str, int]]:
         """Return the versions that a tag, a lease, a training or a plan without a result names."""
-        live = (each.held.lease.versions for each in self.readers if now < each.ends + _DOUBT)
+        live = (each.held.lease.versions for each in self.readers if now < each.ends + DOUBT)
         tagged = {version for _, version in self.tags.values()}
         compared = (
             versions

@@ -43,16 +43,20 @@ class Nights:
         seed: Decides what people do when.
         rules: How long things are kept.
         with_training: Whether every 14th night trains.
+
+    Attributes:
+        removed: Number of items that retention has removed so far.
     """
 
     def __init__(
         self, project: Project, seed: int, rules: Rules | None = None, *, with_training: bool = True
     ) -> None:
         self.rules = rules or Rules()
+        self.removed = 0
         self.expected = Expected(self.rules)
         self._sets, self._clock = TwoSets(project, self.rules), Clock()
-        self._builders = Builders(self._sets, self.expected, self._clock)
-        self.people = People(self._sets, self._builders, self.expected, self._clock, seed)
+        self.builders = Builders(self._sets, self.expected, self._clock)
+        self.people = People(self._sets, self.builders, self.expected, self._clock, seed)
         self._with_training, self._env, self._folder = with_training, project.env, project.folder
         self._landing = Location.parse(project.env.landing)
 
@@ -65,31 +69,33 @@ class Nights:
 
         Bytes are not measured after each, because on CephFS that takes longer than the night.
         """
-        removed = 0
         for number in range(nights):
-            items, landing = self._night(number)
-            removed += items
+            landing = self.play_one(number)
             if number % every == 0 or number == nights - 1:
-                yield self._measured(number, landing, removed)
+                yield self.measured(number, landing)
 
-    def _night(self, number: int) -> tuple[int, int]:
-        """Play a night, and compare the storage with the model; return items and bytes."""
+    def go_on_after(self, number: int) -> None:
+        """Set the time to that of a night which an earlier part has played."""
+        self._clock.set_night(number)
+
+    def play_one(self, number: int) -> int:
+        """Play a night, and compare the storage with the model; return the bytes landed."""
         self._clock.set_night(number)
         name = name_of(number)
         if number % self.rules.views_every == 0:
-            self._builders.build_views(name)
+            self.builders.build_views(name)
         if is_bad(number):
-            self._builders.be_refused(name)
+            self.builders.be_refused(name)
         else:
-            self._builders.build(name)
+            self.builders.build(name)
         self.people.act(number)
         if self._with_training and number % 14 == 13:
             self.people.train(number)
-        removed = sum(map(self._retained, self._sets.specs))
+        self.removed += sum(map(self._retained, self._sets.specs))
         landing = self._require_landing()
         self._require_versions(number)
         self._require_boundaries(number)
-        return removed, landing
+        return landing
 
     def _retained(self, spec: DatasetSpec) -> int:
         """Run retention as the schedule does, until nothing is left to remove."""
@@ -107,7 +113,7 @@ class Nights:
         """Compare the landing area with the model; return its bytes."""
         self.expected.forget_landing(self._clock.now)
         files = {name: info.size_bytes for name, info in files_below(self._landing)}
-        ever = self._builders.sizes
+        ever = self.builders.sizes
         wanted = {name: size for name, size in ever.items() if self._is_wanted(name)}
         assert files == wanted, (sorted(files.keys() ^ wanted.keys()), self._clock.now)
         return sum(files.values())
@@ -137,7 +143,8 @@ class Nights:
         assert left <= there
         assert len(there) <= 2 * len(left) + number // 5 + 4, (len(there), len(left))
 
-    def _measured(self, number: int, landing: int, removed: int) -> Night:
+    def measured(self, number: int, landing: int) -> Night:
+        """Return what there is after a night, which takes a look at every file."""
         folders = [self._folder.path, self._sets.views.path]
         versions = sum(size_of(folder / "versions") for folder in folders)
         trainings = size_of(self._folder.path / "training")
@@ -145,11 +152,11 @@ class Nights:
         return Night(
             number=number,
             landing=landing,
-            landing_ever=sum(self._builders.sizes.values()),
+            landing_ever=sum(self.builders.sizes.values()),
             versions=versions,
-            versions_ever=self._builders.published_bytes,
+            versions_ever=self.builders.published_bytes,
             trainings=trainings,
             work=size_of(Path(self._env.work)) + staged,
             records=sum(map(size_of, folders)) - versions - trainings - staged,
-            removed=removed,
+            removed=self.removed,
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.retention.builders import Builders
 from tests.retention.clock import Clock
 from tests.retention.days import is_bad, name_of, number_of
-from tests.retention.expected import Expected, Reader
+from tests.retention.expected import DOUBT, Expected, Reader
 from tests.retention.two_sets import TwoSets
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.tags import Decision, apply_change, propose_tag, untag
@@ -47,6 +48,27 @@ class People:
         self._random = random.Random(seed)
         self._folder = sets.project.folder
         self.counts: Counter[str] = Counter()
+
+    @property
+    def state(self) -> Any:
+        """The state of chance, as JSON can hold it."""
+        return self._random.getstate()
+
+    def go_on(self, state: Any, counts: dict[str, int]) -> None:
+        """Go on with the state and the counts of an earlier part."""
+        version, words, gauss = state
+        self._random.setstate((version, tuple(words), gauss))
+        self.counts.update(counts)
+
+    def hold_again(
+        self, used: list[tuple[str, int]], until: int, ends: datetime, *, is_killed: bool
+    ) -> None:
+        """Take the lease of a reader again, renewed when it was; its process ended with a part.
+
+        One that ended before is not taken: its versions may be gone.
+        """
+        if self._clock.now < ends + DOUBT:
+            self._hold(used, until, ends, is_killed=is_killed)
 
     def act(self, number: int) -> None:
         """Begin uses and corrections by chance, and end those whose time is over."""
@@ -103,13 +125,19 @@ class People:
 
     def _lease(self, name: str, number: int) -> None:
         used = [(name, self._expected.published[name].generation)]
+        until, is_killed = number + self._random.randrange(1, 30), self._random.random() < 0.3
+        self.counts["readers that were killed"] += is_killed
+        self._hold(used, until, self._clock.now + _LEASE, is_killed=is_killed)
+
+    def _hold(
+        self, used: list[tuple[str, int]], until: int, ends: datetime, *, is_killed: bool
+    ) -> None:
         held = hold_versions(
             self._folder, used, "a reader", length=_LEASE, clock=lambda: self._clock.now
         )
-        until, is_killed = number + self._random.randrange(1, 30), self._random.random() < 0.3
-        self.counts["readers that were killed"] += is_killed
-        reader = Reader(held, until, is_killed, self._clock.now + _LEASE)
-        self._expected.readers.append(reader)
+        renewed = (ends - _LEASE).timestamp()
+        os.utime(held.path, (renewed, renewed))
+        self._expected.readers.append(Reader(held, until, is_killed, ends))
 
     def _stop_a_build(self, name: str, number: int) -> None:
         self._builders.stop_a_build(name, rebuild=f"try {number}")

@@ -46,6 +46,7 @@ HANDED_OUT = {
 # What rooms hand each other: folders that one of them has made or found.
 BETWEEN_ROOMS = {
     "Context.sizes",
+    "DatasetFolder.names_in.folder",
     "dataset_status.datasets",
     "list_public_sets.root",
     "KeptJob.root",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +11,7 @@ from typing import Protocol
 from trainfeed.config import Environment
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._item import Excess, Expired, Kept
+from trainfeed.retention._look import Look
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.specification import DatasetSpec
 
@@ -24,10 +25,11 @@ class Context:
     Attributes:
         spec: The data set.
         env: Folders and connections.
-        folder: The data set below the publication root.
+        folder: The data set below the publication root; every call looks at it anew.
         now: The time against which ages are held, aware UTC; nothing reads another clock.
         who: The person, or the run of a DAG, that asks; None for the account.
         uses: Versions that are in use.
+        look: What is in the folder, seen once: for what is found, never for what is removed.
         sizes: Sizes in bytes of folders of versions that were looked at: each is walked once.
     """
 
@@ -37,6 +39,7 @@ class Context:
     now: datetime
     who: str | None
     uses: Uses
+    look: Look
     sizes: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -54,11 +57,20 @@ class Context:
             StorageError: What is in use cannot be told; nothing may be removed then.
         """
         folder, time = DatasetFolder(Path(env.root), spec.name), now or datetime.now(UTC)
-        return cls(spec, env, folder, time, who, uses_of(folder, time))
+        look = Look.at(folder)
+        return cls(spec, env, folder, time, who, uses_of(look, time), look)
+
+    def again(self) -> Context:
+        """Return the context of this moment, in which nothing is kept of what was seen before.
+
+        Sizes are kept: those of a version never change.
+        """
+        look = Look.at(self.folder)
+        return replace(self, uses=uses_of(look, self.now), look=look)
 
     def fresh_uses(self) -> Uses:
         """Return what is in use at this moment, for the look after a mark."""
-        return uses_of(self.folder, self.now)
+        return self.again().uses
 
 
 class Kind(Protocol):

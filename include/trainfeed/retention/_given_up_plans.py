@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, cast
 
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.leases import building
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._look import Look
 from trainfeed.retention._plan_files import PlanItem, open_plans, plan_item
 from trainfeed.retention._rule import held_against
 
@@ -39,8 +39,8 @@ def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
         StorageError: The publication root refused or failed.
     """
     rule, found = context.spec.retention.plans, []
-    for interval in context.folder.planned_intervals():
-        found += _open(context.folder, interval)
+    for interval in context.look.planned_intervals():
+        found += _open(context.look, interval)
     yield from held_against(rule, found, context.now, lambda item: may_be_published(context, item))
 
 
@@ -55,7 +55,7 @@ def may_be_published(context: Context, item: Item) -> str | None:
     return None if lease is None else f"it is being built: {lease.told}"
 
 
-def _open(folder: DatasetFolder, interval: str) -> list[PlanItem]:
+def _open(folder: Look, interval: str) -> list[PlanItem]:
     """Return the plans of an interval whose generation was never published."""
     ids = open_plans(folder, interval)
     return [plan_item(folder, _KIND, interval, each, is_retired=False) for each in ids]

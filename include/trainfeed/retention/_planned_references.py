@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
+from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import load_plan
+from trainfeed.retention._look import Look
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_open_plans"]
 
 
-def used_by_open_plans(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
+def used_by_open_plans(folder: Look, _now: datetime) -> Iterator[Use]:
     """Yield the references of plans whose generation may still be published.
 
     A plan that cannot be read can no longer be built, and uses nothing.
@@ -26,13 +25,13 @@ def used_by_open_plans(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
         last = folder.last_generation(interval)
         for plan_id in folder.plan_ids(interval):
             if generation_of_plan(plan_id) > last:
-                yield from _references(folder, PlanRef(folder.name, interval, plan_id))
+                yield from _references(folder, interval, plan_id)
 
 
-def _references(folder: DatasetFolder, ref: PlanRef) -> list[Use]:
+def _references(folder: Look, interval: str, plan_id: str) -> list[Use]:
     try:
-        plan = load_plan(folder, ref)
+        plan = folder.plan_of(interval, plan_id)
     except (FormatError, NotFoundError):
         return []
-    why = f"plan {ref.plan_id} of {ref.interval} compares with it and may still be published"
+    why = f"plan {plan_id} of {interval} compares with it and may still be published"
     return [Use(each.interval, each.generation, why) for each in plan.references]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from trainfeed.accounts import account_name, name_problem, reason_problem
@@ -101,7 +101,7 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
 
 def _follow(context: Context, kind: Kind, gone: set[str]) -> Removals:
     """Remove what only retired intervals named."""
-    context = replace(context, uses=context.fresh_uses())
+    context = context.again()
     found = plan_removals(context, (kind,))
     expired = tuple(each for each in found.expired if _interval(each.item) in gone)
     kept = tuple(each for each in found.kept if _interval(each.item) in gone)

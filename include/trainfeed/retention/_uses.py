@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._leased import used_by_leases
+from trainfeed.retention._look import Look
 from trainfeed.retention._planned_references import used_by_open_plans
 from trainfeed.retention._tagged import used_by_tags
 from trainfeed.retention._unfinished_trainings import used_by_trainings
@@ -15,7 +15,7 @@ from trainfeed.retention._use import Use
 
 __all__ = ["Uses", "uses_of"]
 
-_USERS: Final[tuple[Callable[[DatasetFolder, datetime], Iterable[Use]], ...]] = (
+_USERS: Final[tuple[Callable[[Look, datetime], Iterable[Use]], ...]] = (
     used_by_trainings,
     used_by_leases,
     used_by_tags,
@@ -45,8 +45,12 @@ class Uses:
         return exact or next((use.why for use in self._up_to if use.covers(interval)), None)
 
 
-def uses_of(folder: DatasetFolder, now: datetime) -> Uses:
+def uses_of(folder: Look, now: datetime) -> Uses:
     """Return the versions of a data set that are in use at a time.
+
+    Args:
+        folder: A look at the data set that has seen nothing yet.
+        now: The time, aware UTC.
 
     Raises:
         FormatError: A tag is damaged, so what it names cannot be told: nothing may be removed then.

@@ -21,6 +21,17 @@ def project(tmp_path):
     return make_project(tmp_path)
 
 
+def environment_of(tmp_path):
+    """Where a project below a folder has its data sets, its topic, and what it builds."""
+    return Environment(
+        root=str(tmp_path / "root"),
+        landing=str(tmp_path / "landing"),
+        work=str(tmp_path / "work"),
+        kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "recorded"))},
+        datasets=tmp_path / "datasets",
+    )
+
+
 def make_project(tmp_path):
     """Make the data set, its topic and a root below a folder."""
     datasets = tmp_path / "datasets"
@@ -28,18 +39,6 @@ def make_project(tmp_path):
     (datasets / "clicks" / "dataset.yaml").write_text(SPEC)
     (datasets / "clicks" / "preprocess.py").write_text(CODE)
     init_root(tmp_path / "root")
-    project = placed_at(tmp_path)
+    project = Project(tmp_path, environment_of(tmp_path))
     project.record({p: [batch(day(0, 60 + p) + day(1, 40 + p) + day(2, 30))] for p in range(3)})
     return project
-
-
-def placed_at(tmp_path):
-    """Return the project whose files are below a folder."""
-    env = Environment(
-        root=str(tmp_path / "root"),
-        landing=str(tmp_path / "landing"),
-        work=str(tmp_path / "work"),
-        kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "recorded"))},
-        datasets=tmp_path / "datasets",
-    )
-    return Project(tmp_path, env)

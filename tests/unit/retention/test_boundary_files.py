@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.pipeline.clicks import batch, day
-from tests.unit.pipeline.conftest import make_project, placed_at
+from tests.unit.pipeline.clicks import Project, batch, day
+from tests.unit.pipeline.conftest import environment_of, make_project
 from tests.unit.retention.test_intervals import prune_command
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.leases import hold_build
@@ -41,7 +41,7 @@ def built(tmp_path_factory):
 def week(built, tmp_path):
     """A copy of them."""
     shutil.copytree(built.path, tmp_path, dirs_exist_ok=True)
-    return placed_at(tmp_path)
+    return Project(tmp_path, environment_of(tmp_path))
 
 
 def context(project, **more):

@@ -12,7 +12,6 @@ from trainfeed.dataset.layout._entry_names import (
     CURRENT_BYTES,
     GENERATION,
     MANIFEST,
-    check_name,
     is_name,
 )
 from trainfeed.errors import FormatError, NotFoundError, StorageError
@@ -32,9 +31,28 @@ class DatasetFolder(DatasetPaths):
         name: The data set.
     """
 
+    def names_in(self, folder: Path, *, strictly: bool = False) -> list[str]:
+        """Names in a folder of the data set, in any order; none if there is no such folder.
+
+        Args:
+            folder: The folder.
+            strictly: Whether something else in the place of the folder is an error.
+
+        Raises:
+            FormatError: Something else is in the place of the folder.
+            StorageError: The folder cannot be listed.
+        """
+        if strictly:
+            return [path.name for path in listed_folder(folder)]
+        with map_errors(folder):
+            try:
+                return [path.name for path in folder.iterdir()]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
     def unpublished_intervals(self) -> list[str]:
         """Names of the intervals with such a file, sorted."""
-        names = _names(self.path / "unpublished")
+        names = self.names_in(self.path / "unpublished")
         stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return sorted(stem for stem in stems if is_name(stem))
 
@@ -45,17 +63,16 @@ class DatasetFolder(DatasetPaths):
             FormatError: Something else than a folder is in the place of the plans.
             StorageError: The plans cannot be listed.
         """
-        names = (path.name for path in listed_folder(self.path / "plans" / check_name(interval)))
+        names = self.names_in(self.plans(interval), strictly=True)
         return sorted(match[1] for match in map(_PLAN_FILE.fullmatch, names) if match)
 
     def planned_intervals(self) -> list[str]:
         """Names of the intervals that have plans, sorted; raises as ``plan_ids`` does."""
-        names = (path.name for path in listed_folder(self.path / "plans"))
-        return sorted(filter(is_name, names))
+        return sorted(filter(is_name, self.names_in(self.path / "plans", strictly=True)))
 
     def intervals(self) -> list[str]:
         """Names of the intervals that have a folder, sorted."""
-        return sorted(name for name in _names(self.path / "versions") if is_name(name))
+        return sorted(name for name in self.names_in(self.path / "versions") if is_name(name))
 
     def generations(self, interval: str) -> list[int]:
         """The generations that are neither withdrawn nor removed, ascending."""
@@ -79,6 +96,12 @@ class DatasetFolder(DatasetPaths):
         mark = self.removal_mark(interval, generation)
         with map_errors(mark):
             return mark.exists()
+
+    def has_folder(self, interval: str, generation: int) -> bool:
+        """Whether the folder of the generation is there, marked or not."""
+        path = self.version(interval, generation)
+        with map_errors(path):
+            return path.is_dir()
 
     def readable_generation(self, interval: str) -> int | None:
         """The generation for readers: the one that CURRENT names; None if there is none.
@@ -121,10 +144,5 @@ class DatasetFolder(DatasetPaths):
         return None if gone else int(match[1])
 
     def _entries(self, interval: str) -> list[tuple[int, str]]:
-        matches = map(GENERATION.fullmatch, _names(self.interval(interval)))
+        matches = map(GENERATION.fullmatch, self.names_in(self.interval(interval)))
         return [(int(m[1]), m[2] or "") for m in matches if m]
-
-
-def _names(folder: Path) -> list[str]:
-    with map_errors(folder):
-        return [path.name for path in folder.iterdir()] if folder.is_dir() else []

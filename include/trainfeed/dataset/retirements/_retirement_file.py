@@ -50,7 +50,8 @@ def retirement_of(folder: DatasetFolder, interval: str) -> Retirement | None:
         StorageError: The publication root refused or failed.
     """
     last = folder.last_generation(interval)
-    if any(_is_there(folder, interval, number) for number in range(1, last + 1)):
+    numbers = range(1, last + 1)
+    if any(folder.has_folder(interval, n) and not folder.is_removed(interval, n) for n in numbers):
         return None
     return begun_retirement(folder, interval)
 
@@ -71,9 +72,3 @@ def begun_retirement(folder: DatasetFolder, interval: str) -> Retirement | None:
     except (FormatError, KeyError, TypeError, ValueError, WindowError) as error:
         return Retirement(interval, last, "", "", "", "", damage=str(error))
     return found if found.last_generation >= last else None
-
-
-def _is_there(folder: DatasetFolder, interval: str, generation: int) -> bool:
-    path = folder.version(interval, generation)
-    with posix.map_errors(path):
-        return path.is_dir() and not folder.is_removed(interval, generation)

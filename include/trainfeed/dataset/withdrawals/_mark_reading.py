@@ -34,7 +34,7 @@ def withdrawals(folder: DatasetFolder, interval: str) -> list[Withdrawal]:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    names = (path.name for path in listed(folder.interval(interval), "g*.withdrawn"))
+    names = folder.names_in(folder.interval(interval))
     numbers = sorted(parse_generation(match[1]) for match in map(_MARK.fullmatch, names) if match)
     found = (withdrawal_of(folder, interval, number) for number in numbers)
     return [each for each in found if each is not None]

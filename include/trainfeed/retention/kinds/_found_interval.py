@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import parse_range, parse_time
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Item
-from trainfeed.retention.kinds._found_version import published_at, size_of
+from trainfeed.retention.kinds._found_version import size_of
 from trainfeed.retention.kinds._generation_rule import superseded_by_rule
 from trainfeed.specification import earlier_versions
 
@@ -23,6 +23,7 @@ __all__ = [
     "found_intervals",
     "interval_ends",
     "newest_of",
+    "with_sizes",
 ]
 
 
@@ -41,30 +42,48 @@ class IntervalItem(Item):
     end: datetime
 
 
-def found_intervals(context: Context) -> list[IntervalItem]:
-    """Return the intervals that have a generation with files."""
-    found = (found_interval(context, name) for name in context.folder.intervals())
-    return [each for each in found if each is not None]
+def found_intervals(context: Context, *, sized: bool) -> list[IntervalItem]:
+    """Return the intervals that have a generation with files.
+
+    Args:
+        context: The data set.
+        sized: Whether sizes are read, file by file; else all are 0 until ``with_sizes``.
+    """
+    names = context.look.intervals()
+    found = [each for name in names if (each := _found(context, name)) is not None]
+    return [with_sizes(context, each) for each in found] if sized else found
 
 
 def found_interval(context: Context, name: str) -> IntervalItem | None:
     """Return an interval, None if no generation of it has files."""
-    folder = context.folder
+    found = _found(context, name)
+    return None if found is None else with_sizes(context, found)
+
+
+def with_sizes(context: Context, item: IntervalItem) -> IntervalItem:
+    """Return an interval with the sizes of its generations."""
+    name, places = item.name, map(Path, item.places)
+    sizes = dict(zip(item.generations, (_size(context, each) for each in places), strict=True))
+    gone = [each for each in superseded_by_rule(context, name) if not context.uses.why(name, each)]
+    total = sum(sizes.values())
+    kept = total - sum(sizes.get(each, 0) for each in gone)  # 0 for what is no folder
+    return replace(item, num_bytes=total, kept_bytes=kept)
+
+
+def _found(context: Context, name: str) -> IntervalItem | None:
+    """Return an interval whose sizes were not read."""
     numbers = _numbers(context, name)
     if not numbers:
         return None
-    places = [folder.version(name, number) for number in numbers]
-    sizes = {number: _size(context, folder.version(name, number)) for number in numbers}
-    gone = [each for each in superseded_by_rule(context, name) if not context.uses.why(name, each)]
     end = end_of_interval(context, name, numbers[-1])
     return IntervalItem(
         kind="intervals",
         name=name,
-        num_bytes=sum(sizes.values()),
-        since=max(end, published_at(places[-1])),
-        places=tuple(map(str, places)),
+        num_bytes=0,
+        since=max(end, context.look.published_at(name, numbers[-1])),
+        places=tuple(str(context.look.version(name, number)) for number in numbers),
         generations=numbers,
-        kept_bytes=sum(sizes.values()) - sum(sizes[each] for each in gone),
+        kept_bytes=0,
         end=end,
     )
 
@@ -78,7 +97,7 @@ def _size(context: Context, place: Path) -> int:
 
 def interval_ends(context: Context) -> dict[str, datetime]:
     """Return the ends of the intervals that have a generation with files; sizes are not read."""
-    newest = {name: _numbers(context, name) for name in context.folder.intervals()}
+    newest = {name: _numbers(context, name) for name in context.look.intervals()}
     return {
         name: end_of_interval(context, name, numbers[-1])
         for name, numbers in newest.items()
@@ -99,9 +118,8 @@ def newest_of(context: Context, ends: Mapping[str, datetime]) -> frozenset[str]:
 
 def _numbers(context: Context, name: str) -> tuple[int, ...]:
     """Return the generations of an interval that have files, ascending."""
-    folder = context.folder
-    numbers = range(1, folder.last_generation(name) + 1)
-    return tuple(number for number in numbers if folder.version(name, number).is_dir())
+    numbers = range(1, context.look.last_generation(name) + 1)
+    return tuple(number for number in numbers if context.look.has_folder(name, number))
 
 
 def end_of_interval(context: Context, name: str, generation: int | None) -> datetime:

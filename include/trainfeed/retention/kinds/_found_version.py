@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
 
 from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.paths import walk
@@ -45,7 +46,8 @@ def version_item(folder: DatasetFolder, kind: str, interval: str, generation: in
 def size_of(path: Path) -> int:
     """Return the size of the files in a folder, in bytes."""
     with posix.map_errors(path):
-        return sum(file.lstat().st_size for file in walk(path) if file.is_file())
+        found = (file.lstat() for file in walk(path))
+        return sum(each.st_size for each in found if S_ISREG(each.st_mode))
 
 
 def published_at(path: Path) -> datetime:
@@ -57,8 +59,5 @@ def published_at(path: Path) -> datetime:
 def half_removed(folder: DatasetFolder, interval: str) -> Iterator[int]:
     """Yield the generations that are marked as removed, and whose files are still there."""
     for generation in range(1, folder.last_generation(interval) + 1):
-        if (
-            folder.is_removed(interval, generation)
-            and folder.version(interval, generation).exists()
-        ):
+        if folder.is_removed(interval, generation) and folder.has_folder(interval, generation):
             yield generation

@@ -10,10 +10,10 @@ from typing import Final, Literal, TypeAlias
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import listed
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import Plan, load_plan
+from trainfeed.pipeline.plans import Plan
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Expired, Item, Kept
+from trainfeed.retention._look import Look
 from trainfeed.retention.kinds._moved_aside import file_item, move_aside
 
 __all__ = ["KeptTexts"]
@@ -48,7 +48,7 @@ class KeptTexts:
         old = [each for each in self._items(context.folder) if each.since < before]
         if not old:
             return
-        why_of = self._wanted(context.folder)
+        why_of = self._wanted(context.look)
         for item in old:
             why = why_of(item)
             if why is None:
@@ -58,7 +58,7 @@ class KeptTexts:
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
         """Delete the files that no plan names after all: a build keeps them after its plan."""
-        return move_aside(context.folder, items, lambda: self._wanted(context.folder))
+        return move_aside(context.folder, items, lambda: self._wanted(Look.at(context.folder)))
 
     def _items(self, folder: DatasetFolder) -> Iterator[Item]:
         for path in listed(folder.path / self._name):
@@ -67,13 +67,13 @@ class KeptTexts:
                 if item is not None:
                     yield item
 
-    def _wanted(self, folder: DatasetFolder) -> Callable[[Item], str | None]:
+    def _wanted(self, folder: Look) -> Callable[[Item], str | None]:
         """Return what says why a file is wanted, after one look at all plans."""
         named: set[str] = set()
         for interval in folder.planned_intervals():
             for plan_id in folder.plan_ids(interval):
                 try:
-                    plan = load_plan(folder, PlanRef(folder.name, interval, plan_id))
+                    plan = folder.plan_of(interval, plan_id)
                 except NotFoundError:
                     continue
                 except FormatError as error:

@@ -48,7 +48,7 @@ class RangeToRetire:
         ends = interval_ends(context)
         for interval in self.intervals(context):
             found = found_interval(context, interval)
-            if found is not None or retirement_of(context.folder, interval) is None:
+            if found is not None or retirement_of(context.look, interval) is None:
                 item = found or _unpublished(context, interval)
                 why = _needed(context, item, ends)
                 yield Expired(item, self.why) if why is None else Kept(item, why)

@@ -17,6 +17,7 @@ from trainfeed.retention.kinds._found_interval import (
     found_interval,
     found_intervals,
     newest_of,
+    with_sizes,
 )
 from trainfeed.retention.kinds._found_version import half_removed
 from trainfeed.retention.kinds._interval_removal import retire_items, user_of
@@ -55,7 +56,7 @@ def retiring(context: Context) -> frozenset[str]:
 
 def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept | Excess]:
     """Yield what was begun, and what the rule does not keep."""
-    begun = [one for name in context.folder.intervals() if (one := _begun(context, name))]
+    begun = [one for name in context.look.intervals() if (one := _begun(context, name))]
     yield from begun
     part = context.spec.retention
     rule = RetentionRule(
@@ -64,20 +65,32 @@ def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept |
     if rule == RetentionRule():
         return
     whole = {each.item.name for each in begun}
-    found = [each for each in found_intervals(context) if each.name not in whole]
+    all_bytes = rule.max_bytes is not None  # else only what goes is measured
+    found = [e for e in found_intervals(context, sized=all_bytes) if e.name not in whole]
     newest = newest_of(context, {each.name: each.end for each in found})
     user = partial(_user, context, newest)
     size = _kept_bytes if superseded_go else _all_bytes
     for each in held_against(rule, found, context.now, user, order=_end, size=size):
-        yield Expired(each.item, _named(each.why)) if isinstance(each, Expired) else each
+        yield each if isinstance(each, Excess) else _measured(context, each)
+
+
+def _measured(context: Context, each: Expired | Kept) -> Expired | Kept:
+    """Return what goes, or would, with its size, and the rule under its name in dataset.yaml."""
+    item = with_sizes(context, cast("IntervalItem", each.item))
+    return Expired(item, _named(each.why)) if isinstance(each, Expired) else Kept(item, each.why)
 
 
 def _begun(context: Context, interval: str) -> Expired | None:
     """Return a retirement that a killed run began: it is completed, or taken back if in use."""
-    retirement = begun_retirement(context.folder, interval)
-    if retirement is None or (item := found_interval(context, interval)) is None:
+    is_retiring = context.folder.retirement(interval).name in context.look.names_in(
+        context.folder.interval(interval)
+    )
+    if not is_retiring or (item := found_interval(context, interval)) is None:
         return None
-    is_hidden = any(half_removed(context.folder, interval))
+    retirement = begun_retirement(context.folder, interval)
+    if retirement is None:
+        return None
+    is_hidden = any(half_removed(context.look, interval))
     if not is_hidden and user_of(context, context.uses, item) is None:
         return None  # nothing is hidden yet: the rule of today decides
     return Expired(item, retirement.why or "a retirement that was begun")

@@ -27,8 +27,8 @@ class SpentPlans:
 
     def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
         """Yield plans with the files about them, by interval."""
-        for interval in context.folder.planned_intervals():
-            retired = retirement_of(context.folder, interval)
+        for interval in context.look.planned_intervals():
+            retired = retirement_of(context.look, interval)
             if retired is not None:
                 yield from _of_retired(context, self.name, interval, retired.last_generation)
         for each in given_up_plans(context):
@@ -48,7 +48,7 @@ class SpentPlans:
 
 
 def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterator[Expired | Kept]:
-    ids = [each for each in context.folder.plan_ids(interval) if generation_of_plan(each) <= last]
+    ids = [each for each in context.look.plan_ids(interval) if generation_of_plan(each) <= last]
     left = landed_for(context, interval) if ids else []
     for plan_id in ids:
         item = plan_item(context.folder, kind, interval, plan_id, is_retired=True)

@@ -33,10 +33,10 @@ class SupersededGenerations:
     def find(self, context: Context) -> Iterator[Expired | Kept]:
         """Yield superseded generations, by interval and number, but for intervals to retire."""
         whole = retiring(context)
-        for interval in context.folder.intervals():
+        for interval in context.look.intervals():
             if interval in whole:
                 continue
-            for generation in half_removed(context.folder, interval):
+            for generation in half_removed(context.look, interval):
                 yield Expired(self._item(context, interval, generation), _BEGUN)
             for generation in superseded_by_rule(context, interval):
                 item = self._item(context, interval, generation)

@@ -31,9 +31,9 @@ class WithdrawnGenerations:
         days = context.spec.retention.keep_withdrawn_days
         if days is None:
             return
-        for interval in context.folder.intervals():
-            for mark in withdrawals(context.folder, interval):
-                if _has_files(context.folder, mark):
+        for interval in context.look.intervals():
+            for mark in withdrawals(context.look, interval):
+                if _has_files(context.look, mark):
                     yield from self._judged(context, mark, days)
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
@@ -56,7 +56,7 @@ class WithdrawnGenerations:
 
 def _has_files(folder: DatasetFolder, mark: Withdrawal) -> bool:
     is_removed = folder.is_removed(mark.interval, mark.generation)
-    return not is_removed and folder.version(mark.interval, mark.generation).is_dir()
+    return not is_removed and folder.has_folder(mark.interval, mark.generation)
 
 
 def _time(mark: Withdrawal) -> datetime:

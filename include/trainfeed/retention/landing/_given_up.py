@@ -24,7 +24,7 @@ def claims_and_rules(context: Context) -> Iterator[tuple[IntervalClaims, str | N
     """
     found = (each for each in given_up_plans(context) if isinstance(each, Expired))
     rules = {each.item.name: each.why for each in found}
-    for claims in claims_of(context.folder):
+    for claims in claims_of(context.look):
         names = {each: f"{claims.interval}/{each.plan_id}" for each in claims.plans}
         plans = tuple(_ended(each, is_ended=name in rules) for each, name in names.items())
         rule = next((rules[name] for name in names.values() if name in rules), None)

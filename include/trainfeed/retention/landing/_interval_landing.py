@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention._look import Look
 from trainfeed.retention._rule import held_against
 from trainfeed.retention.landing._given_up import claims_and_rules
 from trainfeed.retention.landing._landing_claims import IntervalClaims
 from trainfeed.retention.landing._landing_listing import LandingListing
-from trainfeed.storage import Location, posix
+from trainfeed.storage import Location
 
 __all__ = ["KIND", "LandingItem", "released"]
 
@@ -55,7 +55,7 @@ def released(context: Context, listing: LandingListing) -> Iterator[Expired | Ke
     for each, rule in claims_and_rules(context):
         claims[each.interval] = each
         yield from _unwanted(context, each, rule, listing)
-        published = _published(context.folder, each)
+        published = _published(context.look, each)
         wanted = published and _item(area, each.interval, each.wanted, listing, published)
         items += [wanted] if wanted else []
     by = context.spec.retention.landing
@@ -105,13 +105,11 @@ def _item(
     )
 
 
-def _published(folder: DatasetFolder, claims: IntervalClaims) -> datetime | None:
+def _published(folder: Look, claims: IntervalClaims) -> datetime | None:
     """Return when the newest generation was published; None if none of them is there."""
     if not claims.generations:
         return None
-    path = folder.version(claims.interval, claims.generations[-1])
-    with posix.map_errors(path):
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return folder.published_at(claims.interval, claims.generations[-1])
 
 
 def _user(context: Context, claims: dict[str, IntervalClaims], item: Item) -> str | None:

@@ -22,7 +22,7 @@ def landed_for(context: Context, interval: str, plan_id: str | None = None) -> l
         StorageError: The publication root or the store refused or failed.
     """
     listing = LandingListing(Location.parse(context.env.landing))
-    plans = claims_in(context.folder, interval).plans
+    plans = claims_in(context.look, interval).plans
     asked = (each.files for each in plans if plan_id in (None, each.plan_id))
     others = (each.files for each in plans if plan_id not in (None, each.plan_id))
     names = frozenset[str]().union(*asked) - frozenset[str]().union(*others)

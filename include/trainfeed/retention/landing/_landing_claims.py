@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfeed.dataset.layout import DatasetFolder, generation_name, generation_of_plan
+from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
+from trainfeed.pipeline.plans import Plan, landing_name_of
+from trainfeed.retention._look import Look
 
 __all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of", "open_plan"]
 
@@ -81,7 +81,7 @@ class IntervalClaims:
         return sorted({each.generation for each in self.plans if each.state == "kept"})
 
 
-def claims_of(folder: DatasetFolder) -> Iterator[IntervalClaims]:
+def claims_of(folder: Look) -> Iterator[IntervalClaims]:
     """Yield the claims of every interval that has plans, in order of intervals.
 
     Raises:
@@ -102,7 +102,7 @@ def open_plan(folder: DatasetFolder, interval: str) -> str | None:
     return next(ids, None)
 
 
-def claims_in(folder: DatasetFolder, interval: str) -> IntervalClaims:
+def claims_in(folder: Look, interval: str) -> IntervalClaims:
     """Return the claims of one interval.
 
     Raises:
@@ -111,7 +111,7 @@ def claims_in(folder: DatasetFolder, interval: str) -> IntervalClaims:
     plans, unreadable = [], None
     for plan_id in folder.plan_ids(interval):
         try:
-            plan = load_plan(folder, PlanRef(folder.name, interval, plan_id))
+            plan = folder.plan_of(interval, plan_id)
         except FormatError as error:
             unreadable = f"plan {plan_id} of {folder.name}/{interval} cannot be read: {error}"
         except NotFoundError:
@@ -121,15 +121,14 @@ def claims_in(folder: DatasetFolder, interval: str) -> IntervalClaims:
     return IntervalClaims(interval, tuple(plans), unreadable)
 
 
-def _claim(folder: DatasetFolder, interval: str, plan: Plan) -> PlanClaim:
+def _claim(folder: Look, interval: str, plan: Plan) -> PlanClaim:
     files = frozenset(landing_name_of(plan.inputs[each.source], each) for each in plan.ranges)
     return PlanClaim(plan.plan_id, plan.generation, _state(folder, interval, plan), files)
 
 
-def _state(folder: DatasetFolder, interval: str, plan: Plan) -> State:
+def _state(folder: Look, interval: str, plan: Plan) -> State:
     if plan.generation > folder.last_generation(interval):
         return "open"
     # A mark alone is a removal that a kill has ended; while the folder is there, the version may
     # come back.
-    is_there = (folder.interval(interval) / generation_name(plan.generation)).is_dir()
-    return "kept" if is_there else "gone"
+    return "kept" if folder.has_folder(interval, plan.generation) else "gone"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, cast
 
 from trainfeed import faults
@@ -70,7 +69,7 @@ class LandingFiles:
     def _some_removed(self, context: Context, items: Sequence[Expired]) -> Iterator[Kept]:
         """Remove items; yield those that are not released any more when all is looked at again."""
         area = Location.parse(context.env.landing)
-        again = _by_name(self.find(replace(context, uses=context.fresh_uses())))
+        again = _by_name(self.find(context.again()))
         listing = LandingListing(area)
         for each in items:
             item = cast("LandingItem", each.item)

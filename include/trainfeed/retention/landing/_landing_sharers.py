@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import TrainFeedError
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Expired
+from trainfeed.retention._look import Look
 from trainfeed.retention.landing._interval_landing import LandingItem, released
 from trainfeed.retention.landing._landing_claims import claims_of
 from trainfeed.retention.landing._landing_listing import LandingListing
@@ -54,22 +54,23 @@ def sharers_of(context: Context, listing: LandingListing) -> Iterator[Sharer]:
 
 def _sharer(context: Context, name: str, listing: LandingListing) -> Sharer:
     named: set[str] = set()
-    for claims in claims_of(DatasetFolder(context.folder.root, name)):
+    look = Look(context.folder.root, name)
+    for claims in claims_of(look):
         if claims.unreadable is not None:
             return Sharer(name, frozenset(), claims.unreadable)
         named |= claims.named("open", "kept", "gone")
     if not named:
         return Sharer(name, frozenset())
-    return Sharer(name, frozenset(named - _released_by(context, name, listing)))
+    return Sharer(name, frozenset(named - _released_by(context, look, listing)))
 
 
-def _released_by(context: Context, name: str, listing: LandingListing) -> set[str]:
+def _released_by(context: Context, look: Look, listing: LandingListing) -> set[str]:
     """Return the files that a data set releases: none if its specification cannot be read."""
     try:
-        spec = load_spec(context.env.datasets / name)
+        spec = load_spec(context.env.datasets / look.name)
     except TrainFeedError:
         return set()
-    other = Context.of(spec, context.env, now=context.now, who=context.who)
+    other = replace(Context.of(spec, context.env, now=context.now, who=context.who), look=look)
     found = released(other, listing)
     items = (each.item for each in found if isinstance(each, Expired))
     return {name for item in items if isinstance(item, LandingItem) for name in item.files}

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from trainfeed import faults
-from trainfeed.paths import listed_folder
 from trainfeed.pipeline.upkeep import Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
@@ -67,8 +66,8 @@ class WorkFiles:
 def _leftovers(context: Context) -> Iterator[Leftover]:
     yield from leftovers_of_dataset(Location.parse(str(context.folder.path)))
     # Spill files of all data sets lie in one folder: those of plans that are not of this one stay.
-    places = listed_folder(context.folder.path / "plans")
-    plans = {path.stem for place in places for path in listed_folder(place)}
+    look = context.look
+    plans = {each for name in look.planned_intervals() for each in look.plan_ids(name)}
     for spill in leftover_spills(Location.parse(context.env.work)):
         if spill.place.name in plans:
             yield spill
