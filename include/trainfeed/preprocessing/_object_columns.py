@@ -43,8 +43,14 @@ _FIRST: Final[Sequence[_Values]] = (
 
 # Kind and size in numpy → code in ``struct``.
 _CODES: Final = {
-    **{"i1": "b", "i2": "h", "i4": "i", "i8": "q"},
-    **{"u1": "B", "u2": "H", "u4": "I", "u8": "Q"},
+    "i1": "b",
+    "i2": "h",
+    "i4": "i",
+    "i8": "q",
+    "u1": "B",
+    "u2": "H",
+    "u4": "I",
+    "u8": "Q",
 }
 
 
