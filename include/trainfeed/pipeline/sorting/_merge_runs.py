@@ -46,8 +46,6 @@ _LEAST_SHARES: Final = 64
 # Memory of all batches of a merge: three of eight parts.
 _BATCH_PARTS: Final = 3
 _PARTS: Final = 8
-# Memory of a batch besides its rows: the first end of every column of bytes.
-_ENDS_BYTES: Final = 64
 
 
 def held_batch_bytes(limit_bytes: int, num_files: int) -> int:
@@ -58,7 +56,7 @@ def held_batch_bytes(limit_bytes: int, num_files: int) -> int:
         num_files: Number of files.
     """
     # Two batches of every file count: see ``SpillRun.held_bytes``.
-    share = limit_bytes * _BATCH_PARTS // _PARTS // (2 * num_files) - _ENDS_BYTES
+    share = limit_bytes * _BATCH_PARTS // _PARTS // (2 * num_files)
     most = min(_MOST_BATCH_BYTES, limit_bytes // _LEAST_SHARES)
     return max(_LEAST_BATCH_BYTES, min(most, share))
 

@@ -321,6 +321,7 @@ def test_convert_merges_in_one_pass_although_statistics_take_memory(project, mon
     """Batches are cut for the memory that ``convert`` has for samples, not for all memory."""
     project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [64]}")
     project.edit('"value": row["value"]', '"value": [row["value"]] * 64', "preprocess.py")
+    project.edit("samples_per_shard: 50", "samples_per_shard: 3000")
     project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 4MiB, records_per_task: 150}")
     project.record({0: [batch([event(i, START_MS + i) for i in range(3000)])]})
     where = planned(project)
@@ -337,9 +338,10 @@ def test_convert_merges_in_one_pass_although_statistics_take_memory(project, mon
 
 @pytest.mark.parametrize("num_runs", [2, 3, 36, 64, 200])
 def test_a_merge_has_room_for_the_batches_that_were_cut_for_it(spills, num_runs, tmp_path):
-    limit = 16 * MIB - 12345
+    limit = 16 * MIB
     size = held_batch_bytes(limit, num_runs)
-    found, runs = spills(num_runs, 2, lambda _: size // 2 - 40, batch_bytes=size)
+    # Two rows of 32 bytes beside the record are a whole batch.
+    found, runs = spills(num_runs, 2, lambda _: size // 2 - 32, batch_bytes=size)
     assert all(run.held_bytes > size for run in runs)
     merge = Merge(found, limit, Location.parse(str(tmp_path / "scratch")))
     assert merge._fan_in(runs) >= num_runs
