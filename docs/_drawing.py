@@ -70,6 +70,13 @@ class Drawing:
         place = f'x="{x}" y="{y}" text-anchor="{anchor}"'
         self._parts.append(f'<text class="{style}" {place}>{html.escape(text)}</text>')
 
+    def bar(self, x: int, y: int, width: int, height: int, *, strong: bool = False) -> None:
+        """Add a part of a bar."""
+        kind = "d-strong" if strong else "d-box"
+        self._parts.append(
+            f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}"/>'
+        )
+
     def arrow(self, *points: tuple[int, int]) -> None:
         """Add a line through points, with its head at the last one."""
         path = " ".join(f"{x},{y}" for x, y in points)

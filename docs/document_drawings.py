@@ -1,10 +1,11 @@
-"""Writes the drawings of ``concepts/``."""
+"""Writes the drawings of ``concepts/``, and the profile of a build."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 
+from docs._build_profile import build_profile
 from docs._drawing import Drawing
 from docs._writing import write_or_check
 
@@ -19,7 +20,8 @@ def documents() -> Mapping[str, str]:
         "order": order(),
         "resume": resume(),
     }
-    return {f"concepts/{name}.svg": drawing.svg() for name, drawing in drawn.items()}
+    profile = {"authors/build-profile.svg": build_profile().svg()}
+    return {f"concepts/{name}.svg": drawing.svg() for name, drawing in drawn.items()} | profile
 
 
 def data_flow() -> Drawing:

@@ -109,7 +109,7 @@ class _Samples:
         weather = indexed("weather", lookups, weather_arrays)
         plane = indexed("planes", lookups, plane_arrays)
         # The rows of the lookups; the last one stands for whatever is not there.
-        hours = weather.rows(_crossed(texts["origin"], texts["time_hour"]))
+        hours = weather.pairs.rows(texts["origin"], texts["time_hour"])
         planes = plane.rows(texts["tailnum"])
         winds = weather.classes[hours], weather.names
         places = slice(None) if len(rows) == len(self._labels) else rows

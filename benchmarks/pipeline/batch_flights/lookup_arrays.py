@@ -22,7 +22,37 @@ from .lookups import (
     wind_of,
 )
 
-__all__ = ["LookupArrays", "plane_arrays", "weather_arrays"]
+__all__ = ["LookupArrays", "PairPlaces", "plane_arrays", "weather_arrays"]
+
+
+class PairPlaces:
+    """Rows of keys that are pairs, found without making the pairs: a batch has very many of them.
+
+    Args:
+        places: Pair to row.
+    """
+
+    def __init__(self, places: Mapping[tuple[Any, Any], int]) -> None:
+        self._firsts, self._seconds = (
+            {key: number for number, key in enumerate(dict.fromkeys(pair[part] for pair in places))}
+            for part in (0, 1)
+        )
+        # One row and one column more than there are keys, for keys that no pair has.
+        shape = len(self._firsts) + 1, len(self._seconds) + 1
+        self._rows = np.full(shape, len(places), dtype=np.int64)
+        for (first, second), row in places.items():
+            self._rows[self._firsts[first], self._seconds[second]] = row
+
+    def rows(
+        self, first: tuple[NDArray[Any], list[Any]], second: tuple[NDArray[Any], list[Any]]
+    ) -> NDArray[np.int64]:
+        """Return the row of every pair, given as codes and what they stand for."""
+        numbers = [
+            np.array([known.get(key, len(known)) for key in keys], dtype=np.int64)[codes]
+            for known, (codes, keys) in ((self._firsts, first), (self._seconds, second))
+        ]
+        found: NDArray[np.int64] = self._rows[numbers[0], numbers[1]]
+        return found
 
 
 class LookupArrays(NamedTuple):
@@ -34,6 +64,7 @@ class LookupArrays(NamedTuple):
         values: Floats per row, shape (rows, n).
         classes: Number of the wind's class per row.
         names: What these numbers stand for.
+        pairs: The rows of keys that are pairs; None for others.
     """
 
     places: Mapping[Any, int]
@@ -41,6 +72,7 @@ class LookupArrays(NamedTuple):
     values: NDArray[np.float64]
     classes: NDArray[np.int64]
     names: list[str]
+    pairs: PairPlaces | None = None
 
     def rows(self, keys: tuple[NDArray[Any], list[Any]]) -> NDArray[np.int64]:
         """Return the row of every key, given as codes and what they stand for."""
@@ -62,8 +94,9 @@ def weather_arrays(table: pa.Table) -> LookupArrays:
     values = np.array([*measures, [0.0] * len(last)]).T
     winds = [*_each(table["wind_dir"], wind_of), NO_WEATHER.wind]
     names = sorted(set(winds))
+    places = {key: row for row, key in enumerate(last)}
     return LookupArrays(
-        {key: row for row, key in enumerate(last)},
+        places,
         {
             18: buckets_of(18, [*_each(table["visib"], sight_of), NO_WEATHER.sight]),
             19: buckets_of(19, [*_each(table["precip"], rain_of), NO_WEATHER.rain]),
@@ -71,6 +104,7 @@ def weather_arrays(table: pa.Table) -> LookupArrays:
         np.vstack([values, NO_WEATHER.values]),
         np.array([names.index(wind) for wind in winds]),
         names,
+        PairPlaces(places),
     )
 
 

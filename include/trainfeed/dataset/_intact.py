@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
@@ -14,12 +15,15 @@ from trainfeed.paths import open_plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Problem", "compare_file", "list_files", "read_arrow"]
+__all__ = ["Problem", "compare_file", "compare_files", "list_files", "read_arrow"]
 
 # The problems of a file: wrong bytes, or bytes that cannot be read.
 Problem: TypeAlias = FormatError | StorageError
 
 _HASH_BLOCK_BYTES: Final = 4 << 20
+# Most files that are read at once, and the bytes from which on threads are worth their start.
+_MOST_THREADS: Final = 4
+_LEAST_BYTES: Final = 16 << 20
 
 
 def list_files(folder: Path) -> Iterator[str]:
@@ -37,6 +41,27 @@ def compare_file(path: Path, num_bytes: int, sha256: str) -> Iterator[Problem]:
         _verify_file(path, num_bytes, sha256)
     except (FormatError, StorageError) as error:
         yield error
+
+
+def compare_files(files: Sequence[tuple[Path, int, str]]) -> Iterator[Problem]:
+    """Yield the problems of files, in their order; large ones are read by several threads.
+
+    Args:
+        files: Path, number of bytes, and SHA-256 in hex of each.
+    """
+    threads = min(_MOST_THREADS, len(files), len(os.sched_getaffinity(0)))
+    if threads < 2 or sum(num_bytes for _, num_bytes, _ in files) < _LEAST_BYTES:
+        for file in files:
+            yield from compare_file(*file)
+        return
+    # The interpreter is free while a block is read or digested.
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="trainfeed-digest")
+    try:
+        for found in pool.map(lambda file: list(compare_file(*file)), files):
+            yield from found
+    finally:
+        # Who stops at the first problem does not wait for files that nobody reads yet.
+        pool.shutdown(cancel_futures=True)
 
 
 def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa.Table:

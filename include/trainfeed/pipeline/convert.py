@@ -22,7 +22,7 @@ from trainfeed.dataset.publication import StagedFile
 from trainfeed.paths import make_folders
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore
-from trainfeed.pipeline.functions import field_bytes
+from trainfeed.pipeline.functions import room_for_samples
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting import (
     RECORD,
@@ -36,7 +36,6 @@ from trainfeed.pipeline.sorting import (
 from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
-from trainfeed.specification import DatasetSpec
 
 __all__ = ["convert", "write_shard"]
 
@@ -66,7 +65,7 @@ def _convert(stage: Stage, unit: int) -> ConvertReport:
     if (known := kept_shards(stage, shards)) is not None:
         return _report(unit, known, verdict="adopted")
     scratch = stage.spill / f".convert-{unit:05d}"
-    merge = Merge(stage.plan, _room_for_samples(stage.spec), scratch)
+    merge = Merge(stage.plan, room_for_samples(stage.spec), scratch)
     entries = []
     with ExitStack() as stack:
         spills = [
@@ -90,12 +89,6 @@ def _report(unit: int, entries: Sequence[ShardEntry], *, verdict: str = "built")
         samples=sum(entry.samples for entry in entries),
         bytes=sum(entry.bytes for entry in entries),
     )
-
-
-def _room_for_samples(spec: DatasetSpec) -> int:
-    """Return the memory that the statistics of the fields leave, at least a quarter of all."""
-    memory_bytes = spec.resources.memory_bytes
-    return max(memory_bytes // 4, memory_bytes - field_bytes(spec))
 
 
 class _Segment(NamedTuple):

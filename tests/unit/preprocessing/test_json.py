@@ -5,6 +5,7 @@ import json
 import math
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -181,3 +182,29 @@ def test_many_lines_are_as_many_rows_wherever_some_are_not_plain():
         plain = [row for row, text in enumerate(texts) if text not in (None, b"{")]
         assert rows.tolist() == plain
         assert columns.to_pylist() == [json.loads(texts[row]) for row in plain]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_every_width_of_whole_numbers_keeps_its_ends(nulls):
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()]
+    ends = {str(kind): (kind, np.iinfo(kind.to_pandas_dtype())) for kind in kinds}
+    objects = [
+        {name: int(getattr(info, end)) for name, (_, info) in ends.items()}
+        for end in ("min", "max")
+    ]
+    if nulls:
+        objects.append(dict.fromkeys(ends))
+    values = pa.array([json.dumps(each).encode() for each in objects])
+    rows, columns = json_columns(values, {name: kind for name, (kind, _) in ends.items()})
+    assert rows.tolist() == list(range(len(objects)))
+    assert columns.to_pylist() == objects
+    columns.validate(full=True)
+
+
+def test_many_fields_are_read_as_few_are():
+    """Beyond some fields, attributes are not read by a name in the code."""
+    objects = [{f"f{n}": n * row if n % 3 else str(n * row) for n in range(50)} for row in range(5)]
+    fields = {f"f{n}": pa.int64() if n % 3 else pa.utf8() for n in range(50)}
+    values = pa.array([json.dumps(each).encode() for each in objects])
+    _, columns = json_columns(values, fields)
+    assert columns.to_pylist() == objects

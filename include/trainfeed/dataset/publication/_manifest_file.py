@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed import canonical_json
-from trainfeed.dataset._intact import Problem, compare_file, list_files
+from trainfeed.dataset._intact import Problem, compare_files, list_files
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.dataset.publication._staging import StagedFile
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError, StorageError
@@ -87,8 +87,8 @@ def folder_problems(
         yield FormatError(f"file {name!r} of the manifest is missing", path=str(folder))
     for name in sorted(present - expected.keys() - set(own)):
         yield FormatError(f"file {name!r} is not in the manifest", path=str(folder))
-    for name in sorted(expected.keys() & present):
-        yield from compare_file(folder / name, *expected[name])
+    names = sorted(expected.keys() & present)
+    yield from compare_files([(folder / name, *expected[name]) for name in names])
 
 
 def _read_digest(path: Path) -> str:

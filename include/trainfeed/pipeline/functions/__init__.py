@@ -15,9 +15,9 @@ from trainfeed.pipeline.functions._modes import mode_of
 from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
 from trainfeed.pipeline.functions._sample_limits import (
     SampleLimits,
-    field_bytes,
     fitting_processes,
     require_room_for_fields,
+    room_for_samples,
 )
 from trainfeed.pipeline.functions._user_function import UserFunction
 
@@ -32,13 +32,13 @@ __all__ = [
     "UserFunction",
     "batch_bytes_of",
     "explain",
-    "field_bytes",
     "fitting_processes",
     "memory_ran_out",
     "memory_remedy",
     "mode_of",
     "require_bounded",
     "require_room_for_fields",
+    "room_for_samples",
     "run_function",
     "settle_quarantine",
 ]

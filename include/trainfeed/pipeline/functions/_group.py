@@ -18,7 +18,7 @@ from trainfeed.pipeline.functions._batch_mode import Mode
 from trainfeed.pipeline.functions._labelled_function import LabelledFunction
 from trainfeed.pipeline.functions._modes import mode_of
 from trainfeed.pipeline.functions._prepared_part import Lateness, PreparedPart, RecordAccount
-from trainfeed.pipeline.functions._sample_limits import SampleLimits
+from trainfeed.pipeline.functions._sample_limits import SampleLimits, room_for_samples
 from trainfeed.pipeline.functions._user_function import SampleFunction, UserFunction
 from trainfeed.pipeline.inputs import PieceReader, late_policies, late_skews
 from trainfeed.pipeline.labels import load_labels
@@ -194,4 +194,5 @@ class Group:
 
 def batch_bytes_of(stage: Stage) -> int:
     """Return the size of batches in spill files: a merge holds some batches of every file."""
-    return held_batch_bytes(stage.spec.resources.memory_bytes, len(stage.plan.preprocess))
+    # The memory that ``convert`` will have for them, so that it merges all files in one pass.
+    return held_batch_bytes(room_for_samples(stage.spec), len(stage.plan.preprocess))

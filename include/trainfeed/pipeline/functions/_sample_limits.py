@@ -22,6 +22,7 @@ __all__ = [
     "field_bytes",
     "fitting_processes",
     "require_room_for_fields",
+    "room_for_samples",
 ]
 
 # A chunk stores the length of a record, 4 bytes, before the record.
@@ -139,3 +140,9 @@ def fitting_processes(spec: DatasetSpec) -> int:
     if schema.is_fixed:
         least = max(least, _COPIES * schema.record_dtype.itemsize)
     return max(1, min(resources.processes, resources.memory_bytes // least))
+
+
+def room_for_samples(spec: DatasetSpec) -> int:
+    """Return the memory that the statistics of the fields leave, at least a quarter of all."""
+    memory_bytes = spec.resources.memory_bytes
+    return max(memory_bytes // 4, memory_bytes - field_bytes(spec))

@@ -43,13 +43,22 @@ _MAX_RUNS: Final = 512
 _LEAST_BATCH_BYTES: Final = 4 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
 _LEAST_SHARES: Final = 64
-_SHARES_PER_FILE: Final = 8
+# Memory of all batches of a merge: three of eight parts.
+_BATCH_PARTS: Final = 3
+_PARTS: Final = 8
 
 
 def held_batch_bytes(limit_bytes: int, num_files: int) -> int:
-    """Return the size of batches that allows a merge of ``num_files`` files at once."""
-    share = limit_bytes // max(_LEAST_SHARES, _SHARES_PER_FILE * num_files)
-    return max(_LEAST_BATCH_BYTES, min(_MOST_BATCH_BYTES, share))
+    """Return the size of batches that allows a merge of ``num_files`` files at once.
+
+    Args:
+        limit_bytes: Memory of the merge, the ``limit_bytes`` of ``Merge``.
+        num_files: Number of files.
+    """
+    # Two batches of every file count: see ``SpillRun.held_bytes``.
+    share = limit_bytes * _BATCH_PARTS // _PARTS // (2 * num_files)
+    most = min(_MOST_BATCH_BYTES, limit_bytes // _LEAST_SHARES)
+    return max(_LEAST_BATCH_BYTES, min(most, share))
 
 
 class Merge:
@@ -57,8 +66,8 @@ class Merge:
 
     Args:
         plan: The plan, for sources and schema.
-        limit_bytes: Memory of the merge: a quarter for batches of runs, an eighth for rows, half
-            for records. A single large record may exceed it.
+        limit_bytes: Memory of the merge: three eighths for batches of runs, an eighth for rows,
+            half for records. A single large record may exceed it.
         scratch: Prefix of the temporary files for merges of too many runs.
     """
 
@@ -90,7 +99,8 @@ class Merge:
     def _fan_in(self, runs: Sequence[SpillRun]) -> int:
         """Return how many runs fit into the memory for batches."""
         held = max((run.held_bytes for run in runs), default=0)
-        return max(2, min(_MAX_RUNS, self._limit_bytes // 4 // max(1, held)))
+        room = self._limit_bytes * _BATCH_PARTS // _PARTS
+        return max(2, min(_MAX_RUNS, room // max(1, held)))
 
     @contextmanager
     def _joined(self, runs: Sequence[SpillRun]) -> Iterator[SpillRun]:

@@ -83,15 +83,22 @@ def _write_arrow(
     return FileEntry(name=name, bytes=file.num_bytes, sha256=file.sha256)
 
 
-def _parts(stage: Stage) -> Iterator[tuple[PlannedShard, pa.Table, ShardPart]]:
+def _positions_of_shards(stage: Stage) -> Iterator[tuple[PlannedShard, pa.Table]]:
     for shard in stage.plan.all_shards():
         with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
-            yield shard, file.read_all(), ShardPart.from_json(file.trailer)
+            yield shard, file.read_all()
+
+
+def _parts(stage: Stage) -> Iterator[tuple[PlannedShard, ShardPart]]:
+    """Yield the account of every shard, without reading positions; the trailer has a digest."""
+    for shard in stage.plan.all_shards():
+        with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
+            yield shard, ShardPart.from_json(file.trailer)
 
 
 def _chunks(stage: Stage) -> Iterator[pa.Table]:
     ordinals = dict.fromkeys(stage.plan.splits, 0)
-    for shard, _, part in _parts(stage):
+    for shard, part in _parts(stage):
         rows = []
         for chunk in part.chunks:
             first = ordinals[shard.split]
@@ -103,7 +110,7 @@ def _chunks(stage: Stage) -> Iterator[pa.Table]:
 
 def _positions(stage: Stage) -> Iterator[pa.Table]:
     names = pa.array(stage.plan.splits)
-    for shard, positions, _ in _parts(stage):
+    for shard, positions in _positions_of_shards(stage):
         # One dictionary for the whole file: an IPC file cannot change it between batches.
         indices = pa.array([stage.plan.splits.index(shard.split)] * len(positions), pa.int32())
         column = pa.DictionaryArray.from_arrays(indices, names)
@@ -116,7 +123,7 @@ def _positions(stage: Stage) -> Iterator[pa.Table]:
 def _merged_statistics(stage: Stage) -> JsonObject:
     schema = Schema.from_json(stage.plan.fields)
     merged = {split: Statistics(schema) for split in stage.plan.splits}
-    for shard, _, part in _parts(stage):
+    for shard, part in _parts(stage):
         merged[shard.split].merge(Statistics.from_json(schema, part.statistics))
     return {split: each.to_json() for split, each in merged.items()}
 

@@ -4,12 +4,14 @@ import errno
 import hashlib
 import json
 import os
+import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset import Version
+from trainfeed.dataset import Version, _intact
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import (
     ChecksumError,
@@ -91,6 +93,31 @@ def test_a_file_that_cannot_be_read_is_a_problem(version, monkeypatch):
     assert len(problems) == len(version.manifest.file_digests())
     assert all(type(problem) is StorageError for problem in problems)
     with pytest.raises(StorageError, match="input/output error"):
+        version.verify()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_threads_find_the_problems_that_one_finds_in_the_same_order(version, monkeypatch, cores):
+    damaged = sorted(path.name for path in version.shard_paths("train"))[1:]
+    for name in damaged:
+        path = version.path / name
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    monkeypatch.setattr(_intact, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    threads = set()
+    compare = _intact._verify_file
+
+    def noting(*file):
+        threads.add(threading.current_thread().name)
+        compare(*file)
+
+    monkeypatch.setattr(_intact, "_verify_file", noting)
+    problems = list(version.problems())
+    assert [Path(problem.path).name for problem in problems] == damaged
+    assert all(type(problem) is ChecksumError for problem in problems)
+    assert any("digest" in name for name in threads) is (cores > 1)
+    with pytest.raises(ChecksumError, match=damaged[0]):
         version.verify()
 
 

@@ -317,6 +317,36 @@ def test_convert_reads_every_batch_once_however_many_shards_there_are(project, m
     assert set(read.values()) == {1}
 
 
+def test_convert_merges_in_one_pass_although_statistics_take_memory(project, monkeypatch):
+    """Batches are cut for the memory that ``convert`` has for samples, not for all memory."""
+    project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [64]}")
+    project.edit('"value": row["value"]', '"value": [row["value"]] * 64', "preprocess.py")
+    project.edit("samples_per_shard: 50", "samples_per_shard: 3000")
+    project.edit("seed: 7", "seed: 7\nresources: {memory_bytes: 4MiB, records_per_task: 150}")
+    project.record({0: [batch([event(i, START_MS + i) for i in range(3000)])]})
+    where = planned(project)
+    found = load_plan(project.folder, where.ref)
+    for unit in range(len(found.preprocess)):
+        preprocess(where, unit)
+    read = counted(monkeypatch)
+    for unit in range(len(found.convert)):
+        convert(where, unit)
+    assert len(found.preprocess) == 20
+    assert len({uri for uri, *_ in read}) == 20
+    assert set(read.values()) == {1}
+
+
+@pytest.mark.parametrize("num_runs", [2, 3, 36, 64, 200])
+def test_a_merge_has_room_for_the_batches_that_were_cut_for_it(spills, num_runs, tmp_path):
+    limit = 16 * MIB
+    size = held_batch_bytes(limit, num_runs)
+    # Two rows of 32 bytes beside the record are a whole batch.
+    found, runs = spills(num_runs, 2, lambda _: size // 2 - 32, batch_bytes=size)
+    assert all(run.held_bytes > size for run in runs)
+    merge = Merge(found, limit, Location.parse(str(tmp_path / "scratch")))
+    assert merge._fan_in(runs) >= num_runs
+
+
 def test_large_records_of_one_size_are_counted_many_at_once(project, monkeypatch):
     """A step for each field of each record is most of what a build of many fields takes."""
     project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [25000]}")
