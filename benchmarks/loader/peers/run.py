@@ -35,7 +35,7 @@ _HERE = Path(__file__).parent
 _PEERS = {"A shuffled": peers.A_SHUFFLED, "B shuffled": peers.B_SHUFFLED}
 _PACKAGES = (
     "numpy pyarrow isal cramjam array-record datasets tensorflow-cpu mosaicml-streaming webdataset"
-    " litdata grain torch"
+    " litdata grain torch vortex-data pylance bagz"
 )
 
 
