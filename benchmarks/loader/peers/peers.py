@@ -92,17 +92,17 @@ def datasets_map(folder: Path, *, kind: str) -> Pass:
     return lambda: _count(batches())
 
 
-def datasets_iterable(folder: Path) -> Pass:
+def datasets_iterable(folder: Path, *, kind: str) -> Pass:
     """A buffer of 10,000 samples over 8 shards, as its documentation has it for training."""
-    data = _load_arrow(folder / "a").with_format("numpy").to_iterable_dataset(num_shards=8)
+    data = _load_arrow(folder / "a").with_format(kind).to_iterable_dataset(num_shards=8)
     shuffled = data.shuffle(seed=0, buffer_size=10_000)
     epochs = iter(range(1 << 30))
 
     def batches() -> Iterator[Arrays]:
         shuffled.set_epoch(next(epochs))
-        yield from map(_of_mapping, shuffled.iter(BATCH))
+        yield from map(_of_table if kind == "arrow" else _of_mapping, shuffled.iter(BATCH))
 
-    return _steadily(batches)
+    return lambda: _count(batches())
 
 
 def _load_arrow(folder: Path) -> Any:
@@ -276,7 +276,10 @@ A_SHUFFLED: dict[str, tuple[str, Callable[[Path], Pass]]] = {
     },
     "HF datasets shuffle, arrow": ("datasets", partial(datasets_map, kind="arrow")),
     "HF datasets shuffle, numpy": ("datasets", partial(datasets_map, kind="numpy")),
-    "HF iterable shuffle(10k), numpy": ("datasets", datasets_iterable),
+    **{
+        f"HF iterable shuffle(10k), {kind}": ("datasets", partial(datasets_iterable, kind=kind))
+        for kind in ("arrow", "numpy")
+    },
     "tf.data shuffle(10k)": ("tensorflow", tensorflow),
     "MosaicML py1e, 0 workers": ("streaming", partial(streaming, workers=0)),
     "MosaicML py1e, 2 workers": ("streaming", partial(streaming, workers=2)),
