@@ -2,8 +2,8 @@
 """Data set A in Vortex, Lance and bagz: written, read in order, and read by record numbers.
 
 Vortex and Lance have a column for the images, bagz has records of 792 bytes. A column of byte
-strings suits both better than one of lists of fixed size, and both are here. None of the three
-verifies a checksum when it reads.
+strings suits both better than one of lists of fixed size, and both are here. Lance and bagz
+give changed bytes without an error.
 """
 
 from __future__ import annotations
