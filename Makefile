@@ -39,7 +39,7 @@ NIGHTS ?= data/nights
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
+.PHONY: help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
@@ -202,9 +202,11 @@ nightly-retention: setup-dev ## A part of a simulated year of nights with retent
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
-peers: .venv/bin/uv data/scikit-learn/.done data/obp/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks; an environment of their own, 9 GB
+# Without the requirements of the pinned packages: requirements/peers-over.txt overrules some of them.
+setup-peers: .venv/bin/uv ## Create .venv-peers: the frameworks, and what the benchmarks of loader and formats compare with (9 GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
-	$(BIN)uv pip install --quiet --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
+	$(BIN)uv pip install --quiet --no-deps --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
+peers: setup-peers data/scikit-learn/.done data/obp/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks
 	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done
 peers-short: .venv/bin/uv ## One process of most of them, in some minutes
 	@echo "installing what requirements/peers-short.txt pins (8 GB)"
@@ -232,7 +234,7 @@ services-status: ## Show them, and the Airflow of `make run` and `make ui`: daem
 lock: .venv/bin/uv ## Resolve, then write the hashed requirements
 	$(COMPILE) $(EXTRAS) pyproject.toml -o requirements.txt
 	$(COMPILE) $(DEV_EXTRAS) -c requirements.txt pyproject.toml -o requirements/dev.txt
-	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --group peers pyproject.toml -o requirements/peers.txt
+	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 --overrides requirements/peers-over.txt --group peers pyproject.toml -o requirements/peers.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --group peers-short pyproject.toml -o requirements/peers-short.txt
 	$(BIN)uv pip compile --quiet --generate-hashes --no-header --no-annotate --python-version 3.11 -c requirements/peers.txt --overrides requirements/peers-small-without.txt --group peers-small pyproject.toml -o requirements/peers-small.txt
 	$(COMPILE) --group docs -o requirements/docs.txt

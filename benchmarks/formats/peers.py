@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from isal.isal_zlib import crc32
+from newer import BY_NAME, Format, rows_of
 from ours import BATCH, random_lists
 
 from data import SetA, SetB
@@ -21,18 +23,23 @@ Case = Callable[[], int]
 # The group size for reading in order; for random reading a group is a record, as documented.
 _WRITE_OPTIONS = "group_size:256,uncompressed"
 _RANDOM_OPTIONS = "group_size:1,uncompressed"
+ARROW_BATCH = 1280
 
 
 def cases(folder: Path, a: SetA, b: SetB) -> dict[str, dict[str, Case]]:
     """Write the files, and return case → name of what is measured → one pass."""
-    records_a = [x.tobytes() + y.tobytes() for x, y in zip(a.images, a.labels, strict=True)]
+    records_a = list(rows_of(a))
     records_b = [x + y.tobytes() for x, y in zip(b.blobs, b.labels, strict=True)]
     tf.config.threading.set_intra_op_parallelism_threads(2)
+    for file, newer in BY_NAME.values():
+        newer.write(folder / file, a)
     return {
         "A sequential": {
             "Arrow IPC, copies": _arrow(folder, a, None),
+            "Arrow IPC, copies, with a checksum": _arrow(folder, a, None, checksum=True),
             "ArrayRecord, read_all": _array_record(folder / "a.ar", records_a, _WRITE_OPTIONS),
             "tf.data, TFRecord": _tf_data(folder, a),
+            **{name: _newer(folder / file, newer) for name, (file, newer) in BY_NAME.items()},
             "raw readinto of 4 MiB": _raw(folder / "a.NONE"),
         },
         "A lz4": {"Arrow IPC": _arrow(folder, a, "lz4")},
@@ -42,6 +49,7 @@ def cases(folder: Path, a: SetA, b: SetB) -> dict[str, dict[str, Case]]:
         },
         "A random lists of 128": {
             "ArrayRecord, read(list)": _array_record_lists(folder / "r.ar", records_a),
+            **{name: _newer_lists(folder / file, newer) for name, (file, newer) in BY_NAME.items()},
         },
         "A write": {
             "ArrayRecord": lambda: _write_array_record(
@@ -49,6 +57,10 @@ def cases(folder: Path, a: SetA, b: SetB) -> dict[str, dict[str, Case]]:
             ),
             "Arrow IPC, arrays": lambda: _write_arrow(folder / "written.arrow", a, None),
             "TFRecord": lambda: _write_tfrecord(folder / "written.tfrecord", records_a),
+            **{
+                name: _newer_written(folder / f"written-{file}", newer, a)
+                for name, (file, newer) in BY_NAME.items()
+            },
             "the same bytes, plain": _write_raw(folder),
         },
         "B sequential": {
@@ -76,18 +88,20 @@ def _write_arrow(path: Path, a: SetA, codec: str | None) -> int:
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_file(sink, table.schema, options=options) as writer,
     ):
-        writer.write_table(table, max_chunksize=1280)
+        writer.write_table(table, max_chunksize=ARROW_BATCH)
     return len(table)
 
 
-def _arrow(folder: Path, a: SetA, codec: str | None) -> Case:
+def _arrow(folder: Path, a: SetA, codec: str | None, *, checksum: bool = False) -> Case:
+    """Batches of a chunk's size; with a checksum of all bytes of each, compared before the copy."""
     path = folder / f"a.{codec}.arrow"
     _write_arrow(path, a, codec)
+    # One thread, as where it is compared with.
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    right: list[int] = []
 
     def read() -> int:
         count = 0
-        # One thread, as where it is compared with.
-        options = pa.ipc.IpcReadOptions(use_threads=False)
         with (
             pa.memory_map(str(path)) as source,
             pa.ipc.open_file(source, options=options) as reader,
@@ -96,6 +110,8 @@ def _arrow(folder: Path, a: SetA, codec: str | None) -> Case:
                 batch = reader.get_batch(number)
                 images = batch.column(0).flatten().to_numpy().reshape(-1, 784)
                 labels = batch.column(1).to_numpy()
+                if right and crc32(labels, crc32(images)) != right[number]:
+                    raise ValueError(f"batch {number}: wrong checksum")
                 for start in range(0, len(labels), BATCH):
                     image, label = images[start : start + BATCH], labels[start : start + BATCH]
                     if codec is None:
@@ -104,6 +120,10 @@ def _arrow(folder: Path, a: SetA, codec: str | None) -> Case:
                     count += len(label)
         return count
 
+    if checksum:
+        starts = range(0, len(a.labels), ARROW_BATCH)
+        parts = (slice(start, start + ARROW_BATCH) for start in starts)
+        right += [crc32(a.labels[part], crc32(a.images[part])) for part in parts]
     return read
 
 
@@ -136,6 +156,35 @@ def _parquet(path: Path, b: SetB) -> Case:
         )
 
     return read
+
+
+def _newer(path: Path, newer: Format) -> Case:
+    read = newer.read(path)
+
+    def batches() -> int:
+        count = 0
+        for images, labels in read():
+            for start in range(0, len(labels), BATCH):
+                image, label = images[start : start + BATCH], labels[start : start + BATCH]
+                count += len(image.copy()) and len(label.copy())
+        return count
+
+    return batches
+
+
+def _newer_lists(path: Path, newer: Format) -> Case:
+    take = newer.take(path)
+    # A tenth of the lists: some need seconds for all of them.
+    lists = [np.array(wanted) for wanted in random_lists(60_000)[::10]]
+    return lambda: sum(len(take(wanted)[1]) for wanted in lists)
+
+
+def _newer_written(path: Path, newer: Format, a: SetA) -> Case:
+    def write() -> int:
+        newer.write(path, a)
+        return len(a.labels)
+
+    return write
 
 
 def _write_array_record(path: Path, records: list[bytes], options: str) -> int:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from newer import BY_NAME, Arrays, Format, columns_of
 from numpy.typing import NDArray
 
 __all__ = ["A_SHUFFLED", "B_SHUFFLED", "Pass"]
 
 Pass = Callable[[], int]
-Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 BATCH = 128
 NUM_A, NUM_B = 60_000, 20_000
@@ -49,30 +49,35 @@ def _steadily(batches: Callable[[], Iterator[Any]]) -> Pass:
     return run
 
 
-def _columns(records: list[bytes]) -> Arrays:
-    rows = np.frombuffer(b"".join(records), np.uint8).reshape(len(records), 792)
-    return rows[:, :784], rows[:, 784:].copy().view(np.int64)[:, 0]
-
-
 def _cut(columns: Arrays) -> Iterator[Arrays]:
     for start in range(0, len(columns[1]), BATCH):
         yield columns[0][start : start + BATCH], columns[1][start : start + BATCH]
 
 
-def array_record(folder: Path, *, size: int, group: int, parallel: str) -> Pass:
-    """Lists of numbers from one permutation, read at once."""
-    from array_record.python.array_record_module import ArrayRecordReader
-
-    options = f"readahead_buffer_size:0,max_parallelism:{parallel}"
-    reader = ArrayRecordReader(str(folder / f"a-{group}"), options)
+def _by_lists(take: Callable[[NDArray[np.int64]], Arrays], size: int) -> Pass:
+    """Lists of numbers from one permutation, read at once and cut in the order of the lists."""
     epochs = iter(range(1 << 30))
 
     def batches() -> Iterator[Arrays]:
         order = np.random.default_rng(next(epochs)).permutation(NUM_A)
         for start in range(0, NUM_A, size):
-            yield from _cut(_columns(reader.read(order[start : start + size].tolist())))
+            yield from _cut(take(order[start : start + size]))
 
     return lambda: _count(batches())
+
+
+def array_record(folder: Path, *, size: int, group: int, parallel: str) -> Pass:
+    """Lists read at once."""
+    from array_record.python.array_record_module import ArrayRecordReader
+
+    options = f"readahead_buffer_size:0,max_parallelism:{parallel}"
+    reader = ArrayRecordReader(str(folder / f"a-{group}"), options)
+    return _by_lists(lambda numbers: columns_of(reader.read(numbers.tolist())), size)
+
+
+def newer(folder: Path, *, file: str, kind: Format, size: int) -> Pass:
+    """The same from Vortex, Lance and bagz."""
+    return _by_lists(kind.take(folder / file), size)
 
 
 def datasets_map(folder: Path, *, kind: str) -> Pass:
@@ -87,17 +92,17 @@ def datasets_map(folder: Path, *, kind: str) -> Pass:
     return lambda: _count(batches())
 
 
-def datasets_iterable(folder: Path) -> Pass:
+def datasets_iterable(folder: Path, *, kind: str) -> Pass:
     """A buffer of 10,000 samples over 8 shards, as its documentation has it for training."""
-    data = _load_arrow(folder / "a").with_format("numpy").to_iterable_dataset(num_shards=8)
+    data = _load_arrow(folder / "a").with_format(kind).to_iterable_dataset(num_shards=8)
     shuffled = data.shuffle(seed=0, buffer_size=10_000)
     epochs = iter(range(1 << 30))
 
     def batches() -> Iterator[Arrays]:
         shuffled.set_epoch(next(epochs))
-        yield from map(_of_mapping, shuffled.iter(BATCH))
+        yield from map(_of_table if kind == "arrow" else _of_mapping, shuffled.iter(BATCH))
 
-    return _steadily(batches)
+    return lambda: _count(batches())
 
 
 def _load_arrow(folder: Path) -> Any:
@@ -204,7 +209,7 @@ def grain(folder: Path, *, threads: int, pushdown: bool) -> Pass:
     def batches() -> Iterator[Arrays]:
         shuffled = library.MapDataset.source(source).shuffle(seed=next(epochs))
         if pushdown:
-            yield from shuffled.batch(BATCH, batch_fn=_columns).to_iter_dataset(options)
+            yield from shuffled.batch(BATCH, batch_fn=columns_of).to_iter_dataset(options)
         else:
             yield from shuffled.map(_one).batch(BATCH).to_iter_dataset(options)
 
@@ -265,9 +270,16 @@ A_SHUFFLED: dict[str, tuple[str, Callable[[Path], Pass]]] = {
             (8192, 256, "2"),
         )
     },
+    **{
+        f"{name}, lists of 8192": ("newer", partial(newer, file=file, kind=kind, size=8192))
+        for name, (file, kind) in BY_NAME.items()
+    },
     "HF datasets shuffle, arrow": ("datasets", partial(datasets_map, kind="arrow")),
     "HF datasets shuffle, numpy": ("datasets", partial(datasets_map, kind="numpy")),
-    "HF iterable shuffle(10k), numpy": ("datasets", datasets_iterable),
+    **{
+        f"HF iterable shuffle(10k), {kind}": ("datasets", partial(datasets_iterable, kind=kind))
+        for kind in ("arrow", "numpy")
+    },
     "tf.data shuffle(10k)": ("tensorflow", tensorflow),
     "MosaicML py1e, 0 workers": ("streaming", partial(streaming, workers=0)),
     "MosaicML py1e, 2 workers": ("streaming", partial(streaming, workers=2)),

@@ -6,9 +6,11 @@ pass that does not count, and then one pass per round in turn with the others; a
 median of its rounds. Between its turns a system is stopped, with all its threads and processes:
 some systems read ahead as long as they live.
 
-    PYTHONPATH=include:benchmarks/formats python benchmarks/loader/peers/run.py FOLDER [CASE …]
+    export PYTHONPATH=include:benchmarks/formats
+    .venv-peers/bin/python benchmarks/loader/peers/run.py FOLDER [CASE …]
 
-FOLDER keeps the data sets in the formats of all systems; they are written when they are not there.
+The peers are in the environment of `make setup-peers`. FOLDER keeps the data sets in the formats
+of all systems; they are written when they are not there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import json
 import os
 import platform
 import signal
-import statistics
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from pathlib import Path
 
 import peers
 from ours import CASES
+from table import aims, all_systems
 from write import WRITERS
 
 __all__ = ["main"]
@@ -35,7 +37,7 @@ _HERE = Path(__file__).parent
 _PEERS = {"A shuffled": peers.A_SHUFFLED, "B shuffled": peers.B_SHUFFLED}
 _PACKAGES = (
     "numpy pyarrow isal cramjam array-record datasets tensorflow-cpu mosaicml-streaming webdataset"
-    " litdata grain torch"
+    " litdata grain torch vortex-data pylance bagz"
 )
 
 
@@ -90,7 +92,7 @@ class System:
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def _answer(self) -> str:
@@ -122,21 +124,6 @@ def measure(
         return {system.name: {"rates": system.rates, "cpu_us": system.cpu_us} for system in systems}
 
 
-def show(case: str, results: dict[str, dict[str, list[float]]]) -> None:
-    """Print a Markdown table, fastest first, with the ratio to the first of ours."""
-    medians = {name: statistics.median(each["rates"]) for name, each in results.items()}
-    first = next(iter(medians.values()))
-    print(f"\n### {case}\n\n| system | samples/s | least | most | CPU us/sample | of ours |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name in sorted(medians, key=lambda name: -medians[name]):
-        rates, cpu_us = results[name]["rates"], statistics.median(results[name]["cpu_us"])
-        print(
-            f"| {name} | {medians[name]:,.0f} | {min(rates):,.0f} | {max(rates):,.0f} |"
-            f" {cpu_us:.2f} | {medians[name] / first:.3f} |"
-        )
-    sys.stdout.flush()
-
-
 def main() -> None:
     """Write what is missing, measure, and print tables."""
     parser = argparse.ArgumentParser()
@@ -146,6 +133,8 @@ def main() -> None:
     parser.add_argument("--skip", action="append", default=[], help="part of a system's name")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    # Ended by SIGTERM it would leave systems behind that are stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for name in WRITERS:
         write = [sys.executable, str(_HERE / "write.py"), str(options.folder), name]
         subprocess.run(write, check=True, stdout=subprocess.DEVNULL)
@@ -155,9 +144,10 @@ def main() -> None:
     for case in CASES:
         if not options.cases or any(part in case for part in options.cases):
             results[case] = measure(options.folder, case, options.rounds, options.skip)
-            show(case, results[case])
+            print("\n" + all_systems({case: results[case]}), flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
+    print("\n" + aims(results))
 
 
 if __name__ == "__main__":

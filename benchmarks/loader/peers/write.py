@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from newer import BY_NAME, rows_of
 
 from data import SetA, SetB, make_a, make_b
 
@@ -98,11 +99,17 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
+def write_newer(folder: Path, a: SetA, _: SetB) -> None:
+    """Vortex, Lance and bagz, in all layouts."""
+    for file, newer in BY_NAME.values():
+        newer.write(folder / file, a)
+
+
 def write_array_record(folder: Path, a: SetA, _: SetB) -> None:
     """One file per group size: 256 for reading in order, 1 for reading by number."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
-    records = list(_plain_records(a))
+    records = list(rows_of(a))
     for group_size in (1, 256):
         name = str(folder / f"a-{group_size}")
         writer = ArrayRecordWriter(name, f"group_size:{group_size},uncompressed")
@@ -196,15 +203,11 @@ def write_torch(folder: Path, a: SetA, _: SetB) -> None:
     np.save(folder / "labels.npy", a.labels)
 
 
-def _plain_records(a: SetA) -> Iterator[bytes]:
-    for image, label in zip(a.images, a.labels, strict=True):
-        yield image.tobytes() + label.tobytes()
-
-
 WRITERS: dict[str, Callable[[Path, SetA, SetB], None]] = {
     "trainfeed": write_trainfeed,
     "published": write_published,
     "array_record": write_array_record,
+    "newer": write_newer,
     "datasets": write_datasets,
     "tensorflow": write_tensorflow,
     "streaming": write_streaming,

@@ -30,6 +30,9 @@ from trainfeed.samples import FieldPlace
 __all__ = ["SampleLayout", "Scattered", "addresses_in"]
 
 _PIECE_BYTES: Final = 128 << 10
+# Memory of this size comes back from the allocator without page faults, so numpy's own array is the
+# result. A larger one is copied into lent memory.
+_MAX_NEW_BYTES: Final = 8 << 20
 
 
 class SampleLayout(NamedTuple):
@@ -52,30 +55,34 @@ class SampleLayout(NamedTuple):
 
         Args:
             addresses: Addresses of the first bytes of the samples in this process, shape ``(n,)``.
-            memory: Memory for the copies.
+            memory: Memory for the fields that are too large for new arrays.
         """
         picker = _Picker(addresses, self.num_bytes)
-        sizes = [field.num_bytes * len(addresses) + ALIGNMENT_BYTES for field in self.fields]
-        memory.reserve(sum(sizes))
+        large = [f for f in self.fields if f.num_bytes * len(addresses) > _MAX_NEW_BYTES]
+        if large:
+            sizes = [field.num_bytes * len(addresses) + ALIGNMENT_BYTES for field in large]
+            memory.reserve(sum(sizes))
         return {
-            field.name: self._field(
-                field, picker, memory.array((len(addresses), *field.item_shape), field.dtype)
-            )
+            field.name: self._field(field, picker, memory if field in large else None)
             for field in self.fields
         }
 
     def pick_field(self, field: FieldPlace, addresses: NDArray[np.int64]) -> Dense:
         """Return one field of the samples at addresses, in memory of its own; see ``pick``."""
-        values = np.empty((len(addresses), *field.item_shape), field.dtype)
-        return self._field(field, _Picker(addresses, self.num_bytes), values)
+        return self._field(field, _Picker(addresses, self.num_bytes), None)
 
-    def _field(self, field: FieldPlace, picker: _Picker, values: NDArray[Any]) -> Dense:
-        picker.pick(field.offset_bytes, values)
+    def _field(self, field: FieldPlace, picker: _Picker, memory: Memory | None) -> Dense:
+        shape = (picker.num_samples, *field.item_shape)
+        if memory is None:
+            picked = picker.new(field.offset_bytes, field.num_bytes)
+            values = picked.view(field.dtype).reshape(shape)
+        else:
+            values = memory.array(shape, field.dtype)
+            picker.pick(field.offset_bytes, values)
         if field.bit is None:
             return Dense(values)
         offset, size = self.presence
-        bits = np.empty((len(values), size), np.uint8)
-        picker.pick(offset, bits)
+        bits = picker.new(offset, size).view(np.uint8).reshape(-1, size)
         # Bit k is bit k % 8, counted from the lowest, of byte k // 8; 0 means that the field is
         # absent.
         return Dense(values, bits[:, field.bit // 8] >> (field.bit % 8) & 1 == 0)
@@ -120,24 +127,37 @@ class _Picker:
         self._starts = addresses - low
         self._num_starts = high - low + 1
 
+    @property
+    def num_samples(self) -> int:
+        """Return the number of addresses."""
+        return len(self._starts)
+
+    def new(self, offset_bytes: int, size: int) -> NDArray[np.void]:
+        """Return the ``size`` bytes at ``offset_bytes`` of every sample as a new array of items."""
+        return self._items(offset_bytes, size)[self._starts]
+
     def pick(self, offset_bytes: int, out: NDArray[Any]) -> None:
         """Copy the bytes at ``offset_bytes`` of every sample to the rows of ``out``, contiguous."""
         starts = self._starts
         if not len(starts):
             return
         size = out.nbytes // len(starts)
-        # A view with one item of ``size`` bytes per address (strides of 1 byte): items overlap,
-        # and item k holds the bytes at offset_bytes of a sample that starts at ``low + k``.
-        # Indexing it with the starts touches the chosen items only.
-        items: NDArray[Any] = np.ndarray(
-            (self._num_starts,), f"V{size}", self._memory, offset_bytes, (1,)
-        )
+        items = self._items(offset_bytes, size)
         rows = out.reshape(-1).view(f"V{size}")
         # numpy gathers into a temporary array; pieces of this size are still in the cache when
         # they are copied to ``out``.
         piece = max(64, _PIECE_BYTES // size)
         for start in range(0, len(starts), piece):
             rows[start : start + piece] = items[starts[start : start + piece]]
+
+    def _items(self, offset_bytes: int, size: int) -> NDArray[np.void]:
+        """Return a view with one item of ``size`` bytes per address.
+
+        Its strides are of 1 byte: items overlap, and item k holds the bytes at ``offset_bytes`` of
+        a sample that starts at ``low + k``. Indexing it with the starts touches the chosen items
+        only.
+        """
+        return np.ndarray((self._num_starts,), f"V{size}", self._memory, offset_bytes, (1,))
 
 
 def addresses_in(framing: NDArray[np.uint8], stride_bytes: int) -> NDArray[np.int64]:

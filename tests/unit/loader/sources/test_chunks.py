@@ -9,6 +9,7 @@ from tests.unit.loader.conftest import NOTES, labels, note, write_images
 from trainfeed.dataset.chunks import RecordIOChunks
 from trainfeed.errors import ChecksumError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
+from trainfeed.loader.columns import _scatter
 from trainfeed.loader.columns._field_columns import Dense
 from trainfeed.loader.columns._lent_memory import FreshMemory
 from trainfeed.loader.columns._ragged import Ragged
@@ -80,6 +81,33 @@ def test_samples_are_picked_from_several_buffers():
     expected = np.empty(60, np.int64)
     expected[0::2], expected[1::2] = order[:30], order[30:]
     assert_odd(targets.columns(60), expected)
+
+
+class Reserved(FreshMemory):
+    """Counts the bytes that are reserved in it, and the arrays."""
+
+    num_bytes = num_arrays = 0
+
+    def reserve(self, num_bytes):
+        self.num_bytes += num_bytes
+
+    def array(self, shape, dtype):
+        self.num_arrays += 1
+        return super().array(shape, dtype)
+
+
+# A field of 30 samples: flag 30 bytes, small 60, grid 1,440, late 150.
+@pytest.mark.parametrize(
+    ("largest", "reserved", "arrays"),
+    [(0, 1680 + 4 * 64, 4), (150, 1440 + 64, 1), (1440, 0, 0)],
+)
+def test_only_large_fields_are_copied_into_lent_memory(monkeypatch, largest, reserved, arrays):
+    monkeypatch.setattr(_scatter, "_MAX_NEW_BYTES", largest)
+    columns, memory = scattered([30], np.arange(30)[::-1]), Reserved()
+    targets = targets_for(columns, 30, memory)
+    targets.put(columns, slice(None), slice(None))
+    assert_odd(targets.columns(30), range(29, -1, -1))
+    assert (memory.num_bytes, memory.num_arrays) == (reserved, arrays)
 
 
 def test_no_sample_is_picked_from_nowhere():
