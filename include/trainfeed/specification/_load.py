@@ -126,3 +126,14 @@ def _validated(text: str, folder: Path) -> tuple[Any, DatasetSpec]:
     """Return document and specification; a process with many builds reads the same text often."""
     document = read_yaml(text)
     return document, validate(document, {"folder": folder})
+
+
+def read_module(path: FilePath) -> bytes:
+    """Return the source of a module.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: The path is no plain file, or the file is larger than 16 MiB.
+        StorageError: The file cannot be read.
+    """
+    return read_plain(path, follow=True, max_bytes=_MAX_MODULE_BYTES)
