@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import BinaryIO, Final
 
@@ -108,18 +109,32 @@ def landed_leaf(location: Location, source: str) -> Leaf | None:
 def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str) -> Leaf:
     """Write the records of one range with their account, and return the account.
 
+    A batch is digested, compressed and written while the next one is read: the reader of a broker
+    spends its time in Python, the writer outside.
+
     Args:
         file: The file; the caller closes it.
         batches: The records by ascending offset, as batches of ``LANDING_SCHEMA``.
         source: Source string of the range.
     """
     writer = LandingWriter(file)
-    leaf = Leaf()
     number = source_hash(source)
-    for batch in batches:
+
+    def write(batch: pa.RecordBatch) -> Leaf:
         writer.write(batch)
-        leaf += leaf_of(batch, number)
-        faults.point("ingest.after_batch")
+        return leaf_of(batch, number)
+
+    leaf = Leaf()
+    with ThreadPoolExecutor(1, "landing") as thread:
+        before = None
+        for batch in batches:
+            if before is not None:
+                leaf += before.result()
+                faults.point("ingest.after_batch")
+            before = thread.submit(write, batch)
+        if before is not None:
+            leaf += before.result()
+            faults.point("ingest.after_batch")
     writer.close({_LEDGER: canonical_json.dumps(leaf.to_json()).decode()})
     return leaf
 
