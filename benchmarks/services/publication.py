@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -30,12 +31,13 @@ from trainfeed.dataset.publication import (
 
 _BLOCK: Final = 1 << 20
 _FILES: Final = 8
+Way = Callable[[list[Path], Path], None]
 
 
 def main() -> None:
     """Make the files, and print the medians."""
     target = Path(os.environ["TEST_CEPHFS_PATH"]) / "benchmark-publication"
-    mebibytes = int(sys.argv[2]) if len(sys.argv) > 2 else 1024  # noqa: PLR2004
+    mebibytes = int(sys.argv[2]) if len(sys.argv) > 2 else 1024
     with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:
         sources = [Path(folder) / f"{number:05d}.recordio" for number in range(_FILES)]
         for source in sources:
@@ -49,17 +51,17 @@ def main() -> None:
         )
 
 
-def _clean(way, sources: list[Path], target: Path) -> None:  # type: ignore[no-untyped-def]
+def _clean(way: Way, sources: list[Path], target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     way(sources, target)
 
 
 def _copy(sources: list[Path], target: Path) -> None:
-    subprocess.run(["cp", *map(str, sources), str(target)], check=True)
-    subprocess.run(["sync", "-f", str(target)], check=True)
+    subprocess.run(["cp", *map(str, sources), str(target)], check=True)  # noqa: S607
+    subprocess.run(["sync", "-f", str(target)], check=True)  # noqa: S607
     for source in sources:
-        subprocess.run(["cmp", str(source), str(target / source.name)], check=True)
+        subprocess.run(["cmp", str(source), str(target / source.name)], check=True)  # noqa: S607
 
 
 def _publish(sources: list[Path], target: Path) -> None:

@@ -55,7 +55,7 @@ class _Listed(TyperCommand):
         self._entry = entry
         self._package = package
 
-    def get_short_help_str(self, limit: int = 0) -> str:
+    def get_short_help_str(self, _: int = 0) -> str:
         """Return the whole line, however long; the list wraps it."""
         return self._entry.help
 

@@ -196,7 +196,7 @@ def _quantile(ordered: NDArray[np.int64], share: float) -> float:
     low, high = int(ordered[row]), int(ordered[min(row + 1, len(ordered) - 1)])
     part = place - row
     # The rounding of numpy: from the nearer end.
-    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)  # noqa: PLR2004
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
 
 
 def _growing(start: int, end: int) -> list[int]:

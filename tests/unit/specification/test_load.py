@@ -35,7 +35,7 @@ schema: {label: {dtype: int64}}
 """
 
 
-def test_a_function_file_that_went_is_missed_although_the_text_was_read_before(folder: Path) -> None:
+def test_a_function_file_that_went_is_missed_though_its_spec_was_read_before(folder: Path) -> None:
     load_spec(folder)
     (folder / "preprocess.py").unlink()
     with pytest.raises(SpecError, match="preprocess"):
