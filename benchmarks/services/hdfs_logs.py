@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -63,13 +64,19 @@ def _cat(names: list[str]) -> str:
     java = JavaProgram("hdfs", Hdfs._POM, resources=None)  # noqa: SLF001 - its own class path
     uri = os.environ["TEST_HDFS_URI"]
     paths = [f"{uri}/{_FOLDER}/{name}" for name in names]
-    # Not the flags of our test services: they make Java start faster, and run slower.
-    jars = ":".join(map(str, java.jars()))
-    command = ["java", "-Xmx512m", "-cp", jars, "org.apache.hadoop.fs.FsShell", "-cat", *paths]
     digest = xxhash.xxh3_128()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        while process.stdout is not None and (block := process.stdout.read(_BLOCK)):
-            digest.update(block)
+    with tempfile.TemporaryDirectory() as settings:
+        # The shell wants the files to be there; its defaults are those of Hadoop.
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (Path(settings) / name).write_text("<configuration/>")
+        # Not the flags of our test services: they make Java start faster, and run slower.
+        jars = ":".join([settings, *map(str, java.jars())])
+        command = ["java", "-Xmx512m", "-cp", jars, "org.apache.hadoop.fs.FsShell", "-cat", *paths]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            while process.stdout is not None and (block := process.stdout.read(_BLOCK)):
+                digest.update(block)
     if process.returncode:
         raise ChildProcessError(f"hdfs dfs -cat ended with status {process.returncode}")
     return digest.hexdigest()
