@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from trainfeed.pipeline.plans import write_landing
@@ -37,6 +37,7 @@ from trainfeed.sources import KafkaTopic, LandingFile
 from trainfeed.storage import Location
 
 _BATCH: Final = 10_000
+_SILENCE_S: Final = 30.0
 _SERVERS: Final = "TEST_KAFKA_BOOTSTRAP_SERVERS"
 _WAYS: Final = ("bare", "landed")
 # What makes the loop fast; the rest are the defaults of librdkafka.
@@ -44,7 +45,6 @@ _READING: Final = {
     "group.id": "bare",
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
-    "enable.partition.eof": True,
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": 4 << 20,
 }
@@ -119,15 +119,17 @@ def _in_children(topic: str, parts: list[dict[int, int]]) -> Iterator[int]:
 def _bare(topic: str, ends: dict[int, int]) -> int:
     consumer = Consumer({**_settings(), **_READING})
     consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-    records, left = 0, len(ends)
-    while left:
+    records, wanted, heard_at = 0, sum(ends.values()), time.monotonic()
+    while records < wanted:
         # The list lives until the next one is there: dropping it before makes the loop slower.
         messages = consumer.consume(_BATCH, 0.05)
         records += len(messages)
-        for message in messages[-left:]:
-            error = message.error()
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                records, left = records - 1, left - 1
+        if messages:
+            heard_at = time.monotonic()
+            if (error := messages[-1].error()) is not None:
+                raise KafkaException(error)
+        elif time.monotonic() - heard_at > _SILENCE_S:
+            raise TimeoutError(f"{records} of {wanted} records, then none for {_SILENCE_S:.0f} s")
     consumer.close()
     return records
 

@@ -31,6 +31,8 @@ app = typer.Typer(
     help="Nightly training data: complete, atomic, reproducible.",
     epilog=f"Example: trainfeed ls. {_STATUSES} docs/guides/command-line.md has the rest.",
     no_args_is_help=True,
+    # Plain text: panels would take twice the time of everything else in a list of commands.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

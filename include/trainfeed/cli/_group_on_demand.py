@@ -39,7 +39,7 @@ class Entry:
         """Import the command, and return it as typer's own command or group."""
         module, _, attribute = self.home.partition(":")
         found = getattr(import_module(module, package), attribute)
-        parent = typer.Typer()
+        parent = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
             parent.add_typer(found, name=self.name)
         else:
@@ -54,6 +54,10 @@ class _Listed(TyperCommand):
         super().__init__(entry.name, help=entry.help)
         self._entry = entry
         self._package = package
+
+    def get_short_help_str(self, _: int = 0) -> str:
+        """Return the whole line, however long; the list wraps it."""
+        return self._entry.help
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Return the context of the command itself, by which it is run."""

@@ -6,14 +6,16 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from trainfeed.printable_text import printable
+
+# Rich takes longer to import than most commands to run, and many print without it.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 __all__ = [
     "error_console",
@@ -31,6 +33,8 @@ _UNLIMITED_CHARS: Final = 100_000
 
 def error_console() -> Console:
     """Return the console for messages; standard output carries results only."""
+    from rich.console import Console
+
     return Console(stderr=True, soft_wrap=True)
 
 
@@ -51,6 +55,9 @@ def print_json(value: Any) -> None:
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table; without columns, only the rows."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(show_header=bool(columns))
     for column in columns:
         table.add_column(_cell(column))
@@ -60,6 +67,8 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def _cell(value: object) -> Text:
+    from rich.text import Text
+
     return Text(printable_lines(_text(value)), overflow="fold")
 
 

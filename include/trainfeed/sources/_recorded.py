@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from trainfeed.errors import (
     FormatError,
@@ -20,6 +19,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     TopicNotFoundError,
 )
+from trainfeed.sources._recorded_stamps import FileKey, FileStamps, KeptStamps
 from trainfeed.sources._recording import TOPIC_FILE
 from trainfeed.sources._topic import (
     MAX_STAMP_BYTES,
@@ -41,6 +41,8 @@ _MAX_TOPIC_FILE_BYTES: Final = 1 << 20
 _MAX_HELD_BATCHES: Final = 8
 _STAMP_BYTES: Final = 16
 _NO_STAMPS: Final = np.empty(0, np.int64)
+# Of all recorded topics of the process: a million records.
+_KEPT: Final = KeptStamps(_STAMP_BYTES << 20)
 _FILE_NAME = re.compile(r"(\d{20})-(\d{20})\.arrow")
 
 
@@ -56,6 +58,8 @@ class _File(NamedTuple):
     start: int
     end: int
     location: Location
+    size_bytes: int
+    modified_ms: int
 
 
 class RecordedTopic:
@@ -70,9 +74,7 @@ class RecordedTopic:
     def __init__(self, location: Location) -> None:
         self._location = location
         self._files: dict[int, list[_File]] = {}
-        self._latest_ms: dict[Location, int] = {}
         self._verified: set[Location] = set()
-        self._held: tuple[Location, NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def identity(self) -> TopicIdentity:
@@ -106,8 +108,8 @@ class RecordedTopic:
 
     def _offset_at(self, partition: int, timestamp_ms: int) -> int | None:
         for file in self._partition_files(partition):
-            if self._latest_stamp(file) >= timestamp_ms:
-                offsets, stamps = self._stamps_of(file)
+            offsets, stamps, latest_ms = self._stamps_of(file)
+            if latest_ms >= timestamp_ms:
                 return int(offsets[np.flatnonzero(stamps >= timestamp_ms)[0]])
         return None
 
@@ -129,7 +131,7 @@ class RecordedTopic:
         most = max(1, min(max_records, max_bytes // _STAMP_BYTES))
         parts, count, reached = [(_NO_STAMPS, _NO_STAMPS)], 0, end
         for file in self._overlapping(span):
-            offsets, stamps = self._stamps_of(file)
+            offsets, stamps, _ = self._stamps_of(file)
             first, behind = np.searchsorted(offsets, (start, end))
             # The rows of this file in the range, but not more than are still wanted.
             rows = slice(first, min(behind, first + most - count))
@@ -196,20 +198,16 @@ class RecordedTopic:
             if file.start < span.end and span.start < file.end:
                 yield file
 
-    def _latest_stamp(self, file: _File) -> int:
-        if file.location not in self._latest_ms:
-            _, stamps = self._stamps_of(file)
-            self._latest_ms[file.location] = int(stamps.max()) if len(stamps) else -1
-        return self._latest_ms[file.location]
+    def _stamps_of(self, file: _File) -> FileStamps:
+        """Return offsets and stamps of a file; this process keeps those that it used last."""
 
-    def _stamps_of(self, file: _File) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return offsets and stamps of a file; those of the last file stay in memory."""
-        if self._held is None or self._held[0] != file.location:
+        def load() -> FileStamps:
             with LandingFile.open(file.location) as landing:
-                parts = [(_NO_STAMPS, _NO_STAMPS), *landing.iter_stamps()]
-            offsets, stamps = (np.concatenate(column) for column in zip(*parts, strict=True))
-            self._held = file.location, offsets, stamps
-        return self._held[1:]
+                return FileStamps.of(list(landing.iter_stamps()))
+
+        uuid = self._recording.identity.uuid
+        key = FileKey(uuid, file.location.uri, file.size_bytes, file.modified_ms)
+        return _KEPT.get(key, load)
 
     def _iter_file(self, file: _File, span: OffsetRange) -> Iterator[pa.RecordBatch]:
         with LandingFile.open(file.location) as landing:
@@ -237,7 +235,8 @@ def _within(batch: pa.RecordBatch, span: OffsetRange) -> pa.RecordBatch:
 def _list_files(folder: Location) -> Iterator[_File]:
     for info in folder.list():
         if match := _FILE_NAME.fullmatch(info.name):
-            yield _File(int(match[1]), int(match[2]), folder / info.name)
+            start, end = int(match[1]), int(match[2])
+            yield _File(start, end, folder / info.name, info.size_bytes, info.modified_ms)
 
 
 def _load(location: Location) -> _Recording:

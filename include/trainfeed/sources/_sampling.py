@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainfeed.sources._choice import best_split
 from trainfeed.sources._evidence import BLOCK, MINUTE_MS, Records, View
@@ -94,10 +95,12 @@ class _SampleSearch:
     def _block(self, start: int, reached: int, records: Records) -> _SampledBlock:
         if not len(records):
             return _SampledBlock(start, reached, records, None, 0.0)
-        is_after = bool(np.median(records.stamps) >= self.at_ms)
-        side = records.stamps[(records.stamps >= self.at_ms) == is_after]
+        ordered = np.sort(records.stamps)
+        is_after = bool(_quantile(ordered, 0.5) >= self.at_ms)
+        before = int(np.searchsorted(ordered, self.at_ms))
+        side = ordered[before:] if is_after else ordered[:before]
         # Elapsed time as twice the middle half of the stamps, without outliers.
-        elapsed = 2.0 * float(np.subtract(*np.percentile(side, [75, 25])))
+        elapsed = 2.0 * (_quantile(side, 0.75) - _quantile(side, 0.25))
         elapsed = min(max(elapsed, 1.0), float(MINUTE_MS * len(side)))
         return _SampledBlock(start, reached, records, is_after, elapsed / (reached - start))
 
@@ -179,6 +182,21 @@ def has_evidence(view: View, start: int, end: int) -> bool:
             return True
         view.read(place, end, BLOCK, _BLOCK_BYTES)
     return len(view.seen().from_offset(start).before_offset(end)) > 0
+
+
+def _quantile(ordered: NDArray[np.int64], share: float) -> float:
+    """Return what ``np.quantile`` does for integers below 2⁵³, without its 0.1 ms.
+
+    Args:
+        ordered: Ascending; at least one.
+        share: From 0 to 1.
+    """
+    place = share * (len(ordered) - 1)
+    row = int(place)
+    low, high = int(ordered[row]), int(ordered[min(row + 1, len(ordered) - 1)])
+    part = place - row
+    # The rounding of numpy: from the nearer end.
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
 
 
 def _growing(start: int, end: int) -> list[int]:

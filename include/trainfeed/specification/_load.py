@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
@@ -27,6 +28,7 @@ __all__ = ["load_spec", "load_specs", "read_module", "spec_folders", "spec_or_er
 # Room for ten thousand fields of one line each.
 _MAX_BYTES = 256 << 10
 _MAX_MODULE_BYTES: Final = 16 << 20
+_KEPT_SPECS: Final = 64
 
 
 def load_spec(folder: FilePath) -> DatasetSpec:
@@ -112,12 +114,18 @@ def _missing_hint(file: Path) -> str:
 
 
 def _parse(text: str, folder: Path) -> DatasetSpec:
-    document = read_yaml(text)
-    spec = validate(document, {"folder": folder})
+    document, spec = _validated(text, folder)
     problems = [Problem(line_of(document, c.place), *c) for c in contradictions(spec)]
     if problems:
         raise RefusedError(*problems)
     return spec
+
+
+@lru_cache(_KEPT_SPECS)
+def _validated(text: str, folder: Path) -> tuple[Any, DatasetSpec]:
+    """Return document and specification; a process with many builds reads the same text often."""
+    document = read_yaml(text)
+    return document, validate(document, {"folder": folder})
 
 
 def read_module(path: FilePath) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -27,6 +28,7 @@ from trainfeed.sources import (
     open_topic,
     record_topic,
 )
+from trainfeed.sources.landing import LandingFile
 from trainfeed.storage import Location
 
 MINUTE = 60_000
@@ -147,6 +149,20 @@ def test_a_record_stamped_ahead_answers_for_every_later_time_as_a_broker_would(l
     found = find_boundaries(topic, START + MINUTE, skew_ms=100, clock_ms=START + DAY, known={})
     boundary = found[0]
     assert (boundary.offset, boundary.method, boundary.leader_epoch) == (1000, "end", None)
+
+
+def test_stamps_stay_in_memory_for_the_next_opening_of_the_topic(topic, location, monkeypatch):
+    before = stamps_of(topic, 0, 129, 209)
+    monkeypatch.setattr(LandingFile, "iter_stamps", lambda _: pytest.fail("read again"))
+    assert stamps_of(RecordedTopic(location), 0, 129, 209) == before
+
+
+def test_another_recording_with_the_same_names_has_stamps_of_its_own(topic, location, tmp_path):
+    assert topic.offsets_at({0: START}) == {0: 10}
+    shutil.rmtree(tmp_path / "flights")
+    later = records(range(10, 210, 2), stamp=lambda offset: START - DAY + offset)
+    record_topic(location, "flights", UUID[::-1], {0: [later], 1: []}, 30)
+    assert RecordedTopic(location).offsets_at({0: START}) == {0: None}
 
 
 def test_offsets_outside_of_the_recording_are_refused(topic):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.memory_topic import MemoryTopic
 from trainfeed.sources import Known, find_boundaries
+from trainfeed.sources._sampling import _quantile
 
 SECOND = 1000
 MINUTE = 60_000
@@ -170,3 +171,10 @@ def test_a_day_of_few_records_keeps_its_vote_beside_a_burst_stamped_ahead(length
     few = steady(3, at=START + DAY + HOUR)
     topic = log(steady(20), burst, few, *(steady(20, at=START + d * DAY) for d in (2, 3, 4, 5)))
     assert find(topic, START + 2 * DAY).offset == 20 + length + 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 64, 255, 256])
+def test_quantiles_are_those_of_numpy_to_the_last_bit(count):
+    stamps = np.sort(np.random.default_rng(count).integers(0, 1 << 41, count))
+    for share in (0.25, 0.5, 0.75):
+        assert _quantile(stamps, share) == float(np.quantile(stamps, share))

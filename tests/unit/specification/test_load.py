@@ -35,6 +35,13 @@ schema: {label: {dtype: int64}}
 """
 
 
+def test_a_function_file_that_went_is_missed_though_its_spec_was_read_before(folder: Path) -> None:
+    load_spec(folder)
+    (folder / "preprocess.py").unlink()
+    with pytest.raises(SpecError, match="preprocess"):
+        load_spec(folder)
+
+
 def test_every_field_of_the_file_is_in_the_specification(folder: Path) -> None:
     spec = load_spec(folder)
     assert (spec.name, spec.schedule, spec.seed, spec.catchup) == ("clicks", "@daily", 7, False)

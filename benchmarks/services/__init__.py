@@ -1,0 +1,1 @@
+"""Rows of services, each beside what the service's own tools take for the same bytes."""
