@@ -75,7 +75,7 @@ class BoundaryFiles:
     def _some_removed(
         self, context: Context, items: Sequence[Expired], aside: Path
     ) -> Iterator[Kept]:
-        found = (each for each in self.find(context) if not isinstance(each, Excess))
+        found = (each for each in self.find(context.again()) if not isinstance(each, Excess))
         again = {each.item.name: each for each in found}
         faults.point("boundaries.after_look")
         for each in items:

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.leases import building
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Schedule, parse_range, parse_time
-from trainfeed.paths import is_there
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import load_plan
 from trainfeed.retention._context import Context
+from trainfeed.retention._look import Look
 
 __all__ = ["Ended", "ended_at", "needed_times"]
 
@@ -43,7 +40,7 @@ def ended_at(context: Context, times: Iterable[datetime]) -> Ended:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    folder, schedule, wanted = context.folder, context.spec.schedule_model(), set(times)
+    folder, schedule, wanted = context.look, context.spec.schedule_model(), set(times)
     spans = {}
     for name in folder.intervals() if wanted else ():
         span = _span(schedule, name)
@@ -66,7 +63,7 @@ def needed_times(context: Context, ended: Ended) -> set[datetime]:
         FormatError: The times of an interval cannot be told.
         StorageError: The publication root refused or failed.
     """
-    folder, found = context.folder, set[datetime]()
+    folder, found = context.look, set[datetime]()
     last = max(ended.of)
     for interval in context.spec.schedule_model().intervals():
         if interval.name not in ended.names:
@@ -79,8 +76,9 @@ def needed_times(context: Context, ended: Ended) -> set[datetime]:
 
 
 def _has_ended(context: Context, interval: str) -> bool:
-    folder = context.folder
-    if not is_there(folder.retirement(interval)) or retirement_of(folder, interval) is None:
+    folder = context.look
+    mark = folder.retirement(interval)
+    if mark.name not in folder.names_in(mark.parent) or retirement_of(folder, interval) is None:
         return False
     return not folder.plan_ids(interval) and not any(building(folder, interval, context.now))
 
@@ -91,21 +89,21 @@ def _known_times(context: Context, name: str, last: datetime) -> set[datetime]:
     if span is None:
         raise FormatError(f"when interval {name} starts and ends cannot be told from its name")
     # Files are read only where they can tell of a longer interval: of those that begin before.
-    recorded = _recorded_times(context.folder, name) if span[0] <= last else ()
+    recorded = _recorded_times(context.look, name) if span[0] <= last else ()
     return {*span, *recorded}
 
 
-def _recorded_times(folder: DatasetFolder, name: str) -> Iterator[datetime]:
+def _recorded_times(folder: Look, name: str) -> Iterator[datetime]:
     """Yield what versions and plans say: a former schedule may have had a longer interval."""
     for number in range(1, folder.last_generation(name) + 1):
-        if not folder.version(name, number).is_dir():
+        if not folder.has_folder(name, number):
             continue
         manifest, _ = Manifest.read(folder.version(name, number))
         yield parse_time(manifest.interval.start)
         yield parse_time(manifest.interval.end)
     for plan_id in folder.plan_ids(name):
         try:
-            plan = load_plan(folder, PlanRef(folder.name, name, plan_id))
+            plan = folder.plan_of(name, plan_id)
         except NotFoundError:
             continue  # removed since the listing
         yield parse_time(plan.interval["start"])

@@ -52,7 +52,7 @@ def upload_items(context: Context, receipts: Iterable[Receipt]) -> Iterator[Uplo
     for receipt in receipts:
         by_interval.setdefault(receipt.interval, []).append(receipt)
     for interval in sorted(by_interval):
-        retired = retirement_of(context.folder, interval)
+        retired = retirement_of(context.look, interval)
         item = None if retired is None else _item(context, retired, by_interval[interval])
         if item is not None:
             yield item

@@ -74,13 +74,14 @@ class RetiredUploads:
         kept, aside = [], context.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
         posix.make_public_dir(aside)
         with keeping(context.folder):
-            now = replace(context, uses=context.fresh_uses())
+            now = context.again()
             again = {each.item.name: each for each in self.find(now) if isinstance(each, Expired)}
             faults.point("uploads.after_look")
             for each in items:
                 item, now_found = cast("UploadItem", each.item), again.get(each.item.name)
                 if now_found is not None:
                     kept += [Kept(item, _CHANGED)] if _remove(context, now_found, aside) else []
+                # Held against the earlier look: an interval that was built again is not retired.
                 elif any(upload_items(context, item.receipts)):
                     kept.append(Kept(item, _IN_USE))
         posix.remove_tree(aside)
@@ -92,7 +93,7 @@ class RetiredUploads:
 def _user(context: Context, item: Item) -> str | None:
     """Return who needs the uploads of a retired interval, None if nobody does."""
     found = cast("UploadItem", item)
-    if plans := open_plans(context.folder, found.interval):
+    if plans := open_plans(context.look, found.interval):
         return f"plan {plans[0]} may still be published with them"
     lease = next(iter(building(context.folder, found.interval, context.now)), None)
     if lease is not None:
