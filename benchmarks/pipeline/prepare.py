@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from examples.flights.events import NUM_PARTITIONS, read_events
+from examples.flights.lookups import write_lookups
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.storage import Location
 
@@ -60,7 +61,7 @@ def main() -> None:
     }
     record_topic(topic, "flights", UUID.format(options.copies), partitions, ROWS_PER_FILE)
     _write_lines(place / "lines", partitions)
-    _write_datasets(place / "datasets")
+    _write_datasets(place / "datasets", options.data)
     records = sum(batch.num_rows for batches in partitions.values() for batch in batches)
     print(f"{records} records in {place}")
 
@@ -96,15 +97,16 @@ def _write_lines(folder: Path, partitions: dict[int, list[pa.RecordBatch]]) -> N
                 file.write(b"\n".join(batch.column("value").to_pylist()) + b"\n")
 
 
-def _write_datasets(datasets: Path) -> None:
-    """Copy the data set in two forms, for batches and for single records."""
+def _write_datasets(datasets: Path, data: Path) -> None:
+    """Write the data set in two forms, for batches and for single records."""
     source = ROOT / "include" / "datasets" / "flights"
     batch = Path(__file__).with_name("batch_flights")
     for form, function in (("batch", "batch:flights_batch"), ("record", "preprocess:flights")):
         folder = datasets / form / "flights"
         folder.mkdir(parents=True)
-        for file in (*source.glob("*.py"), *batch.glob("*.py"), *source.glob("*.parquet")):
+        for file in (*source.glob("*.py"), *batch.glob("*.py")):
             shutil.copy(file, folder)
+        write_lookups(data, folder)
         text = (source / "dataset.yaml").read_text()
         edits = [
             *EDITS,
@@ -112,6 +114,8 @@ def _write_datasets(datasets: Path) -> None:
             ("resources: {", "resources: {processes: 2, "),
         ]
         for old, new in edits:
+            if old not in text:
+                raise SystemExit(f"expected {old!r} in {source / 'dataset.yaml'}: edit EDITS")
             text = text.replace(old, new)
         (folder / "dataset.yaml").write_text(text)
 

@@ -24,7 +24,12 @@ from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
 from trainfeed.pipeline.spark._group_rows import rows_of_group
 from trainfeed.pipeline.spark._shard_rows import blocks_of
-from trainfeed.pipeline.spark._shipment import FOLDER_ARCHIVE, require_package, unpacked
+from trainfeed.pipeline.spark._shipment import (
+    FOLDER_ARCHIVE,
+    forget_importers,
+    require_package,
+    unpacked,
+)
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location, posix
@@ -104,6 +109,8 @@ class ExecutorTasks:
             if error.outcome is Outcome.FAIL:
                 folder.fail(Failure.of(error))
             raise
+        finally:
+            forget_importers()
 
     def _stage(self) -> Stage:
         from pyspark import SparkFiles
