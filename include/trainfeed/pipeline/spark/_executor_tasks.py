@@ -93,12 +93,15 @@ class ExecutorTasks:
                     faults.point("spark.after_group")
 
     def write_shards(self, batches: Batches) -> Batches:
-        """Write the shard of this partition from its sorted rows."""
+        """Write the shard of this partition from its sorted rows, unless it is there already."""
         from pyspark import TaskContext
 
+        number = TaskContext.get().partitionId()
+        if number in self.kept:
+            return
         with self._task() as stage:
             faults.point("spark.before_shard")
-            yield _written(stage, TaskContext.get().partitionId(), batches)
+            yield _written(stage, number, batches)
 
     def write_empty(self, batches: Batches) -> Batches:
         """Write the shards of the given numbers, which no row has."""
