@@ -133,7 +133,7 @@ def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
     )
     missing = sorted(set(range(num_shards)) - {row["shard"] for row in written} - tasks.kept)
     if missing:
-        # Spark calls no task for a partition without rows.
+        # Spark need not call a task for a partition without rows.
         _given(spark, missing).mapInArrow(tasks.write_empty, SHARD_COLUMNS).collect()
 
 

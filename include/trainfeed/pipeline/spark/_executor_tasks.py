@@ -98,6 +98,7 @@ class ExecutorTasks:
 
         number = TaskContext.get().partitionId()
         if number in self.kept:
+            # Spark calls a task for a partition without rows, too.
             return
         with self._task() as stage:
             faults.point("spark.before_shard")
