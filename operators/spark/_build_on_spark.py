@@ -18,7 +18,7 @@ class BuildOnSparkOperator(StageOperator):
     """Preprocess and convert all units of the plan.
 
     The task holds a worker slot while the application runs. When the task is ended, so is the
-    application; the next attempt submits another one.
+    application; the next attempt submits another one, which keeps the shards that were whole.
     """
 
     stage: ClassVar = "spark"

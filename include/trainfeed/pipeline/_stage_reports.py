@@ -121,6 +121,7 @@ class SparkReport(StageReport):
         build_s: Seconds from the application's first task to its last shard.
         preprocess_s: Seconds of all tasks that ran the function, together.
         write_s: Seconds of all tasks that sorted and wrote shards, together.
+        kept_shards: Number of shards of an earlier attempt that were not written again.
     """
 
     stage: str = "spark"
@@ -137,6 +138,7 @@ class SparkReport(StageReport):
     build_s: float = 0.0
     preprocess_s: float = 0.0
     write_s: float = 0.0
+    kept_shards: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

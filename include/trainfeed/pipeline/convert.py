@@ -37,9 +37,9 @@ from trainfeed.pipeline.stage import Stage, run_stage, unit_of
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
 
-__all__ = ["convert", "write_shard"]
+__all__ = ["PART_SCHEMA", "convert", "write_shard"]
 
-_PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
+PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
 
 def convert(build: Build, unit: int) -> ConvertReport | PublishedBefore:
@@ -153,9 +153,10 @@ def write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -
     written: list[ShardEntry] = []
 
     def write(file: BinaryIO) -> None:
-        positions = TrailerWriter(file, _PART_SCHEMA)
+        positions = TrailerWriter(file, PART_SCHEMA)
         part = _write_samples(stage, shard, blocks, positions)
-        positions.close(part.to_json())
+        # By the plan, a later attempt knows whose shard it is.
+        positions.close({**part.to_json(), "plan": stage.plan.sha256()})
         written.append(part.entry)
 
     stage.part_file(shard).write_atomic(write)
@@ -173,7 +174,7 @@ def _write_samples(
         writer = ShardWriter(stage, file)
         for block in blocks:
             writer.write(block[RECORD])
-            positions.write(block.select(_PART_SCHEMA.names))
+            positions.write(block.select(PART_SCHEMA.names))
             faults.point("convert.after_block")
         writer.close()
         faults.point("convert.before_sync")

@@ -9,7 +9,7 @@ All see the work folder of the plan. Each application has a folder there, with a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self, cast
 
@@ -38,6 +38,7 @@ class ApplicationJob:
         logs: Connection id → place at which paths of log files start.
         package: SHA-256 of the shipped package trainfeed, in hex.
         folder: SHA-256 of the shipped folder of the data set, in hex.
+        written: Numbers of the shards that an earlier attempt seems to have written.
     """
 
     dataset: str
@@ -49,6 +50,7 @@ class ApplicationJob:
     logs: Mapping[str, str]
     package: str
     folder: str
+    written: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class ApplicationCounts:
         build_s: Seconds from the first task to the last shard.
         preprocess_s: Seconds of all tasks that ran the function, together.
         write_s: Seconds of all tasks that sorted and wrote shards, together.
+        kept_shards: Number of shards of an earlier attempt that were not written again.
     """
 
     failed_tasks: int = 0
@@ -95,6 +98,7 @@ class ApplicationCounts:
     build_s: float = 0.0
     preprocess_s: float = 0.0
     write_s: float = 0.0
+    kept_shards: int = 0
 
 
 class ApplicationFolder:

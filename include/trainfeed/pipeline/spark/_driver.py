@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -77,10 +78,12 @@ def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
     try:
         with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(spark):
             disks += _probe(spark, tasks)
+            tasks = replace(tasks, kept=_kept(spark, tasks))
             begin_build(spark)
             started = time.perf_counter()
             _write(spark, tasks, plan)
-        return counts_of(spark, time.perf_counter() - started)
+        counts = counts_of(spark, time.perf_counter() - started)
+        return replace(counts, kept_shards=len(tasks.kept))
     except (Py4JJavaError, PySparkException) as error:
         # The former is what PySpark leaves as it comes from Java: a full disk below the shuffle.
         raise error_of(error, disks) from error
@@ -103,6 +106,15 @@ def _probe(spark: SparkSession, tasks: ExecutorTasks) -> list[str]:
     return sorted({row[PLACE_COLUMN] for row in found})
 
 
+def _kept(spark: SparkSession, tasks: ExecutorTasks) -> frozenset[int]:
+    """Return the numbers of the shards that an earlier attempt has written whole."""
+    if not tasks.job.written:
+        return frozenset()
+    begun = _given(spark, tasks.job.written)
+    found = begun.mapInArrow(tasks.find_shards, f"{GROUP_COLUMN} long").collect()
+    return frozenset(row[GROUP_COLUMN] for row in found)
+
+
 def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
     """Preprocess all groups and write all shards.
 
@@ -119,14 +131,15 @@ def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
         .mapInArrow(tasks.write_shards, SHARD_COLUMNS)
         .collect()
     )
-    missing = sorted(set(range(num_shards)) - {row["shard"] for row in written})
+    missing = sorted(set(range(num_shards)) - {row["shard"] for row in written} - tasks.kept)
     if missing:
-        # Spark calls no task for a partition without rows.
-        (
-            spark.createDataFrame([(number,) for number in missing], f"{GROUP_COLUMN} long")
-            .mapInArrow(tasks.write_empty, SHARD_COLUMNS)
-            .collect()
-        )
+        # Spark need not call a task for a partition without rows.
+        _given(spark, missing).mapInArrow(tasks.write_empty, SHARD_COLUMNS).collect()
+
+
+def _given(spark: SparkSession, numbers: Iterable[int]) -> DataFrame:
+    """Return the given numbers, spread over the cores."""
+    return spark.createDataFrame([(number,) for number in numbers], f"{GROUP_COLUMN} long")
 
 
 def _numbers(spark: SparkSession, count: int) -> DataFrame:

@@ -24,7 +24,13 @@ from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
 from trainfeed.pipeline.spark._group_rows import rows_of_group
 from trainfeed.pipeline.spark._shard_rows import blocks_of
-from trainfeed.pipeline.spark._shipment import FOLDER_ARCHIVE, require_package, unpacked
+from trainfeed.pipeline.spark._shipment import (
+    FOLDER_ARCHIVE,
+    forget_importers,
+    require_package,
+    unpacked,
+)
+from trainfeed.pipeline.spark._staged_shards import is_whole
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location, posix
@@ -45,10 +51,12 @@ class ExecutorTasks:
     Attributes:
         job_uri: The job of the application.
         job: The same, read.
+        kept: Numbers of the shards that are there already, and are not written.
     """
 
     job_uri: str
     job: ApplicationJob
+    kept: frozenset[int] = frozenset()
 
     def probe(self, batches: Batches) -> Batches:
         """Check that this executor has the code, and sees the places of the build.
@@ -62,6 +70,15 @@ class ExecutorTasks:
             for _ in batches:
                 yield pa.RecordBatch.from_pydict({PLACE_COLUMN: [place]})
 
+    def find_shards(self, batches: Batches) -> Batches:
+        """Yield those of the given numbers whose shards an earlier attempt has written whole."""
+        with self._task() as stage:
+            shards = stage.plan.all_shards()
+            for batch in batches:
+                numbers = batch.column(GROUP_COLUMN).to_pylist()
+                found = [number for number in numbers if is_whole(stage, shards[number])]
+                yield pa.RecordBatch.from_arrays([pa.array(found, pa.int64())], [GROUP_COLUMN])
+
     def map_groups(self, batches: Batches) -> Batches:
         """Run the function over the records of groups; yield their samples as ``ROWS``."""
         with (
@@ -72,16 +89,20 @@ class ExecutorTasks:
         ):
             for batch in batches:
                 for group in batch.column(GROUP_COLUMN).to_pylist():
-                    yield from rows_of_group(stage, group, Location.parse(scratch))
+                    yield from rows_of_group(stage, group, Location.parse(scratch), self.kept)
                     faults.point("spark.after_group")
 
     def write_shards(self, batches: Batches) -> Batches:
-        """Write the shard of this partition from its sorted rows."""
+        """Write the shard of this partition from its sorted rows, unless it is there already."""
         from pyspark import TaskContext
 
+        number = TaskContext.get().partitionId()
+        if number in self.kept:
+            # Spark calls a task for a partition without rows, too.
+            return
         with self._task() as stage:
             faults.point("spark.before_shard")
-            yield _written(stage, TaskContext.get().partitionId(), batches)
+            yield _written(stage, number, batches)
 
     def write_empty(self, batches: Batches) -> Batches:
         """Write the shards of the given numbers, which no row has."""
@@ -104,6 +125,8 @@ class ExecutorTasks:
             if error.outcome is Outcome.FAIL:
                 folder.fail(Failure.of(error))
             raise
+        finally:
+            forget_importers()
 
     def _stage(self) -> Stage:
         from pyspark import SparkFiles

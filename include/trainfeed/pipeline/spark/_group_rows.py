@@ -7,7 +7,7 @@ folder of the executor. The rows of these runs go to Spark, which sorts them by 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -42,13 +42,16 @@ _ROWS: Final = pa.schema(
 ROW_COLUMNS: Final = "shard int, key long, rank int, offset long, ordinal int, record binary"
 
 
-def rows_of_group(stage: Stage, group: int, scratch: Location) -> Iterator[pa.RecordBatch]:
+def rows_of_group(
+    stage: Stage, group: int, scratch: Location, kept: Collection[int] = ()
+) -> Iterator[pa.RecordBatch]:
     """Do the work of a group.
 
     Args:
         stage: The stage.
         group: Index into the plan's ``preprocess``.
         scratch: Folder of this task.
+        kept: Numbers of shards that are there already; their samples are left out.
 
     Yields:
         The samples, with the number of the shard that gets them.
@@ -66,7 +69,7 @@ def rows_of_group(stage: Stage, group: int, scratch: Location) -> Iterator[pa.Re
     ranks = ranks_of_sources(stage.plan)
     for name in (name for part in parts for name in part.runs):
         with closing(ArrowWithTrailer(scratch / name)) as run:
-            yield from _rows(stage.plan, run, ranks)
+            yield from _rows(stage.plan, run, ranks, kept)
         (scratch / name).delete()
 
 
@@ -85,13 +88,19 @@ def _settle_account(stage: Stage, group: int, account: RecordAccount) -> None:
     )
 
 
-def _rows(plan: Plan, run: ArrowWithTrailer, ranks: NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    plan: Plan, run: ArrowWithTrailer, ranks: NDArray[np.int32], kept: Collection[int]
+) -> Iterator[pa.RecordBatch]:
     starts, shards = _shard_starts(plan, run)
+    is_wanted = ~np.isin(shards, list(kept))
     first = 0
     for table in run.iter_tables():
         for batch in table.to_batches():
             places = np.searchsorted(starts, np.arange(first, first + len(batch)), "right") - 1
             first += len(batch)
+            if kept:
+                batch = batch.filter(pa.array(is_wanted[places]))  # noqa: PLW2901 - the same rows
+                places = places[is_wanted[places]]
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array(shards[places]),

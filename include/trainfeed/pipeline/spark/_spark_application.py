@@ -29,6 +29,7 @@ from trainfeed.pipeline.spark._cluster import SparkCluster
 from trainfeed.pipeline.spark._driver_errors import without_stacks
 from trainfeed.pipeline.spark._known_causes import KnownCauses
 from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file
+from trainfeed.pipeline.spark._staged_shards import written_before
 from trainfeed.pipeline.spark._submission import Submission, command_of, options_of, write_options
 from trainfeed.pipeline.stage import Stage, run_stage
 from trainfeed.pipeline.version import ShardPart
@@ -160,6 +161,7 @@ def _job(stage: Stage, shipment: Shipment) -> ApplicationJob:
         logs=dict(stage.env.logs),
         package=digest_of_file(shipment.package),
         folder=digest_of_file(shipment.folder),
+        written=written_before(stage),
     )
 
 
@@ -216,6 +218,7 @@ def _told(report: SparkReport) -> str:
     return (
         f"built in {report.build_s:.1f} s: {report.groups} groups in {report.preprocess_s:.1f} s of"
         f" tasks, {report.shards} shards in {report.write_s:.1f} s of tasks,"
+        f" {report.kept_shards} shards kept of an earlier attempt,"
         f" {report.failed_tasks} tasks failed and ran again, {report.shuffle_bytes} bytes shuffled,"
         f" {report.spilled_bytes} spilled"
     )

@@ -5,60 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tests.unit.pipeline.spark.conftest import ORDER, mapped, written
 from trainfeed.errors import EngineError, FormatError
-from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
-from trainfeed.pipeline.convert import convert, write_shard
-from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.spark._group_rows import rows_of_group
 from trainfeed.pipeline.spark._shard_rows import blocks_of
-from trainfeed.pipeline.stage import Stage
-from trainfeed.storage import Location
-
-ORDER = [(name, "ascending") for name in ("shard", "key", "rank", "offset", "ordinal")]
-
-
-@pytest.fixture
-def landed(project):
-    """Return a plan that has landed, in some groups, and its stage."""
-
-    def land(name, records=70):
-        place = project.elsewhere(name)
-        resources = place.spec.resources.model_copy(update={"records_per_task": records})
-        spec = place.spec.model_copy(update={"resources": resources})
-        planned = plan(spec, project.interval(), place.env)
-        build = Build(spec, place.env, planned.ref)
-        for unit in range(planned.tasks["ingest"]):
-            ingest(build, unit)
-        stage = Stage.open(build)
-        stage.spill.make_dir()
-        stage.staged.mkdir(parents=True)
-        return build, stage
-
-    return land
-
-
-def mapped(stage, folder):
-    """The rows of all groups, in the reverse order of groups."""
-    folder.mkdir()
-    groups = range(len(stage.plan.preprocess))
-    return [
-        batch
-        for group in reversed(groups)
-        for batch in rows_of_group(stage, group, Location.parse(str(folder)))
-    ]
-
-
-def written(stage, rows):
-    """Sort rows as Spark does, and write all shards."""
-    table = pa.Table.from_batches(rows).sort_by(ORDER)
-    for number, shard in enumerate(stage.plan.all_shards()):
-        mine = table.filter(pa.compute.equal(table["shard"], number))
-        batches = iter(mine.to_batches(max_chunksize=7))
-        write_shard(stage, shard, blocks_of(stage, number, batches))
 
 
 @pytest.mark.parametrize("records", [20, 1000])

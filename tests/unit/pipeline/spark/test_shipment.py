@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +11,13 @@ import pytest
 
 from trainfeed.errors import CodeChangedError
 from trainfeed.pipeline.spark import _shipment as shipment
-from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file, require_package, unpacked
+from trainfeed.pipeline.spark._shipment import (
+    Shipment,
+    digest_of_file,
+    forget_importers,
+    require_package,
+    unpacked,
+)
 
 
 @pytest.fixture
@@ -50,3 +58,18 @@ def test_a_package_from_elsewhere_than_the_archive_is_refused(packed, monkeypatc
     inside = packed.package / "trainfeed" / "__init__.py"
     monkeypatch.setattr(shipment.trainfeed, "__file__", str(inside))
     require_package(digest_of_file(packed.package))
+
+
+def test_only_the_importer_of_the_whole_archive_reads_it_again(tmp_path, monkeypatch):
+    archive = tmp_path / "shipped.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("__init__", "inner/__init__", "inner/first", "inner/second"):
+            file.writestr(f"shipped_rooms/{name}.py", "")
+    monkeypatch.syspath_prepend(archive)
+    importlib.import_module("shipped_rooms.inner.first")
+    places = [place for place in sys.path_importer_cache if place.startswith(str(archive))]
+    assert len(places) == 3
+    forget_importers()
+    assert [place for place in places if place in sys.path_importer_cache] == [str(archive)]
+    importlib.invalidate_caches()
+    assert importlib.import_module("shipped_rooms.inner.second").__file__.startswith(str(archive))
