@@ -65,6 +65,8 @@ BETWEEN_ROOMS = {
     "remove_unfinished.folder",
     "save_checkpoint.folder",
     "saved_passes.folder",
+    "take_bytes.place",
+    "take_upload.place",
 }
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from trainfeed.config import Environment
 from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Kept
-from trainfeed.retention._look import Look
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.specification import DatasetSpec
 

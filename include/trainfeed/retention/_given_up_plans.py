@@ -12,8 +12,8 @@ from typing import Final, cast
 
 from trainfeed.dataset.leases import building
 from trainfeed.retention._context import Context
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Item, Kept
-from trainfeed.retention._look import Look
 from trainfeed.retention._plan_files import PlanItem, open_plans, plan_item
 from trainfeed.retention._rule import held_against
 

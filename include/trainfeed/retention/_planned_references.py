@@ -7,7 +7,7 @@ from datetime import datetime
 
 from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.retention._look import Look
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_open_plans"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._leased import used_by_leases
-from trainfeed.retention._look import Look
 from trainfeed.retention._planned_references import used_by_open_plans
 from trainfeed.retention._tagged import used_by_tags
 from trainfeed.retention._unfinished_trainings import used_by_trainings

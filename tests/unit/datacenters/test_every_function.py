@@ -112,6 +112,7 @@ READS = {
     "iter_idx_pairs.labels": lambda p, d: list(conversion.iter_idx_pairs(f"{d}/a.idx", p)),
     "iter_records.file": lambda p, _: list(tfrecord.iter_records(p)),
     "listed.folder": lambda p, _: paths.listed(p),
+    "listed_folder.folder": lambda p, _: paths.listed_folder(p),
     "load_schema.path": lambda p, _: conversion.load_schema(p),
     "load_spec.folder": lambda p, _: specification.load_spec(p),
     "load_specs.datasets": lambda p, _: specification.load_specs(p),

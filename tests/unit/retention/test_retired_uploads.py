@@ -280,7 +280,7 @@ def test_the_list_tells_of_them_and_new_ones_of_a_retired_interval_are_told(labe
     run(labelled)
     assert look("ls").count("retired, removed") == 2
     labelled.put("new.csv", B)
-    assert f"trainfeed build clicks --interval {OLD} --rebuild WHY" in look("check")
+    assert f"build clicks --interval {OLD} --rebuild WHY" in look("check")
 
 
 POINTS = ["history.after_action", "uploads.after_look", "uploads.after_note"]

@@ -22,8 +22,8 @@ from trainfeed.pipeline.boundaries import boundary_files, deciding
 from trainfeed.pipeline.upkeep import RETENTION
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
+from trainfeed.retention.boundaries._boundary_evidence import evidence_of
 from trainfeed.retention.boundaries._ended_intervals import Ended, ended_at, needed_times
-from trainfeed.retention.boundaries._evidence import evidence_of
 from trainfeed.storage import posix
 
 __all__ = ["BoundaryFiles"]

@@ -13,7 +13,7 @@ from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Schedule, parse_range, parse_time
 from trainfeed.retention._context import Context
-from trainfeed.retention._look import Look
+from trainfeed.retention._folder_look import Look
 
 __all__ = ["Ended", "ended_at", "needed_times"]
 

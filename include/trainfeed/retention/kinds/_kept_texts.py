@@ -12,8 +12,8 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import listed
 from trainfeed.pipeline.plans import Plan
 from trainfeed.retention._context import Context
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Expired, Item, Kept
-from trainfeed.retention._look import Look
 from trainfeed.retention.kinds._moved_aside import file_item, move_aside
 
 __all__ = ["KeptTexts"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainfeed.retention._context import Context
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Item, Kept
-from trainfeed.retention._look import Look
 from trainfeed.retention._rule import held_against
 from trainfeed.retention.landing._given_up import claims_and_rules
 from trainfeed.retention.landing._landing_claims import IntervalClaims

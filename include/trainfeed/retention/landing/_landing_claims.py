@@ -15,7 +15,7 @@ from typing import Literal
 from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.plans import Plan, landing_name_of
-from trainfeed.retention._look import Look
+from trainfeed.retention._folder_look import Look
 
 __all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of", "open_plan"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import TrainFeedError
 from trainfeed.retention._context import Context
+from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Expired
-from trainfeed.retention._look import Look
 from trainfeed.retention.landing._interval_landing import LandingItem, released
 from trainfeed.retention.landing._landing_claims import claims_of
 from trainfeed.retention.landing._landing_listing import LandingListing

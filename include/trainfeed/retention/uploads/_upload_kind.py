@@ -23,7 +23,7 @@ from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._plan_files import open_plans
 from trainfeed.retention._rule import held_against
-from trainfeed.retention.uploads._interval_uploads import KIND, UploadItem, upload_items
+from trainfeed.retention.uploads._uploads_of_retired import KIND, UploadItem, upload_items
 from trainfeed.specification import RetentionRule
 from trainfeed.storage import posix
 from trainfeed.uploads import (
