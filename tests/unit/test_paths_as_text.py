@@ -67,6 +67,7 @@ BETWEEN_ROOMS = {
     "saved_passes.folder",
     "take_bytes.place",
     "take_upload.place",
+    "write_sealed.path",
 }
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
+from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
 from trainfeed.errors import (
     FormatError,
     NotFoundError,
@@ -23,7 +23,6 @@ from trainfeed.errors import (
     WindowError,
 )
 from trainfeed.intervals import parse_time
-from trainfeed.storage import posix
 
 __all__ = [
     "LandingRemoval",
@@ -54,9 +53,7 @@ def write_landing_removal(folder: DatasetFolder, interval: str, removal: Landing
     Raises:
         StorageError: The publication root refused or failed; the files must stay.
     """
-    path = folder.landing_removal(interval)
-    posix.make_public_dir(path.parent)
-    posix.replace_file(path, sealed(asdict(removal)), is_public=True)
+    write_sealed(folder.landing_removal(interval), asdict(removal))
 
 
 def told_landing_removal(folder: DatasetFolder, interval: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.retention._folder_look import Look
+from trainfeed.retention._plan_files import open_plans
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_open_plans"]
@@ -22,10 +22,8 @@ def used_by_open_plans(folder: Look, _now: datetime) -> Iterator[Use]:
         StorageError: The plans cannot be listed.
     """
     for interval in folder.planned_intervals():
-        last = folder.last_generation(interval)
-        for plan_id in folder.plan_ids(interval):
-            if generation_of_plan(plan_id) > last:
-                yield from _references(folder, interval, plan_id)
+        for plan_id in open_plans(folder, interval):
+            yield from _references(folder, interval, plan_id)
 
 
 def _references(folder: Look, interval: str, plan_id: str) -> list[Use]:

@@ -19,7 +19,7 @@ from typing import Final, cast
 from trainfeed import faults
 from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder, check_name
-from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
+from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError, WindowError
 from trainfeed.intervals import parse_time
 from trainfeed.paths import os_errors
@@ -74,9 +74,7 @@ def write_uploads_removal(folder: DatasetFolder, interval: str, removal: Uploads
     Raises:
         StorageError: The publication root refused or failed; the files must stay.
     """
-    path = folder.uploads_removal(interval)
-    posix.make_public_dir(path.parent)
-    posix.replace_file(path, sealed(asdict(removal)), is_public=True)
+    write_sealed(folder.uploads_removal(interval), asdict(removal))
     faults.point("uploads.after_note")
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
+from trainfeed.cli._decision_options import Who, named_person
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.cli.corrections._one_generation import Target, one_generation
-from trainfeed.cli.corrections._reason import named_person
 from trainfeed.config import environment_from_environ
 from trainfeed.repair import RepairReport, RepairWish
 from trainfeed.repair import repair as repair_version
@@ -29,7 +29,7 @@ def repair(
             help="The reason, which the history keeps; by default which files were damaged."
         ),
     ] = None,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    who: Who = None,
     backup: Annotated[
         Path | None,
         typer.Option(

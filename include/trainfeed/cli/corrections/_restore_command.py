@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from trainfeed.accounts import account_name
+from trainfeed.cli._decision_options import Who, Why, named_person, reason_or_dry_run
 from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
 from trainfeed.cli.corrections._one_generation import Target, one_generation
-from trainfeed.cli.corrections._reason import Who, Why, named_person, reason_or_dry_run
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import generation_name
 from trainfeed.withdrawal import Maker, Restored

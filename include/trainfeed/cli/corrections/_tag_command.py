@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli._decision_options import Who, Why, reason_or_dry_run
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import (
     error_console,
@@ -14,7 +15,6 @@ from trainfeed.cli._printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.cli.corrections._reason import Who, Why, reason_or_dry_run
 from trainfeed.cli.corrections._writable import writable_folder
 from trainfeed.dataset.tags import Decision, TagProposal, apply_change, propose_tag
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from trainfeed.accounts import account_name
 from trainfeed.cli._asked_intervals import Name, open_asked
+from trainfeed.cli._decision_options import Who, named_person, reason_or_dry_run
 from trainfeed.cli._printing import (
     error_console,
     print_json,
@@ -16,20 +16,17 @@ from trainfeed.cli._printing import (
     printable_lines,
 )
 from trainfeed.cli.upkeep._removal_rows import REMOVAL_COLUMNS, removal_rows
-from trainfeed.errors import ConfigError
 from trainfeed.retention import Context, Retired
 from trainfeed.retention import retire as remove_for_good
 
 __all__ = ["retire"]
-
-_DRY_RUN: Final = "a dry run"
 
 
 def retire(
     target: Name,
     *,
     why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    who: Who = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be removed.")
     ] = False,
@@ -40,13 +37,11 @@ def retire(
     Status 1 when a tag, a lease, a training without a result, a plan or a gate needs one of them;
     nothing is removed then. Skipped and unpublished intervals are retired, too.
     """
-    if why is None and not dry_run:
-        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    reason = reason_or_dry_run(why, dry_run=dry_run)
     spec, env, asked = open_asked(target, None)
     env.refuse_public_root()
     with error_console().status(f"{target}: what needs it"):
-        context = Context.of(spec, env, who=account_name() if who is None else who)
-        reason = _DRY_RUN if why is None else why
+        context = Context.of(spec, env, who=named_person(who))
         done = remove_for_good(context, asked, reason, dry_run=dry_run)
     if as_json:
         print_json({"dataset": spec.name, "range": asked, **done.to_json()})

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from trainfeed.accounts import account_name, person
+from trainfeed.cli._decision_options import Who, named_person
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines, program
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, require_root
@@ -38,7 +39,7 @@ def waive(  # noqa: PLR0913 - options of a command
     field: Annotated[
         list[str] | None, typer.Option(help="Only gates of this field; repeat for several.")
     ] = None,
-    who: Annotated[str | None, typer.Option(help="By default the account.")] = None,
+    who: Who = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the gates that failed.")
     ] = False,
@@ -60,11 +61,10 @@ def waive(  # noqa: PLR0913 - options of a command
     if dry_run:
         _print(found, {}, as_json=as_json)
         return
-    account = account_name()
     if why is None or until is None:
         raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
-    decider = account if who is None else who
-    wish = WaiverWish(decider, account, why, parse_time(until), check or (), field or ())
+    until_time = parse_time(until)
+    wish = WaiverWish(named_person(who), account_name(), why, until_time, check or (), field or ())
     waiver = write_waiver(env, found, wish, datetime.now(UTC))
     _print(found, {"waiver": waiver.to_json()}, as_json=as_json)
 

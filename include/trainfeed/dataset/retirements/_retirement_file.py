@@ -10,7 +10,7 @@ from __future__ import annotations
 from trainfeed import faults
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements._retirement import Retirement
-from trainfeed.dataset.sealed_json import read_sealed, sealed
+from trainfeed.dataset.sealed_json import read_sealed, write_sealed
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.storage import posix
 
@@ -25,9 +25,7 @@ def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    path = folder.retirement(retirement.interval)
-    posix.make_public_dir(path.parent)
-    posix.replace_file(path, sealed(retirement.to_json()), is_public=True)
+    write_sealed(folder.retirement(retirement.interval), retirement.to_json())
     faults.point("retirement.after_file")
 
 

@@ -113,7 +113,8 @@ def keep_boundaries(folder: DatasetFolder, windows: Collection[TopicWindow]) -> 
 def _keep(folder: DatasetFolder, topic: TopicIdentity, boundary: Boundary) -> None:
     path = folder.boundary(topic.topic, topic.uuid, boundary.at)
     with deciding(path.parent):
-        posix.create_exclusive(path, canonical_json.dumps(to_json(topic, boundary)))
+        if not path.exists():
+            posix.create_exclusive(path, canonical_json.dumps(to_json(topic, boundary)))
         found = read_boundary(path)
     if found != boundary:
         raise ConflictError(

@@ -145,7 +145,7 @@ def _open_plan(context: Context, interval: str) -> str | None:
     for plan_id in open_plans(context.folder, interval):
         item = plan_item(context.folder, "plans", interval, plan_id, is_retired=False)
         if why := may_be_published(context, item):
-            return f"plan {plan_id} was not published and is younger than three days: {why}"
+            return f"plan {plan_id} was not published, and {why}"
     return None
 
 

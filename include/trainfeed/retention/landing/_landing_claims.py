@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainfeed.dataset.layout import DatasetFolder, generation_of_plan
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.plans import Plan, landing_name_of
 from trainfeed.retention._folder_look import Look
 
-__all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of", "open_plan"]
+__all__ = ["IntervalClaims", "PlanClaim", "claims_in", "claims_of"]
 
 State = Literal["open", "kept", "gone", "given up"]
 
@@ -89,17 +88,6 @@ def claims_of(folder: Look) -> Iterator[IntervalClaims]:
     """
     for interval in folder.planned_intervals():
         yield claims_in(folder, interval)
-
-
-def open_plan(folder: DatasetFolder, interval: str) -> str | None:
-    """Return the id of a plan that may still be published, None if there is none.
-
-    Raises:
-        StorageError: The publication root refused or failed.
-    """
-    last = folder.last_generation(interval)
-    ids = (each for each in folder.plan_ids(interval) if generation_of_plan(each) > last)
-    return next(ids, None)
 
 
 def claims_in(folder: Look, interval: str) -> IntervalClaims:

@@ -19,8 +19,8 @@ from trainfeed.intervals import format_time
 from trainfeed.pipeline.upkeep import LANDING_TRASH
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Kept
+from trainfeed.retention._plan_files import open_plans
 from trainfeed.retention.landing._interval_landing import KIND, LandingItem, released
-from trainfeed.retention.landing._landing_claims import open_plan
 from trainfeed.retention.landing._landing_listing import LandingListing
 from trainfeed.retention.landing._landing_sharers import Sharer, sharers_of
 from trainfeed.storage import Location
@@ -102,10 +102,10 @@ def _needed_again(
     released = cast("LandingItem", again.item).files if again is not None else ()
     if left.issubset(released):  # also if another call was faster, and none is left
         return None
-    plan = open_plan(context.folder, item.interval)
-    if plan is None:
+    plans = open_plans(context.folder, item.interval)
+    if not plans:
         return "they came into use after they were found"
-    return f"plan {plan} of {context.folder.name} may still be published from them"
+    return f"plan {plans[0]} of {context.folder.name} may still be published from them"
 
 
 def _discard(area: Location, item: LandingItem) -> None:
