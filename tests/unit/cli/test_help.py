@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
+import typer.testing
 
 from trainfeed.cli._app import app
+from trainfeed.cli._command_table import COMMANDS as COMMAND_TABLE
 
 ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)
@@ -39,6 +41,12 @@ def test_the_help_of_every_command_has_an_example_that_it_can_read(names):
     options, rest, _ = found.make_parser(context).parse_args(words[len(names) :])
     assert not rest
     assert options or not words[len(names) :]
+
+
+def test_the_list_of_commands_has_their_whole_lines():
+    told = " ".join(typer.testing.CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert max(len(each.help) for each in COMMAND_TABLE) > 80  # a list cuts such lines by default
+    assert [each.name for each in COMMAND_TABLE if each.help not in told] == []
 
 
 def test_the_help_says_what_the_exit_status_means():

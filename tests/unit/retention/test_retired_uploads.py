@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.cli._app import app
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.leases import hold_build, hold_versions
+from trainfeed.dataset.retirements import retirement_of, write_retirement
 from trainfeed.errors import NotFoundError
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune, retire, scheduled_kinds
@@ -139,6 +141,8 @@ def test_what_was_put_back_is_as_old_as_its_place(labelled):
     os.utime(labelled.folder.uploads / OLD / "a.csv", (0, 0))
     labelled.check()
     assert digest(A) in there(labelled)
+    retired = retirement_of(labelled.folder, OLD)
+    write_retirement(labelled.folder, replace(retired, at="2024-04-01T00:00:00Z"))
     assert run(labelled, days=29).expired == ()
     assert [each.item.name for each in run(labelled, days=31).expired] == [OLD]
     assert there(labelled) == AFTER
@@ -179,9 +183,10 @@ def test_what_needs_them_keeps_them(used):
 
 
 def test_a_plan_between_look_and_removal_keeps_them(labelled):
-    found = list(KIND[0].find(context(labelled, 31)))
+    looked = context(labelled, 31)
+    found = list(KIND[0].find(looked))
     plan(labelled.spec, labelled.interval(OLD), labelled.env, rebuild="the audit")
-    (kept,) = KIND[0].remove(context(labelled, 31), found)
+    (kept,) = KIND[0].remove(looked, found)
     assert "came into use" in kept.why
     assert there(labelled) == BEFORE
 

@@ -75,6 +75,7 @@ def test_a_waiver_of_one_gate_leaves_the_other(cli, refused, until):
     ("options", "status", "message"),
     [
         ((), 2, "expected --why and --until, or --dry-run"),
+        (("--why", "a storm", "--until", "2099-01-01", "--who", ""), 2, "or leave --who out"),
         (("--why", "a storm", "--until", "2020-01-01"), 2, "an end of the waiver after now"),
         (("--why", "a storm", "--until", "soon"), 2, "expected a UTC time"),
         (DECISION, 2, "within a year"),
