@@ -1,7 +1,7 @@
 """What a simulated year keeps between two parts: one file of JSON beside the project.
 
 The file is replaced before and after every night. A night that was begun and not ended leaves the
-storage between two nights, with which no model agrees; then the year has to begin anew.
+storage between two nights, with which no model agrees; the year has to start again from its first night.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Kept:
             NotGoingOnError: The file is of another year, or a night was begun and not ended.
         """
         value = json.loads(self._path.read_text())
-        remedy = f"remove {self._path.parent} and begin anew, or go on as before"
+        remedy = f"remove {self._path.parent} to start a new year, or go on as before"
         for name, asked in self._asked.items():
             if value["asked"][name] != asked:
                 message = f"{self._path}: {name} is {value['asked'][name]}, not {asked}; {remedy}"
@@ -80,7 +80,7 @@ class Kept:
         if not value["is_whole"]:
             raise NotGoingOnError(
                 f"{self._path}: night {value['next']} was begun and not ended, so the storage is"
-                f" between two nights; remove {self._path.parent} and begin anew"
+                f" between two nights; remove {self._path.parent} to start a new year"
             )
         self._codes = value["codes"]
         _give_back(nights, value)

@@ -25,7 +25,7 @@ class Context:
     Attributes:
         spec: The data set.
         env: Folders and connections.
-        folder: The data set below the publication root; every call looks at it anew.
+        folder: The data set below the publication root; every call reads it again.
         now: The time against which ages are held, aware UTC; nothing reads another clock.
         who: The person, or the run of a DAG, that asks; None for the account.
         uses: Versions that are in use.

@@ -1,9 +1,9 @@
 """One look at the folder of a data set: each folder is listed once, each plan is read once.
 
 On CephFS every look at a file may be a call to another machine, and the kinds of a run ask for the
-same folders. What a look has seen holds for the look alone: for what a run finds, and reports. It
-decides no removal. Before anything is renamed away, its kind looks anew, behind its mark
-(``Context.folder``, ``Context.fresh_uses``, ``Context.again``), as if it had seen nothing.
+same folders. A look is for what a run finds and reports; it decides no removal. Before a kind renames
+an item away, it writes the mark of the item and reads the folder again (``Context.folder``,
+``Context.fresh_uses``, ``Context.again``).
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _YOUNG: Final = timedelta(days=3)
 def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
     """Yield the plans that were never published and that the rule ``plans`` does not keep.
 
-    An interval that is retired has such plans only if somebody gave a reason to build it again:
-    the numbers of earlier ones were given up with it.
+    A retired interval has such plans only after a rebuild with a reason: the numbers of earlier
+    plans were given up with the interval.
 
     Args:
         context: The data set.

@@ -202,7 +202,7 @@ def test_a_longer_interval_of_a_former_schedule_keeps_its_end(week):
     assert "20240303" not in told(run(week).expired)
 
 
-def test_a_topic_that_was_made_anew_keeps_a_file_that_shows_the_old_one(week):
+def test_a_topic_that_was_made_again_keeps_a_file_that_shows_the_old_one(week):
     run(week)
     other = place(week, "0" * 8)
     other.mkdir()
