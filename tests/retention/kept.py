@@ -1,7 +1,7 @@
 """What a simulated year keeps between two parts: one file of JSON beside the project.
 
 The file is replaced before and after every night. A night that was begun and not ended leaves the
-storage between two nights, with which no model agrees; the year has to start again from its first night.
+storage between two nights, with which no model agrees; the year has to start again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One look at the folder of a data set: each folder is listed once, each plan is read once.
 
 On CephFS every look at a file may be a call to another machine, and the kinds of a run ask for the
-same folders. A look is for what a run finds and reports; it decides no removal. Before a kind renames
-an item away, it writes the mark of the item and reads the folder again (``Context.folder``,
-``Context.fresh_uses``, ``Context.again``).
+same folders. A look is for what a run finds and reports; it decides no removal. Before a kind
+renames an item away, it writes the mark of the item and reads the folder again
+(``Context.folder``, ``Context.fresh_uses``, ``Context.again``).
 """
 
 from __future__ import annotations
