@@ -78,14 +78,23 @@ class Border:
         return {"keys": keys, "objects": objects, "pools": pools, "settings": settings}
 
     def objects(self, namespace: str) -> dict[str, str]:
-        names = self.centre.run("rados", "-p", "data", "-N", namespace, "ls")[1].split()
-        arguments = ("rados", "-p", "data", "-N", namespace)
+        """Name → bytes, keys and attributes of each object of a namespace."""
+        asked = (("get", "-"), ("listomapkeys",), ("listxattr",))
         return {
-            name: self.centre.run(*arguments, "get", name, "-")[1]
-            + self.centre.run(*arguments, "listomapkeys", name)[1]
-            + self.centre.run(*arguments, "listxattr", name)[1]
-            for name in names
+            name: "".join(self.rados(namespace, what, name, *to) for what, *to in asked)
+            for name in self.rados(namespace, "ls").split()
         }
+
+    def rados(self, namespace: str, *arguments: str) -> str:
+        """Return what rados answers; a busy cluster lets it write to stderr, too."""
+        done = subprocess.run(
+            ["rados", "-c", self.centre.conf, "-p", "data", "-N", namespace, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout
 
 
 def attributes(path: Path) -> dict[str, bytes]:
@@ -141,7 +150,9 @@ def border(centre: DataCenter, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield border
         # Also where the tests of this module are spread over processes.
         assert border.state() == before
-        assert border.cluster_state() == cluster_before
+        cluster_after = border.cluster_state()
+        changed = {what for what, was in cluster_before.items() if cluster_after[what] != was}
+        assert not changed, {what: (cluster_before[what], cluster_after[what]) for what in changed}
     finally:
         # A folder of tests must not be removed while a home is mounted in it.
         for mount in (border.home, border.public):
@@ -488,6 +499,8 @@ def test_the_owner_uses_objects_of_the_own_namespace(border, command):
     finally:
         for name in scratch.values():
             border.command(f"{OF_VICTIM} rm {name}", border.victim)
+    left = border.rados(border.names["victim_namespace"], "ls").split()
+    assert not set(scratch.values()).intersection(left)
 
 
 @pytest.mark.parametrize(
