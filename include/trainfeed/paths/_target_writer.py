@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Final, Self
 
 from trainfeed.paths._file_names import FilePath
+from trainfeed.paths._gathered_writes import can_gather, write_gathered
 from trainfeed.paths._new_file import NewFile
 from trainfeed.paths._written import write_all
 
 __all__ = ["TargetWriter"]
+
+# Pieces are written together once they have this size: larger calls gain nothing, and the pieces
+# would leave the cache before they are written.
+_GATHERED_BYTES: Final = 2 << 20
+# Small pieces are not kept in any number either.
+_GATHERED_PIECES: Final = 512
 
 
 class TargetWriter(ABC):
@@ -35,6 +42,8 @@ class TargetWriter(ABC):
             self._new_file = NewFile(target)
             target = self._new_file.file
         self._file: BinaryIO | None = target
+        self._waiting: list[bytes | memoryview] = []
+        self._waiting_bytes = 0
 
     def close(self) -> None:
         """Write the buffered rest; sync and name the file if the target is a path.
@@ -49,6 +58,7 @@ class TargetWriter(ABC):
         if self._file is None:
             return
         self._write_rest()
+        self._write_waiting()
         self._end()
         if self._new_file is not None:
             self._new_file.commit()
@@ -71,7 +81,7 @@ class TargetWriter(ABC):
 
     @abstractmethod
     def _write_rest(self) -> None:
-        """Pass the buffered rest of the format to ``_put``."""
+        """Pass the buffered rest of the format to ``_put`` or ``_put_later``."""
 
     def _put(self, *pieces: bytes | memoryview) -> None:
         file = self._require_open()
@@ -83,8 +93,34 @@ class TargetWriter(ABC):
             self._abandon()
             raise
 
+    def _put_later(self, *pieces: bytes | memoryview) -> None:
+        """Write pieces, a plain file's together with further ones; their bytes must not change.
+
+        A writer uses either this or ``_put``: the order of bytes is that of calls of one of them.
+        """
+        if not can_gather(self._require_open()):
+            self._put(*pieces)
+            return
+        self._waiting += pieces
+        self._waiting_bytes += sum(map(len, pieces))
+        if self._waiting_bytes >= _GATHERED_BYTES or len(self._waiting) >= _GATHERED_PIECES:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        try:
+            if self._waiting:
+                write_gathered(self._require_open(), self._waiting)
+        except BaseException:
+            self._abandon()
+            raise
+        self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
+        self._waiting, self._waiting_bytes = [], 0
+
     def _end(self) -> None:
         self._file = None
+        self._forget_waiting()
 
     def _abandon(self) -> None:
         self._end()

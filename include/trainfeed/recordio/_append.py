@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from trainfeed.errors import (
     BadMagicError,
@@ -59,6 +59,9 @@ class RecordAppender(RecordWriter):
         FormatError: The file is damaged in another way, has another layout, or is not a plain file.
         ConfigError: The codec has no such level, or an option is out of range.
     """
+
+    # A reader sees every chunk as soon as it is complete, and a crash leaves it.
+    _gathers_chunks: ClassVar[bool] = False
 
     def __init__(
         self,

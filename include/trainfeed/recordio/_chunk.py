@@ -82,7 +82,7 @@ class ChunkBuffers:
 class EncodedChunk(NamedTuple):
     """A chunk as stored.
 
-    ``payload`` may be the framing itself: write it before the framing is reused.
+    ``payload`` may be the framing itself: hold it until it is written.
     """
 
     header: Header

@@ -127,7 +127,7 @@ class ChunkFraming:
     def take(self, *, last: bool = False) -> tuple[memoryview, int]:
         """Return the framing of a full chunk, and its number of records.
 
-        The framing is valid until the next record is added.
+        The framing's memory is used again when no view of it is left.
 
         Args:
             last: No record follows, so all records are taken, without regard to the quantum.

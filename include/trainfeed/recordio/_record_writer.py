@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ class RecordWriter(TargetWriter):
 
     Args:
         target: A path, where the file appears when the writer is closed; or a binary file, which
-            receives chunks from its position on and stays open.
+            receives chunks from its position on, some of them only when the writer is closed, and
+            stays open.
         codec: How chunks are compressed.
         level: 1 to 22 for ZSTD, 1 to 9 for GZIP; None for the default, and for other codecs.
         max_chunk_bytes: Record bytes at which a chunk is closed. With 0 every record that is not
@@ -45,12 +46,15 @@ class RecordWriter(TargetWriter):
             default unless they get the same limit.
 
     Attributes:
-        chunks: The chunks that were written so far; complete after ``close``.
+        chunks: The chunks so far; complete, and in the file, after ``close``.
 
     Raises:
         ConflictError: A file exists at the path.
         ConfigError: The codec has no such level, or an option is out of range.
     """
+
+    # Whether chunks may wait for further ones, which are written with the same call.
+    _gathers_chunks: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -126,9 +130,10 @@ class RecordWriter(TargetWriter):
     def _write_chunk(self, *, last: bool = False) -> None:
         framing, num_records = self._pending.take(last=last)
         chunk = encode_chunk(framing, num_records, codec=self._codec, level=self._level)
-        # The payload may be the framing itself: it is written before the framing's memory is
-        # reused.
-        self._put(chunk.header.dump(), chunk.payload)
+        # The payload may be the framing itself, whose memory is not used again while the payload
+        # waits.
+        put = self._put_later if self._gathers_chunks else self._put
+        put(chunk.header.dump(), chunk.payload)
         info = ChunkInfo(
             offset_bytes=self._offset_bytes,
             stored_bytes=len(chunk.payload),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from trainfeed.errors import (
     FormatError,
     NotFoundError,
     QuotaExceededError,
+    StorageError,
 )
 from trainfeed.recordio import (
     ChunkFraming,
@@ -394,3 +396,50 @@ def test_full_disk_is_a_quota_error_and_closes_the_writer():
     writer.close()
     assert len(file.data) < 40
     assert writer.chunks == []
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("max_chunk_bytes", [0, 5000, MIB])
+def test_plain_files_get_chunks_together_and_the_same_bytes(tmp_path, codec, max_chunk_bytes):
+    records = [bytes([i % 251]) * 900 for i in range(8000)]
+    options = {"codec": codec, "max_chunk_bytes": max_chunk_bytes}
+    path = tmp_path / "shard"
+    with path.open("xb", buffering=0) as file, RecordWriter(file, **options) as writer:
+        for record in records[:4000]:
+            writer.write(record)
+        writer.write_array(np.array(records[4000:], "S900").view("V900"))
+    assert path.read_bytes() == write(records, **options)[0]
+
+
+def test_file_that_takes_part_of_what_is_given_together_gets_everything(tmp_path, monkeypatch):
+    real, sizes = os.writev, []
+
+    def part(fd, pieces):
+        whole = b"".join(pieces)
+        sizes.append(len(pieces))
+        return os.write(fd, whole[: max(1, len(whole) // 3)]) if pieces else real(fd, pieces)
+
+    monkeypatch.setattr(os, "writev", part)
+    records = [bytes([i % 251]) * 1000 for i in range(5000)]
+    with RecordWriter(tmp_path / "shard") as writer:
+        for record in records:
+            writer.write(record)
+    assert (tmp_path / "shard").read_bytes() == write(records)[0]
+    assert max(sizes) > 2
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(errno.ENOSPC, QuotaExceededError), (errno.EIO, StorageError)]
+)
+def test_refused_bytes_that_waited_are_an_error_at_the_end(tmp_path, monkeypatch, number, expected):
+    def refuse(_fd, _pieces):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "writev", refuse)
+    writer = RecordWriter(tmp_path / "shard")
+    writer.write(b"a record")
+    with pytest.raises(expected, match="shard"):
+        writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writer.write(b"another")
+    assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ from trainfeed.loader.columns._lent_memory import (
 )
 from trainfeed.loader.columns._ragged import Ragged
 from trainfeed.loader.columns._scatter import SampleLayout, Scattered, addresses_in
-from trainfeed.loader.columns._targets import Targets, joined, targets_for
+from trainfeed.loader.columns._targets import Targets, array_targets, joined, targets_for
 
 __all__ = [
     "ALIGNMENT_BYTES",
@@ -31,6 +31,7 @@ __all__ = [
     "Targets",
     "ThreadMemory",
     "addresses_in",
+    "array_targets",
     "carve",
     "count_rows",
     "joined",

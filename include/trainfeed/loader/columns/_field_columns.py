@@ -42,6 +42,9 @@ class Column(Protocol):
     def array(self, start: int, stop: int) -> Values:
         """Return the values of some samples, masked or None where the field is absent."""
 
+    def owned(self, start: int, stop: int) -> Values:
+        """Return the same values in memory that nothing else refers to."""
+
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
 
@@ -83,6 +86,11 @@ class Dense:
         """Return the values of some samples as views, masked where the field is absent."""
         values = self.values[start:stop]
         return values if self.absent is None else masked_rows(values, self.absent[start:stop])
+
+    def owned(self, start: int, stop: int) -> Values:
+        """Return copies of the values of some samples; objects are not copied."""
+        values = self.array(start, stop)
+        return values if values.dtype.kind == "O" else values.copy()
 
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""

@@ -62,6 +62,10 @@ class Ragged:
         # dimensions.
         return np.fromiter(items, object, len(items))
 
+    def owned(self, start: int, stop: int) -> Values:
+        """Return the values of some samples as objects of their own, None where absent."""
+        return self.array(start, stop)
+
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
         before = self._bytes_before

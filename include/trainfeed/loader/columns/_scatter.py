@@ -1,8 +1,8 @@
 """Samples of one size at arbitrary addresses, copied when a batch needs them.
 
 A shuffled window is not copied into its new order: only the *addresses* of its samples are
-permuted. When a block of batches is assembled, one gather per field copies the samples, once, from
-the buffers and mapped files that hold them.
+permuted. A block of batches notes addresses, too. When a batch is handed over, one gather per field
+copies its samples, once, from the buffers and mapped files that hold them, to arrays of its own.
 
 The addresses are plain integers and keep nothing alive: ``Scattered.owners`` holds the buffers and
 maps for as long as the columns exist.
@@ -11,7 +11,8 @@ maps for as long as the columns exist.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,9 @@ from trainfeed.samples import FieldPlace
 __all__ = ["SampleLayout", "Scattered", "addresses_in"]
 
 _PIECE_BYTES: Final = 128 << 10
-# Memory of this size comes back from the allocator without page faults, so numpy's own array is the
-# result. A larger one is copied into lent memory.
+# Fields of this size in a block are copied batch by batch, to numpy's own new arrays, whose memory
+# comes back from the allocator without page faults. Larger ones, which only batches of large
+# samples have, are copied at once into lent memory.
 _MAX_NEW_BYTES: Final = 8 << 20
 
 
@@ -47,45 +49,6 @@ class SampleLayout(NamedTuple):
     num_bytes: int
     fields: tuple[FieldPlace, ...]
     presence: tuple[int, int]
-
-    def pick(self, addresses: NDArray[np.int64], memory: Memory) -> dict[str, Dense]:
-        """Return the samples at addresses.
-
-        The caller holds the memory that the samples are in.
-
-        Args:
-            addresses: Addresses of the first bytes of the samples in this process, shape ``(n,)``.
-            memory: Memory for the fields that are too large for new arrays.
-        """
-        picker = _Picker(addresses, self.num_bytes)
-        large = [f for f in self.fields if f.num_bytes * len(addresses) > _MAX_NEW_BYTES]
-        if large:
-            sizes = [field.num_bytes * len(addresses) + ALIGNMENT_BYTES for field in large]
-            memory.reserve(sum(sizes))
-        return {
-            field.name: self._field(field, picker, memory if field in large else None)
-            for field in self.fields
-        }
-
-    def pick_field(self, field: FieldPlace, addresses: NDArray[np.int64]) -> Dense:
-        """Return one field of the samples at addresses, in memory of its own; see ``pick``."""
-        return self._field(field, _Picker(addresses, self.num_bytes), None)
-
-    def _field(self, field: FieldPlace, picker: _Picker, memory: Memory | None) -> Dense:
-        shape = (picker.num_samples, *field.item_shape)
-        if memory is None:
-            picked = picker.new(field.offset_bytes, field.num_bytes)
-            values = picked.view(field.dtype).reshape(shape)
-        else:
-            values = memory.array(shape, field.dtype)
-            picker.pick(field.offset_bytes, values)
-        if field.bit is None:
-            return Dense(values)
-        offset, size = self.presence
-        bits = picker.new(offset, size).view(np.uint8).reshape(-1, size)
-        # Bit k is bit k % 8, counted from the lowest, of byte k // 8; 0 means that the field is
-        # absent.
-        return Dense(values, bits[:, field.bit // 8] >> (field.bit % 8) & 1 == 0)
 
 
 class _Range:
@@ -132,25 +95,11 @@ class _Picker:
         """Return the number of addresses."""
         return len(self._starts)
 
-    def new(self, offset_bytes: int, size: int) -> NDArray[np.void]:
-        """Return the ``size`` bytes at ``offset_bytes`` of every sample as a new array of items."""
-        return self._items(offset_bytes, size)[self._starts]
+    def new(self, items: NDArray[np.void], rows: Rows) -> NDArray[np.void]:
+        """Return the items of some samples as a new array."""
+        return items[self._starts[rows]]
 
-    def pick(self, offset_bytes: int, out: NDArray[Any]) -> None:
-        """Copy the bytes at ``offset_bytes`` of every sample to the rows of ``out``, contiguous."""
-        starts = self._starts
-        if not len(starts):
-            return
-        size = out.nbytes // len(starts)
-        items = self._items(offset_bytes, size)
-        rows = out.reshape(-1).view(f"V{size}")
-        # numpy gathers into a temporary array; pieces of this size are still in the cache when
-        # they are copied to ``out``.
-        piece = max(64, _PIECE_BYTES // size)
-        for start in range(0, len(starts), piece):
-            rows[start : start + piece] = items[starts[start : start + piece]]
-
-    def _items(self, offset_bytes: int, size: int) -> NDArray[np.void]:
+    def items(self, offset_bytes: int, size: int) -> NDArray[np.void]:
         """Return a view with one item of ``size`` bytes per address.
 
         Its strides are of 1 byte: items overlap, and item k holds the bytes at ``offset_bytes`` of
@@ -164,6 +113,33 @@ def addresses_in(framing: NDArray[np.uint8], stride_bytes: int) -> NDArray[np.in
     """Return the addresses of samples that follow each other in memory, shape ``(n,)``."""
     start = framing.__array_interface__["data"][0]
     return np.arange(start, start + framing.nbytes, stride_bytes, dtype=np.int64)
+
+
+class _Samples:
+    """Samples at arbitrary addresses, shared by their fields.
+
+    Args:
+        layout: The offsets of the fields.
+        addresses: Address of each sample in this process, in order, shape ``(n,)``.
+        owners: The objects that own the memory.
+
+    Attributes:
+        layout: As above.
+        addresses: As above.
+        owners: As above.
+    """
+
+    def __init__(
+        self, layout: SampleLayout, addresses: NDArray[np.int64], owners: Sequence[object]
+    ) -> None:
+        self.layout = layout
+        self.addresses = addresses
+        self.owners = owners
+
+    @cached_property
+    def picker(self) -> _Picker:
+        """Copies samples; made when the first are needed, which a window may never be."""
+        return _Picker(self.addresses, self.layout.num_bytes)
 
 
 class Scattered(dict[str, Column]):
@@ -183,35 +159,56 @@ class Scattered(dict[str, Column]):
     def __init__(
         self, layout: SampleLayout, addresses: NDArray[np.int64], owners: Sequence[object]
     ) -> None:
-        super().__init__(
-            {field.name: _Picked(layout, field, addresses, owners) for field in layout.fields}
-        )
+        # The fields refer to the samples and not to this dictionary: a cycle would keep the memory
+        # until the garbage collector finds it.
+        self._samples = _Samples(layout, addresses, owners)
+        super().__init__({field.name: _Picked(self._samples, field) for field in layout.fields})
         self.layout = layout
         self.addresses = addresses
         self.owners = owners
+
+    def in_memory(self, memory: Memory) -> dict[str, Column]:
+        """Return these columns; with copies in ``memory`` of those too large for new arrays.
+
+        Raises:
+            ValueError: A sample has no address.
+        """
+        num_samples = self._samples.picker.num_samples
+        large = [f for f in self.layout.fields if f.num_bytes * num_samples > _MAX_NEW_BYTES]
+        if not large:
+            return self
+        memory.reserve(sum(f.num_bytes * num_samples + ALIGNMENT_BYTES for f in large))
+        return self | {field.name: self._copied(field, memory) for field in large}
+
+    def _copied(self, field: FieldPlace, memory: Memory) -> Dense:
+        column, num_samples = _Picked(self._samples, field), len(self.addresses)
+        target = column.target(num_samples, memory)
+        # numpy gathers into a temporary array; pieces of this size are still in the cache when
+        # they are copied to the target.
+        piece = max(64, _PIECE_BYTES // field.num_bytes)
+        for start in range(0, num_samples, piece):
+            rows = slice(start, min(start + piece, num_samples))
+            column.put_into(target, rows, rows)
+        return target.column()
 
 
 class _Picked:
     """A field of samples at arbitrary addresses; see ``Column``."""
 
-    def __init__(
-        self,
-        layout: SampleLayout,
-        field: FieldPlace,
-        addresses: NDArray[np.int64],
-        owners: Sequence[object],
-    ) -> None:
-        self._layout = layout
+    def __init__(self, samples: _Samples, field: FieldPlace) -> None:
+        self._samples = samples
         self._field = field
-        self._addresses = addresses
-        self._owners = owners
 
     def __len__(self) -> int:
-        return len(self._addresses)
+        return len(self._samples.addresses)
 
     def array(self, start: int, stop: int) -> Values:
         """Return the values of some samples as arrays of their own."""
         return self._pick(slice(start, stop)).array(0, stop - start)
+
+    def owned(self, start: int, stop: int) -> Values:
+        """Return the values of some samples as arrays of their own."""
+        return self.array(start, stop)
 
     def num_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of some samples have."""
@@ -230,4 +227,23 @@ class _Picked:
         return self._pick(slice(0, 0)).num_target_bytes(num_samples)
 
     def _pick(self, rows: Rows) -> Dense:
-        return self._layout.pick_field(self._field, self._addresses[rows])
+        field = self._field
+        picked = self._samples.picker.new(self._items, rows)
+        values = picked.view(field.dtype).reshape(len(picked), *field.item_shape)
+        return Dense(values, None if field.bit is None else self._absent(field.bit, rows))
+
+    def _absent(self, bit: int, rows: Rows) -> NDArray[np.bool_]:
+        size = self._presence.itemsize
+        bits = self._samples.picker.new(self._presence, rows).view(np.uint8).reshape(-1, size)
+        # Bit k is bit k % 8, counted from the lowest, of byte k // 8; 0 means that the field is
+        # absent.
+        found: NDArray[np.bool_] = bits[:, bit // 8] >> (bit % 8) & 1 == 0
+        return found
+
+    @cached_property
+    def _items(self) -> NDArray[np.void]:
+        return self._samples.picker.items(self._field.offset_bytes, self._field.num_bytes)
+
+    @cached_property
+    def _presence(self) -> NDArray[np.void]:
+        return self._samples.picker.items(*self._samples.layout.presence)

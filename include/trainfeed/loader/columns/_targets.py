@@ -13,7 +13,7 @@ from trainfeed.loader.columns._field_columns import Columns, ColumnTarget, Rows
 from trainfeed.loader.columns._lent_memory import FreshMemory, Memory
 from trainfeed.loader.columns._scatter import SampleLayout, Scattered
 
-__all__ = ["Targets", "joined", "targets_for"]
+__all__ = ["Targets", "array_targets", "joined", "targets_for"]
 
 
 class Targets(Protocol):
@@ -77,8 +77,10 @@ class _ScatteredTargets:
         self._owners[id(columns.owners)] = columns.owners
 
     def columns(self, num_samples: int) -> Columns:
-        """Copy the first samples, whose addresses must all be set, and return them; called once."""
-        return dict(self._layout.pick(self._addresses[:num_samples], self._memory))
+        """Return the first samples, whose addresses must all be set."""
+        owners = list(self._owners.values())
+        found = Scattered(self._layout, self._addresses[:num_samples], owners)
+        return found.in_memory(self._memory)
 
 
 def targets_for(columns: Columns, num_samples: int, memory: Memory) -> Targets:
@@ -91,6 +93,11 @@ def targets_for(columns: Columns, num_samples: int, memory: Memory) -> Targets:
     """
     if isinstance(columns, Scattered):
         return _ScatteredTargets(columns.layout, num_samples, memory)
+    return array_targets(columns, num_samples, memory)
+
+
+def array_targets(columns: Columns, num_samples: int, memory: Memory) -> Targets:
+    """Return targets that copy at once, which samples of any layouts fit; see ``targets_for``."""
     memory.reserve(sum(column.num_target_bytes(num_samples) for column in columns.values()))
     return _FieldTargets(
         {name: column.target(num_samples, memory) for name, column in columns.items()}

@@ -17,6 +17,9 @@ __all__ = ["permutation"]
 
 _WORD: Final = np.uint64
 _STRUCT: Final = np.dtype("<u8")
+# With fewer words the steps before the sort cost more than they save; with more, too many words
+# share their highest 16 bits.
+_RADIX_WORDS: Final = range(1 << 10, 1 << 15)
 
 
 class _Generators(threading.local):
@@ -53,6 +56,19 @@ def permutation(num_items: int, *key: str | int) -> NDArray[np.int64]:
     low = _WORD((1 << (num_items - 1).bit_length()) - 1)
     words &= ~low
     words |= np.arange(num_items, dtype=_WORD)
-    words.sort()
+    words = _sorted(words)
     words &= low
     return words.astype(np.int64)
+
+
+def _sorted(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return random words, of which no two are equal, in ascending order."""
+    if len(words) in _RADIX_WORDS:
+        # numpy sorts 16 bits by radix. Few words share their highest 16 bits, and a sort by merging
+        # hardly has to move anything after that.
+        highest = (words >> _WORD(48)).astype(np.uint16)
+        words = words[np.argsort(highest, kind="stable")]
+        words.sort(kind="stable")
+    else:
+        words.sort()
+    return words

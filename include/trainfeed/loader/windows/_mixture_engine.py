@@ -18,7 +18,7 @@ from trainfeed.loader.columns import (
     LentMemory,
     LentPool,
     Targets,
-    targets_for,
+    array_targets,
 )
 from trainfeed.loader.order import (
     BatchCut,
@@ -203,7 +203,9 @@ class _MixtureReader:
                 fetched = self._cursors[key].end()
                 good = fetched.stop
                 if good:
-                    targets = targets or targets_for(fetched.columns, len(positions), FreshMemory())
+                    targets = targets or array_targets(
+                        fetched.columns, len(positions), FreshMemory()
+                    )
                     targets.put(fetched.columns, rows[:good], slice(0, good))
                 if fetched.error is not None and rows[fetched.stop] < end:
                     end, error = int(rows[fetched.stop]), fetched.error

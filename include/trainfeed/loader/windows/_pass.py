@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.loader.columns import Columns, Ragged, joined
+from trainfeed.loader.columns import Columns, Ragged, Scattered, joined
 from trainfeed.loader.order import BatchCut, Tail
 from trainfeed.loader.sources import MISSING
 from trainfeed.loader.state import Batch, LoaderState, LoaderStats
@@ -22,9 +22,12 @@ __all__ = ["Pass", "Point", "RunReader", "WindowReader"]
 # 8 rows as for 100. Larger blocks than this gain nothing and exceed the cache.
 _BLOCK_BYTES: Final = 2 << 20
 _BLOCK_ROWS: Final = 4096
-# Values of ragged fields are only noted in a block, and copied batch by batch. The buffers are
-# held meanwhile, so a block may hold as many windows as threads load ahead. Mapped buffers take no
-# memory, so they get a larger limit.
+# Samples of fixed size are only noted in a block, by address, and copied batch by batch. Their
+# windows are held meanwhile.
+_NOTED_BYTES: Final = 8 << 20
+_NOTED_ROWS: Final = 16384
+# Values of ragged fields are noted, too. The buffers are held meanwhile, so a block may hold as
+# many windows as threads load ahead. Mapped buffers take no memory, so they get a larger limit.
 _RUNS_BYTES: Final = 32 << 20
 _MAPPED_BYTES: Final = 64 << 20
 
@@ -133,14 +136,13 @@ class Pass:
     ) -> Batch:
         fields, num_bytes = {}, 0
         for name, column in columns.items():
-            array = fields[name] = column.array(start, stop)
+            values = column.owned if self.copy else column.array
+            array = fields[name] = values(start, stop)
             has_objects = array.dtype.kind == "O"
             num_bytes += column.num_bytes(start, stop) if has_objects else array.nbytes
         if MISSING in fields:
             fields, num_padded = self._without_missing(fields, num_padded)
             stop = start + len(next(iter(fields.values())))
-        if self.copy:
-            fields = {name: _copied(array) for name, array in fields.items()}
         self.stats.count_batches(1, stop - start - num_padded, num_bytes)
         return Batch(fields, Point(self, number + 1), num_padded)
 
@@ -181,11 +183,13 @@ class Pass:
 
     def _batches_per_block(self, columns: Columns) -> int:
         runs = [column for column in columns.values() if isinstance(column, Ragged)]
-        block_bytes = _BLOCK_BYTES
-        if runs:
+        block_bytes, block_rows = _BLOCK_BYTES, _BLOCK_ROWS
+        if isinstance(columns, Scattered):
+            block_bytes, block_rows = _NOTED_BYTES, _NOTED_ROWS
+        elif runs:
             is_mapped = all(column.is_mapped for column in runs)
             block_bytes = _MAPPED_BYTES if is_mapped else _RUNS_BYTES
-        rows = min(_BLOCK_ROWS, block_bytes / max(1.0, self.sample_bytes))
+        rows = min(block_rows, block_bytes / max(1.0, self.sample_bytes))
         return max(1, int(rows // self.cut.batch_size))
 
 
@@ -206,8 +210,3 @@ class Point(NamedTuple):
 
 
 _NOTHING: Final = Fetched({}, 0, 0, None)
-
-
-def _copied(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array with memory of its own; object arrays are returned as they are."""
-    return array if array.dtype.kind == "O" else array.copy()

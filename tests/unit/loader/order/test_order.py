@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trainfeed.errors import ConfigError
 from trainfeed.loader.order._epoch_order import Order, lanes_for
 from trainfeed.loader.order._epoch_part import BatchCut, EpochPart, RankShare, Tail
-from trainfeed.loader.order._keyed import permutation
+from trainfeed.loader.order._keyed import _sorted, permutation
 
 GOLDEN_TEN = [5, 2, 3, 6, 1, 4, 7, 9, 0, 8]
 GOLDEN_THOUSAND = [842, 794, 491, 860, 862, 443, 927, 122]
@@ -121,6 +121,14 @@ def test_the_cuts_of_windows_never_change():
 
 
 # --- every sample once per epoch ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_words", [1023, 1024, 5000, 32767, 32768])
+@pytest.mark.parametrize("same_bits", [0, 10, 40])
+def test_words_are_sorted_in_each_of_the_ways(num_words, same_bits):
+    words = np.random.default_rng(num_words).integers(0, 1 << 63, num_words, np.uint64)
+    words = np.unique(words >> np.uint64(same_bits))[::-1].copy()
+    assert _sorted(words.copy()).tolist() == sorted(words.tolist())
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 16, 20])

@@ -14,7 +14,7 @@ from trainfeed.loader.columns._field_columns import Dense
 from trainfeed.loader.columns._lent_memory import FreshMemory
 from trainfeed.loader.columns._ragged import Ragged
 from trainfeed.loader.columns._scatter import Scattered, addresses_in
-from trainfeed.loader.columns._targets import joined, targets_for
+from trainfeed.loader.columns._targets import array_targets, joined, targets_for
 from trainfeed.loader.sources import _known_chunks as _kept
 from trainfeed.loader.sources import _ragged_samples as _ragged
 from trainfeed.loader.sources._rows import RowDecoder
@@ -128,6 +128,27 @@ def test_targets_keep_the_memory_that_samples_are_in():
     gc.collect()
     scattered([50], np.arange(50))
     assert_odd(targets.columns(50), range(49, -1, -1))
+
+
+def test_a_batch_that_is_kept_keeps_no_other_batch_of_its_block():
+    columns = scattered([50], np.arange(50)[::-1])
+    targets = targets_for(columns, 50, FreshMemory())
+    targets.put(columns, slice(None), slice(None))
+    block = targets.columns(50)
+    for name in ("small", "grid"):
+        kept = owner = block[name].array(10, 20)
+        while owner.base is not None:
+            owner = owner.base
+        assert owner.nbytes == kept.nbytes
+        assert not np.shares_memory(kept, block[name].array(10, 20))
+
+
+def test_samples_of_several_layouts_are_copied_at_once():
+    some, others = scattered([3], np.arange(3)), scattered([6], np.arange(6))
+    targets = array_targets(some, 5, FreshMemory())
+    targets.put(some, slice(0, 3), slice(0, 3))
+    targets.put(others, slice(3, 5), slice(3, 5))
+    assert_odd(targets.columns(5), range(5))
 
 
 def test_scattered_and_other_samples_are_joined():
