@@ -207,7 +207,11 @@ COMMANDS: Final = (
         ".pfs:paddle",
         "Commands on shared storage under PaddlePaddle's names: cp, ls, rm, mkdir.",
     ),
-    Entry("bench", "._bench:app", "Measure the speed of this machine and its file systems."),
+    Entry(
+        "bench",
+        ".versions._bench_commands:app",
+        "Measure the speed of this machine and its file systems.",
+    ),
     Entry("waivers", ".upkeep:waivers", "Show who let failed gates pass, why, and until when."),
     Entry(
         "quarantine",

@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from trainfeed.cli._light_parameters import LightCommand, LightParameters
+
 __all__ = ["Entry", "group_on_demand"]
 
 
@@ -43,7 +45,8 @@ class Entry:
         if isinstance(found, typer.Typer):
             parent.add_typer(found, name=self.name)
         else:
-            parent.command(self.name, epilog=f"Example: {self.example}")(found)
+            epilog = f"Example: {self.example}"
+            parent.command(self.name, cls=LightCommand, epilog=epilog)(found)
         return get_group(parent).commands[self.name]
 
 
@@ -90,7 +93,7 @@ def group_on_demand(package: str, entries: Sequence[Entry]) -> type[TyperGroup]:
     """
     named = {entry.name: entry for entry in entries}
 
-    class GroupOnDemand(TyperGroup):
+    class GroupOnDemand(LightParameters, TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes | {"commands": _Loaded(named, package)})
 

@@ -1,30 +1,37 @@
 """Bounded inputs that can be read again: Kafka topics, recorded topics, and log files."""
 
-from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
-from trainfeed.sources._choice import minutes_misplaced
-from trainfeed.sources._evidence import Evidence, Proof, Records, View
-from trainfeed.sources._open_topic import open_topic
-from trainfeed.sources._proof import Known, prove
-from trainfeed.sources._recorded import RecordedTopic
-from trainfeed.sources._recording import record_topic
-from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
-from trainfeed.sources.kafka import KafkaTopic
-from trainfeed.sources.landing import (
-    LANDING_SCHEMA,
-    LandingFile,
-    LandingWriter,
-    landing_folder,
-    landing_name,
-)
-from trainfeed.sources.logs import (
-    CompleteRule,
-    LineRange,
-    LogFile,
-    find_logs,
-    iter_lines,
-    list_logs,
-    present_logs,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
+    from trainfeed.sources._choice import minutes_misplaced
+    from trainfeed.sources._evidence import Evidence, Proof, Records, View
+    from trainfeed.sources._open_topic import open_topic
+    from trainfeed.sources._proof import Known, prove
+    from trainfeed.sources._recorded import RecordedTopic
+    from trainfeed.sources._recording import record_topic
+    from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
+    from trainfeed.sources.kafka import KafkaTopic
+    from trainfeed.sources.landing import (
+        LANDING_SCHEMA,
+        LandingFile,
+        LandingWriter,
+        landing_folder,
+        landing_name,
+    )
+    from trainfeed.sources.logs import (
+        CompleteRule,
+        LineRange,
+        LogFile,
+        find_logs,
+        iter_lines,
+        list_logs,
+        present_logs,
+    )
 
 __all__ = [
     "LANDING_SCHEMA",
@@ -58,3 +65,38 @@ __all__ = [
     "prove",
     "record_topic",
 ]
+
+_HOMES: Final = {
+    "LANDING_SCHEMA": ".landing",
+    "CompleteRule": ".logs",
+    "Evidence": "._evidence",
+    "KafkaTopic": ".kafka",
+    "Known": "._proof",
+    "LandingFile": ".landing",
+    "LandingWriter": ".landing",
+    "LineRange": ".logs",
+    "LogFile": ".logs",
+    "OffsetRange": "._topic",
+    "PartitionBoundary": "._boundary",
+    "PartitionState": "._topic",
+    "Proof": "._evidence",
+    "RecordedTopic": "._recorded",
+    "Records": "._evidence",
+    "Stamps": "._topic",
+    "Topic": "._topic",
+    "TopicIdentity": "._topic",
+    "View": "._evidence",
+    "find_boundaries": "._boundary",
+    "find_logs": ".logs",
+    "iter_lines": ".logs",
+    "landing_folder": ".landing",
+    "landing_name": ".landing",
+    "list_logs": ".logs",
+    "minutes_misplaced": "._choice",
+    "open_topic": "._open_topic",
+    "present_logs": ".logs",
+    "prove": "._proof",
+    "record_topic": "._recording",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

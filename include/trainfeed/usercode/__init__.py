@@ -1,17 +1,24 @@
 """The code of users: its digest, its libraries, lookup files and documents, and its functions."""
 
-from trainfeed.usercode._documents import document_digests, read_document
-from trainfeed.usercode._folder_code import (
-    code_digest,
-    code_texts,
-    digest_of_texts,
-    load_function,
-    running_libraries,
-)
-from trainfeed.usercode._lookups import load_lookups, lookup_digests
-from trainfeed.usercode._training_code import require_current_names, training_digest
-from trainfeed.usercode._training_function import load_training_function
-from trainfeed.usercode._user_source import require_function
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.usercode._documents import document_digests, read_document
+    from trainfeed.usercode._folder_code import (
+        code_digest,
+        code_texts,
+        digest_of_texts,
+        load_function,
+        running_libraries,
+    )
+    from trainfeed.usercode._lookups import load_lookups, lookup_digests
+    from trainfeed.usercode._training_code import require_current_names, training_digest
+    from trainfeed.usercode._training_function import load_training_function
+    from trainfeed.usercode._user_source import require_function
 
 __all__ = [
     "code_digest",
@@ -28,3 +35,21 @@ __all__ = [
     "running_libraries",
     "training_digest",
 ]
+
+_HOMES: Final = {
+    "code_digest": "._folder_code",
+    "code_texts": "._folder_code",
+    "digest_of_texts": "._folder_code",
+    "document_digests": "._documents",
+    "load_function": "._folder_code",
+    "load_lookups": "._lookups",
+    "load_training_function": "._training_function",
+    "lookup_digests": "._lookups",
+    "read_document": "._documents",
+    "require_current_names": "._training_code",
+    "require_function": "._user_source",
+    "running_libraries": "._folder_code",
+    "training_digest": "._training_code",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

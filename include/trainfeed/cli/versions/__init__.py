@@ -1,4 +1,4 @@
-"""Published versions on the command line: state, lists, one version, its samples, its proof."""
+"""Published versions on the command line: state, lists, one version, its samples, proof, speed."""
 
 from __future__ import annotations
 

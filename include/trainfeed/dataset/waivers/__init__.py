@@ -1,15 +1,27 @@
 """Waivers: decisions of people that a build may be published although gates of it failed."""
 
-from trainfeed.dataset.waivers._applied_waivers import Applied, apply_waivers, read_applied
-from trainfeed.dataset.waivers._gate_files import Gate
-from trainfeed.dataset.waivers._refused import Refused, lift_refused, read_refused, write_refused
-from trainfeed.dataset.waivers._waiver import (
-    Waiver,
-    read_waiver,
-    read_waivers,
-    waiver_numbers,
-    write_waiver,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.waivers._applied_waivers import Applied, apply_waivers, read_applied
+    from trainfeed.dataset.waivers._gate_files import Gate
+    from trainfeed.dataset.waivers._refused import (
+        Refused,
+        lift_refused,
+        read_refused,
+        write_refused,
+    )
+    from trainfeed.dataset.waivers._waiver import (
+        Waiver,
+        read_waiver,
+        read_waivers,
+        waiver_numbers,
+        write_waiver,
+    )
 
 __all__ = [
     "Applied",
@@ -26,3 +38,21 @@ __all__ = [
     "write_refused",
     "write_waiver",
 ]
+
+_HOMES: Final = {
+    "Applied": "._applied_waivers",
+    "Gate": "._gate_files",
+    "Refused": "._refused",
+    "Waiver": "._waiver",
+    "apply_waivers": "._applied_waivers",
+    "lift_refused": "._refused",
+    "read_applied": "._applied_waivers",
+    "read_refused": "._refused",
+    "read_waiver": "._waiver",
+    "read_waivers": "._waiver",
+    "waiver_numbers": "._waiver",
+    "write_refused": "._refused",
+    "write_waiver": "._waiver",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

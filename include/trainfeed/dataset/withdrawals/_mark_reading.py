@@ -10,7 +10,6 @@ from typing import Final
 
 from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, generation_name, parse_generation
-from trainfeed.dataset.manifest import Manifest
 from trainfeed.dataset.withdrawals._withdrawal import Withdrawal
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.paths import listed, read_plain
@@ -101,6 +100,9 @@ def _parse(data: bytes, path: Path, place: tuple[str, str, int]) -> Withdrawal:
 
 def _completed(folder: DatasetFolder, mark: Withdrawal) -> Withdrawal:
     """Return a damaged mark with the facts of its generation's manifest, if that is intact."""
+    # Not at the top: pydantic reads manifests, and few commands meet a damaged mark.
+    from trainfeed.dataset.manifest import Manifest
+
     try:
         manifest, digest = Manifest.read(folder.version(mark.interval, mark.generation))
     except (FormatError, NotFoundError):

@@ -1,29 +1,36 @@
 """Boundaries of a topic: the offset of every partition at a point in time, and the evidence."""
 
-from trainfeed.pipeline.boundaries._boundary_file import (
-    Boundary,
-    TopicWindow,
-    boundary_files,
-    folders_of_others,
-    known_boundaries,
-    milliseconds,
-    read_boundary,
-)
-from trainfeed.pipeline.boundaries._boundary_proof import (
-    UNPROVEN,
-    is_proved,
-    last_proved,
-    reasons,
-    require_empty_proved,
-)
-from trainfeed.pipeline.boundaries._losses import Loss, without
-from trainfeed.pipeline.boundaries._topic_boundaries import (
-    deciding,
-    keep_boundaries,
-    look_for_boundary,
-    resolve_boundary,
-    transaction_open,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.boundaries._boundary_file import (
+        Boundary,
+        TopicWindow,
+        boundary_files,
+        folders_of_others,
+        known_boundaries,
+        milliseconds,
+        read_boundary,
+    )
+    from trainfeed.pipeline.boundaries._boundary_proof import (
+        UNPROVEN,
+        is_proved,
+        last_proved,
+        reasons,
+        require_empty_proved,
+    )
+    from trainfeed.pipeline.boundaries._losses import Loss, without
+    from trainfeed.pipeline.boundaries._topic_boundaries import (
+        deciding,
+        keep_boundaries,
+        look_for_boundary,
+        resolve_boundary,
+        transaction_open,
+    )
 
 __all__ = [
     "UNPROVEN",
@@ -46,3 +53,27 @@ __all__ = [
     "transaction_open",
     "without",
 ]
+
+_HOMES: Final = {
+    "UNPROVEN": "._boundary_proof",
+    "Boundary": "._boundary_file",
+    "Loss": "._losses",
+    "TopicWindow": "._boundary_file",
+    "boundary_files": "._boundary_file",
+    "deciding": "._topic_boundaries",
+    "folders_of_others": "._boundary_file",
+    "is_proved": "._boundary_proof",
+    "keep_boundaries": "._topic_boundaries",
+    "known_boundaries": "._boundary_file",
+    "last_proved": "._boundary_proof",
+    "look_for_boundary": "._topic_boundaries",
+    "milliseconds": "._boundary_file",
+    "read_boundary": "._boundary_file",
+    "reasons": "._boundary_proof",
+    "require_empty_proved": "._boundary_proof",
+    "resolve_boundary": "._topic_boundaries",
+    "transaction_open": "._topic_boundaries",
+    "without": "._losses",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,19 +1,31 @@
 """The inputs of an interval, from topics or log files, and the proof that nothing is missing."""
 
-from trainfeed.pipeline.inputs._awaited import Awaited
-from trainfeed.pipeline.inputs._boundary_check import CheckedFile, Repair, check_boundaries, repairs
-from trainfeed.pipeline.inputs._kept_inputs import KeptInputs
-from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
-from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
-from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
-from trainfeed.pipeline.inputs._source_reader import Inputs, KnownInputs, SourceReader
-from trainfeed.pipeline.inputs._source_readers import (
-    READERS,
-    PieceReader,
-    late_policies,
-    late_skews,
-    reader_of,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.inputs._awaited import Awaited
+    from trainfeed.pipeline.inputs._boundary_check import (
+        CheckedFile,
+        Repair,
+        check_boundaries,
+        repairs,
+    )
+    from trainfeed.pipeline.inputs._kept_inputs import KeptInputs
+    from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
+    from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
+    from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
+    from trainfeed.pipeline.inputs._source_reader import Inputs, KnownInputs, SourceReader
+    from trainfeed.pipeline.inputs._source_readers import (
+        READERS,
+        PieceReader,
+        late_policies,
+        late_skews,
+        reader_of,
+    )
 
 __all__ = [
     "READERS",
@@ -38,3 +50,29 @@ __all__ = [
     "reader_of",
     "repairs",
 ]
+
+_HOMES: Final = {
+    "READERS": "._source_readers",
+    "Absence": "._log_absence",
+    "Awaited": "._awaited",
+    "CheckedFile": "._boundary_check",
+    "Inputs": "._source_reader",
+    "KeptInputs": "._kept_inputs",
+    "KnownInputs": "._source_reader",
+    "PieceReader": "._source_readers",
+    "PublishedInputs": "._published_inputs",
+    "Repair": "._boundary_check",
+    "SourceReader": "._source_reader",
+    "check_boundaries": "._boundary_check",
+    "deadline": "._log_absence",
+    "find_interval_logs": "._log_inputs",
+    "is_away": "._published_inputs",
+    "late_policies": "._source_readers",
+    "late_skews": "._source_readers",
+    "logs_folder": "._log_inputs",
+    "logs_of": "._log_absence",
+    "reader_of": "._source_readers",
+    "repairs": "._boundary_check",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

@@ -1,13 +1,20 @@
 """Labels of uploads in a build: one work file, the join with samples, and its account."""
 
-from trainfeed.pipeline.labels._join_account import JoinAccount, JoinCounts
-from trainfeed.pipeline.labels._label_files import (
-    count_used,
-    load_labels,
-    settle_labels,
-    settle_used,
-)
-from trainfeed.pipeline.labels._label_join import UNLABELLED, LabelJoin
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.labels._join_account import JoinAccount, JoinCounts
+    from trainfeed.pipeline.labels._label_files import (
+        count_used,
+        load_labels,
+        settle_labels,
+        settle_used,
+    )
+    from trainfeed.pipeline.labels._label_join import UNLABELLED, LabelJoin
 
 __all__ = [
     "UNLABELLED",
@@ -19,3 +26,16 @@ __all__ = [
     "settle_labels",
     "settle_used",
 ]
+
+_HOMES: Final = {
+    "UNLABELLED": "._label_join",
+    "JoinAccount": "._join_account",
+    "JoinCounts": "._join_account",
+    "LabelJoin": "._label_join",
+    "count_used": "._label_files",
+    "load_labels": "._label_files",
+    "settle_labels": "._label_files",
+    "settle_used": "._label_files",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

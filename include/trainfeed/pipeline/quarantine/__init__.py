@@ -1,26 +1,38 @@
 """Records that a build turned down: their files, excerpts without secrets, audited bytes."""
 
-from trainfeed.pipeline.quarantine._access_log import Access, DamagedLine, accesses
-from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
-from trainfeed.pipeline.quarantine._private_quarantine import PRIVATE_MODE
-from trainfeed.pipeline.quarantine._published_quarantine import (
-    QUARANTINE_FILE,
-    quarantine_of_version,
-)
-from trainfeed.pipeline.quarantine._quarantined import (
-    MOST_RAW_BYTES,
-    Quarantine,
-    QuarantinedPlace,
-    QuarantinedPositions,
-    QuarantinedRecord,
-)
-from trainfeed.pipeline.quarantine._raw_access import read_raw, read_raw_at
-from trainfeed.pipeline.quarantine._turned_down import Example, Reason, told_reasons, turned_down
-from trainfeed.pipeline.quarantine._work_quarantine import (
-    plans_with_work,
-    quarantine_of_plan,
-    unpublished_plans,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trainfeed.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.quarantine._access_log import Access, DamagedLine, accesses
+    from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
+    from trainfeed.pipeline.quarantine._private_quarantine import PRIVATE_MODE
+    from trainfeed.pipeline.quarantine._published_quarantine import (
+        QUARANTINE_FILE,
+        quarantine_of_version,
+    )
+    from trainfeed.pipeline.quarantine._quarantined import (
+        MOST_RAW_BYTES,
+        Quarantine,
+        QuarantinedPlace,
+        QuarantinedPositions,
+        QuarantinedRecord,
+    )
+    from trainfeed.pipeline.quarantine._raw_access import read_raw, read_raw_at
+    from trainfeed.pipeline.quarantine._turned_down import (
+        Example,
+        Reason,
+        told_reasons,
+        turned_down,
+    )
+    from trainfeed.pipeline.quarantine._work_quarantine import (
+        plans_with_work,
+        quarantine_of_plan,
+        unpublished_plans,
+    )
 
 __all__ = [
     "MOST_RAW_BYTES",
@@ -46,3 +58,30 @@ __all__ = [
     "turned_down",
     "unpublished_plans",
 ]
+
+_HOMES: Final = {
+    "MOST_RAW_BYTES": "._quarantined",
+    "PRIVATE_MODE": "._private_quarantine",
+    "QUARANTINE_FILE": "._published_quarantine",
+    "Access": "._access_log",
+    "DamagedLine": "._access_log",
+    "Example": "._turned_down",
+    "Quarantine": "._quarantined",
+    "QuarantinedPlace": "._quarantined",
+    "QuarantinedPositions": "._quarantined",
+    "QuarantinedRecord": "._quarantined",
+    "Reason": "._turned_down",
+    "accesses": "._access_log",
+    "excerpt": "._excerpt",
+    "plain": "._excerpt",
+    "plans_with_work": "._work_quarantine",
+    "quarantine_of_plan": "._work_quarantine",
+    "quarantine_of_version": "._published_quarantine",
+    "read_raw": "._raw_access",
+    "read_raw_at": "._raw_access",
+    "told_reasons": "._turned_down",
+    "turned_down": "._turned_down",
+    "unpublished_plans": "._work_quarantine",
+}
+
+__getattr__ = on_demand(__name__, _HOMES)

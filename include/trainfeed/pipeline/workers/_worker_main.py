@@ -37,7 +37,7 @@ from trainfeed.process_ties import tie_to_parent
 __all__ = ["main"]
 
 # The modules that every job needs: imported while the parent still plans, before the first job.
-_OF_JOBS: Final = "trainfeed.pipeline.functions"
+_OF_JOBS: Final = "trainfeed.pipeline.functions._jobs"
 
 
 def main(channel: int, progress: int, parent: int) -> None:

@@ -1,0 +1,1 @@
+"""Intervals of one record through Airflow, beside an empty DAG of the same shape."""

@@ -1,0 +1,39 @@
+"""A worker process imports what its jobs need, and no more: it starts for every task of a run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from trainfeed.pipeline.workers import _worker_main
+
+INCLUDE = Path(__file__).parents[4] / "include"
+# Of other stages and commands.
+NOT_NEEDED = {
+    "confluent_kafka",
+    "fsspec",
+    "rich",
+    "typer",
+    "trainfeed.pipeline.plans._saved_plan",
+    "trainfeed.pipeline.quarantine._access_log",
+    "trainfeed.pipeline.quarantine._published_quarantine",
+    "trainfeed.pipeline.stage._measured_again",
+    "trainfeed.pipeline.stage._run_stage",
+    "trainfeed.dataset.waivers._applied_waivers",
+}
+
+
+def test_a_worker_does_without_the_modules_of_other_stages():
+    code = (
+        f"import sys, {_worker_main.__name__}, {_worker_main._OF_JOBS};"
+        "sys.stdout.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(INCLUDE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert "trainfeed.pipeline.functions._jobs" in loaded
+    assert not loaded & NOT_NEEDED
