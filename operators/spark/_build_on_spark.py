@@ -31,7 +31,8 @@ class BuildOnSparkOperator(StageOperator):
         """Submit the application, and wait for its end."""
         from trainfeed.pipeline.spark import SparkApplication
 
-        self._application = SparkApplication(build, spark_cluster())
+        cluster = spark_cluster(build.spec.preprocess.connection)
+        self._application = SparkApplication(build, cluster)
         return self._application.run()
 
     def on_kill(self) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import ClassVar
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from operators.spark import BuildOnSparkOperator
 from operators.spark._spark_connection import spark_cluster
@@ -58,6 +59,23 @@ def test_one_task_runs_the_application_of_the_plan(
     assert made.is_cancelled
 
 
+def test_the_specification_names_the_connection(
+    application, make_context, attempts, clicks, set_connection
+):
+    path = clicks / "dataset.yaml"
+    old = '"preprocess:clicks"'
+    named = f"{old}, engine: spark, connection: spark_prod"
+    path.write_text(path.read_text().replace(old, named))
+    set_connection("spark_default", conn_type="spark", host="local[2]")
+    task = BuildOnSparkOperator(task_id="spark", dataset="clicks", plan=PLAN)
+    with pytest.raises(AirflowFailException, match=r"connection 'spark_prod'.*is not defined"):
+        task.execute(make_context())
+    set_connection("spark_prod", conn_type="spark", host="spark://prod", port=7077)
+    task.execute(make_context())
+    (made,) = application.made
+    assert (made.cluster.connection, made.cluster.master) == ("spark_prod", "spark://prod:7077")
+
+
 @pytest.mark.parametrize(
     ("connection", "settings"),
     [
@@ -88,7 +106,7 @@ def test_one_task_runs_the_application_of_the_plan(
 )
 def test_the_connection_is_that_of_other_operators_of_spark(set_connection, connection, settings):
     set_connection("spark_default", conn_type="spark", **connection)
-    found = spark_cluster()
+    found = spark_cluster("spark_default")
     assert {name: getattr(found, name) for name in settings} == settings
 
 
@@ -104,11 +122,11 @@ def test_the_connection_is_that_of_other_operators_of_spark(set_connection, conn
 def test_a_wrong_connection_is_refused_without_its_values(set_connection, connection, said):
     set_connection("spark_default", conn_type="spark", **connection)
     with pytest.raises(ConfigError, match=said) as caught:
-        spark_cluster()
+        spark_cluster("spark_default")
     assert "canary" not in str(caught.value)
 
 
 def test_a_missing_connection_is_named_with_the_command_that_adds_it():
-    with pytest.raises(ConfigError, match="airflow connections add spark_default") as caught:
-        spark_cluster()
+    with pytest.raises(ConfigError, match="airflow connections add spark_prod") as caught:
+        spark_cluster("spark_prod")
     assert json.loads(str(caught.value).split("'")[-2])
