@@ -5,6 +5,7 @@ from trainfeed.usercode._folder_code import (
     code_digest,
     code_texts,
     digest_of_texts,
+    imported_names,
     load_function,
     running_libraries,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "code_texts",
     "digest_of_texts",
     "document_digests",
+    "imported_names",
     "load_function",
     "load_lookups",
     "load_training_function",
