@@ -57,7 +57,11 @@ source:
     transaction_wait: 1h
     wait: 6h
     missing: fail
-preprocess: {function: "preprocess:make_sample", input: record, engine: local}
+preprocess:
+  function: "preprocess:make_sample"
+  input: record
+  engine: local
+  connection: spark_default
 lookups: {visitors: visitors.parquet}
 keep_lookups: false
 documents: [LICENCE.txt]

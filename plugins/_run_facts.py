@@ -103,6 +103,8 @@ class RunFacts:
         model: Report of the model, and of its gate.
         promotion: Report of the promotion.
         uploads: Report of the check, in a run that takes uploads.
+        spark: Report of the Spark application, in a run with the engine spark.
+        spark_told: How far that application was, as its task has told last.
     """
 
     dag_id: str
@@ -118,6 +120,8 @@ class RunFacts:
     model: _Report = field(default_factory=dict)
     promotion: _Report = field(default_factory=dict)
     uploads: _Report = field(default_factory=dict)
+    spark: _Report = field(default_factory=dict)
+    spark_told: _Report = field(default_factory=dict)
 
     @property
     def is_build(self) -> bool:
@@ -153,6 +157,8 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         check=report("check"),
         publish=report("publish"),
         version=report("publish", "version_report"),
+        spark=report("spark"),
+        spark_told=report("spark", "progress"),
     )
 
 

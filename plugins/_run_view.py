@@ -17,6 +17,7 @@ from plugins._html import (
 )
 from plugins._model_view import gate, model
 from plugins._run_facts import Failure, RunFacts, Stage, Training
+from plugins._spark_view import SPARK, application, spark_progress
 from plugins._training_view import announced, started, training_job
 from plugins._uploads_view import told_uploads
 from plugins._version_view import told_lines, version_parts
@@ -72,6 +73,7 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
         yield section("Version", pairs(dict(sorted(facts.publish.items()))))
     elif facts.check.get("report") and not facts.failures:
         yield from account(facts.check["report"])
+    yield application(facts.spark)
     for training in trainings:
         yield training_job(training)
         yield from model(training.model, {})
@@ -118,7 +120,7 @@ def _sentence(facts: RunFacts) -> str:
         made = f" Model {name}/{version}." if facts.model else ""
         return f"Job {facts.job.get('job')}: {facts.job.get('verdict')}.{made}"
     if at := [stage for stage in facts.stages if stage.state not in _QUIET]:
-        return f"At task {at[-1].task_id}: {_progress(at[-1])}."
+        return f"At task {at[-1].task_id}: {_progress(at[-1], facts)}."
     return "No task left a report." if facts.state in _ENDED else "No task has started yet."
 
 
@@ -164,7 +166,9 @@ def _empty(version: Mapping[str, Any]) -> str:
     return " The version is empty: its source has no records." if version.get("empty") else ""
 
 
-def _progress(stage: Stage) -> str:
+def _progress(stage: Stage, facts: RunFacts) -> str:
+    if stage.task_id == SPARK and stage.state == "running":
+        return spark_progress(facts.spark_told) or "the application starts"
     return ", ".join(f"{count} {state}" for state, count in sorted(stage.states.items()))
 
 

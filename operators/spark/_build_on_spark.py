@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from operators._stage import StageOperator
+from operators.spark._shown_progress import ShownProgress
 from operators.spark._spark_connection import spark_cluster
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline import Build, StageReport
+    from airflow.sdk import Context
+
+    from trainfeed.pipeline import Build, JsonObject, StageReport
     from trainfeed.pipeline.spark import SparkApplication
 
 __all__ = ["BuildOnSparkOperator"]
@@ -26,12 +29,19 @@ class BuildOnSparkOperator(StageOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._application: SparkApplication | None = None
+        self._progress: ShownProgress | None = None
+
+    def execute(self, context: Context) -> JsonObject:
+        """Run the application and return its report; the page of the run shows its progress."""
+        self._progress = ShownProgress(context["ti"])
+        return super().execute(context)
 
     def run_stage(self, build: Build) -> StageReport:
         """Submit the application, and wait for its end."""
         from trainfeed.pipeline.spark import SparkApplication
 
-        self._application = SparkApplication(build, spark_cluster())
+        cluster = spark_cluster(build.spec.preprocess.connection)
+        self._application = SparkApplication(build, cluster, self._progress or str)
         return self._application.run()
 
     def on_kill(self) -> None:

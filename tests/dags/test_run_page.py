@@ -286,6 +286,30 @@ def test_a_failed_run_says_which_task_failed_and_why(look, reports, run):
     assert "<h2>Version</h2>" not in page
 
 
+def test_a_spark_application_shows_how_far_it_is(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([Stage("plan", {"success": 1}), Stage("spark", {"running": 1})])
+    assert "At task spark: the application starts." in look()
+    told = {"progress": f"preprocess 3 of 7 tasks {HOSTILE}"}
+    reports["build.clicks", BUILD_RUN, "spark", "progress"] = told
+    page = look()
+    assert "At task spark: preprocess 3 of 7 tasks &lt;script" in page
+    assert "<script" not in page
+    run([Stage("plan", {"success": 1}), Stage("spark", {"up_for_retry": 1})])
+    assert "preprocess 3 of 7" not in look()
+
+
+def test_what_a_spark_application_took_stands_on_the_page(look, reports):
+    assert "Spark application" not in look()
+    key = ("build.clicks", BUILD_RUN, "spark", "return_value")
+    reports[key] = {"verdict": "built", "groups": 7, "build_s": 8.25, "shuffle_bytes": 61440}
+    page = look()
+    for shown in ("<h2>Spark application</h2>", "8.25", "bytes shuffled", "61,440"):
+        assert shown in page
+    reports[key] = {"verdict": "adopted", "groups": 7, "build_s": 0.0}
+    assert "Spark application" not in look()
+
+
 def test_what_to_do_about_a_failed_gate_is_said_in_sentences(look, reports, run):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
     message = f"{MESSAGE}\nnothing was published\nfix the source"

@@ -124,6 +124,8 @@ def build(
         TrainFeedError: The error of a stage; another call continues where this one stopped.
     """
     request = request or BuildRequest()
+    if spec.preprocess.engine == "spark":
+        _cluster_of(spec, env)  # wrong settings are told before the source is read
     on_stage("plan")
     # The workers start while this process plans; those of the engine spark are in its executors.
     start_workers(0 if spec.preprocess.engine == "spark" else spec.resources.processes)
@@ -213,8 +215,12 @@ def _mapped(
 
 
 def _on_spark(build: Build, on_stage: Callable[[str], object]) -> StageReport:
-    cluster = SparkCluster.of(build.env.spark)
+    cluster = _cluster_of(build.spec, build.env)
     return SparkApplication(build, cluster, lambda far: on_stage(f"spark: {far}")).run()
+
+
+def _cluster_of(spec: DatasetSpec, env: Environment) -> SparkCluster:
+    return SparkCluster.of(env.spark, spec.preprocess.connection)
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:

@@ -22,6 +22,7 @@ from trainfeed.specification._near_names import (
 )
 from trainfeed.specification._source_kind import SourceKind
 from trainfeed.specification._spec_values import (
+    Connection,
     EntryPoint,
     FieldName,
     Millionths,
@@ -93,11 +94,13 @@ class PreprocessSpec(Part):
         input: Argument of the function: one record, or an Arrow record batch of records.
         engine: Where the function runs: ``local``, processes of the task; or ``spark``, executors
             of a cluster, which also write the shards. The result is the same.
+        connection: Id of the connection of the Spark cluster; the engine ``local`` needs none.
     """
 
     function: EntryPoint
     input: Literal["record", "batch"] = "record"
     engine: Literal["local", "spark"] = "local"
+    connection: Connection = "spark_default"
 
     @property
     def module(self) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         code_digest,
         code_texts,
         digest_of_texts,
+        imported_names,
         load_function,
         running_libraries,
     )
@@ -25,6 +26,7 @@ __all__ = [
     "code_texts",
     "digest_of_texts",
     "document_digests",
+    "imported_names",
     "load_function",
     "load_lookups",
     "load_training_function",
@@ -41,6 +43,7 @@ _HOMES: Final = {
     "code_texts": "._folder_code",
     "digest_of_texts": "._folder_code",
     "document_digests": "._documents",
+    "imported_names": "._folder_code",
     "load_function": "._folder_code",
     "load_lookups": "._lookups",
     "load_training_function": "._training_function",

@@ -30,6 +30,7 @@ __all__ = [
     "code_digest",
     "code_texts",
     "digest_of_texts",
+    "imported_names",
     "load_function",
     "running_libraries",
 ]
@@ -69,6 +70,13 @@ def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
     for path in _modules(spec):
         texts[path.relative_to(spec.folder).as_posix()] = read_module(path)
     return texts
+
+
+def imported_names(spec: DatasetSpec) -> frozenset[str]:
+    """Return the first names of all that these modules import from outside their folder."""
+    texts = code_texts(spec)
+    found = (_absolute_imports(spec.folder / name, content) for name, content in texts.items())
+    return frozenset().union(*found)
 
 
 def digest_of_texts(texts: Mapping[str, bytes]) -> str:

@@ -69,6 +69,7 @@ def test_what_changes_the_content_changes_them(
         ("train: 0.9, eval: 0.1", "eval: 0.100, train: 9e-1"),
         ("codec: zstd, level: 1, chunk_bytes: 1MiB", "chunk_bytes: 1024KiB"),
         (", input: record, engine: local", ""),
+        ("engine: local", "engine: spark, connection: spark_prod"),
         ("settle: 30m", "settle: 2h, skew: 2h"),
         ("description: Clicks", "description: No clicks"),
         ("end: 2013-12-31", "end: 2014-12-31"),

@@ -12,7 +12,12 @@ import typer
 from trainfeed.cli._asked_intervals import Intervals, Json, Name, is_range, open_asked
 from trainfeed.cli._printing import error_console, print_json, print_message
 from trainfeed.cli.build._dry_runs import print_dry_runs
-from trainfeed.cli.build._engine_choice import EngineChoice, with_engine
+from trainfeed.cli.build._engine_choice import (
+    EngineChoice,
+    SparkConnection,
+    engine_options,
+    with_engine,
+)
 from trainfeed.cli.build._one_build import build_one
 from trainfeed.cli.build._preview import print_preview
 from trainfeed.cli.build._range_build import IntervalBuild, build_each
@@ -63,6 +68,7 @@ def build(  # noqa: PLR0913 - options of a command
     ] = OutdatedRule.FAIL,
     training: Training = None,
     engine: EngineChoice = None,
+    spark_connection: SparkConnection = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print what a build would read, make and publish."),
@@ -84,7 +90,7 @@ def build(  # noqa: PLR0913 - options of a command
     if dry_run and limit is not None:
         raise ConfigError("expected --dry-run or --limit, got both; leave one out")
     spec, env, asked = open_asked(name, interval)
-    spec = with_engine(spec, engine)
+    spec = with_engine(spec, engine, spark_connection)
     require_training(spec, training)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
@@ -119,7 +125,7 @@ class _Range:
 def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: bool) -> None:
     reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
     options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
-    options += [f"--outdated={request.outdated}", f"--engine={ranged.spec.preprocess.engine}"]
+    options += [f"--outdated={request.outdated}", *engine_options(ranged.spec)]
     names, done = ranged.names, 0
     with progress(f"building {ranged.spec.name}") as tell:
 

@@ -10,7 +10,7 @@ All see the work folder of the plan. Each application has a folder there, with a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self, cast
 
 import trainfeed.errors
@@ -38,6 +38,8 @@ class ApplicationJob:
         logs: Connection id → place at which paths of log files start.
         package: SHA-256 of the shipped package trainfeed, in hex.
         folder: SHA-256 of the shipped folder of the data set, in hex.
+        imported: Packages that the function imports → version and digest.
+        required: Packages that those require → version and digest.
         written: Numbers of the shards that an earlier attempt seems to have written.
     """
 
@@ -50,6 +52,8 @@ class ApplicationJob:
     logs: Mapping[str, str]
     package: str
     folder: str
+    imported: Mapping[str, str] = field(default_factory=dict)
+    required: Mapping[str, str] = field(default_factory=dict)
     written: Sequence[int] = ()
 
 

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+)
 
 from trainfeed.errors import ConfigError
 
@@ -21,7 +28,7 @@ _MASTER: Final = r"^(local(\[(\*|[0-9]+)(,[0-9]+)?\])?|spark://[^\s]+|yarn|k8s:/
 _OPTION: Final = r"^spark\.[A-Za-z0-9_.-]+$"
 _CORES: Final = "spark.executor.cores"
 _SUBMIT: Final = "spark-submit"
-_EXAMPLE: Final = f"{SPARK_CONNECTION}: {{master: 'spark://host:7077', python: /opt/bin/python}}"
+_EXAMPLE: Final = "{master: 'spark://host:7077', python: /opt/bin/python}"
 
 
 class SparkCluster(BaseModel):
@@ -44,6 +51,11 @@ class SparkCluster(BaseModel):
     conf: Mapping[Annotated[str, Field(pattern=_OPTION)], str] = Field(
         default_factory=dict, repr=False
     )
+    _connection: str = PrivateAttr(SPARK_CONNECTION)
+
+    def model_post_init(self, context: str | None) -> None:
+        """Note the connection that the settings are of."""
+        self._connection = context or SPARK_CONNECTION
 
     @field_validator("conf")
     @classmethod
@@ -53,27 +65,40 @@ class SparkCluster(BaseModel):
         return conf
 
     @property
+    def connection(self) -> str:
+        """Id of the connection, for messages."""
+        return self._connection
+
+    @property
     def executor_cores(self) -> int:
         """How many tasks an executor runs at once."""
         return int(self.conf.get(_CORES, "1"))
 
     @classmethod
-    def of(cls, settings: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the cluster of the connection ``spark_default``; the defaults without one.
+    def of(
+        cls, settings: Mapping[str, Mapping[str, Any]], connection: str = SPARK_CONNECTION
+    ) -> Self:
+        """Return the cluster of a connection; the defaults for ``spark_default`` without settings.
+
+        Args:
+            settings: Settings by connection id.
+            connection: The id.
 
         Raises:
-            ConfigError: A setting is unknown or wrong; the message has no values.
+            ConfigError: There are none, or one is unknown or wrong; the message has no values.
         """
+        if connection not in settings and connection != SPARK_CONNECTION:
+            raise _no_settings(settings, connection)
         try:
-            found = cls.model_validate(settings.get(SPARK_CONNECTION, {}))
+            found = cls.model_validate(settings.get(connection, {}), context=connection)
         except ValidationError as error:
             wrong = "; ".join(
                 f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
                 for each in error.errors(include_input=False, include_url=False)
             )
             raise ConfigError(
-                f"expected settings of a Spark cluster for {SPARK_CONNECTION}, got {wrong}; nothing"
-                f" was started; change them: {_EXAMPLE}"
+                f"expected settings of a Spark cluster for {connection}, got {wrong}; nothing"
+                f" was started; change them: {connection}: {_EXAMPLE}"
             ) from None
         if found.deploy_mode == "cluster" and not found.has_cluster_mode:
             raise ConfigError(
@@ -104,7 +129,7 @@ class SparkCluster(BaseModel):
             raise ConfigError(
                 f"expected {self.submit or _SUBMIT}, to submit a Spark application, found no such"
                 " program; landing files are kept; install Spark (make setup-spark), and name its"
-                f" spark-submit as 'submit' of {SPARK_CONNECTION}"
+                f" spark-submit as 'submit' of {self.connection}"
             )
         return found
 
@@ -118,10 +143,19 @@ class SparkCluster(BaseModel):
             # A driver in the cluster has the interpreter of its machine.
             if self.deploy_mode == "client" and shutil.which(self.python) is None:
                 raise ConfigError(
-                    f"expected an interpreter as 'python' of {SPARK_CONNECTION}, found no program"
+                    f"expected an interpreter as 'python' of {self.connection}, found no program"
                     f" {self.python}; nothing was started; correct it, or leave it out for the one"
                     " beside spark-submit"
                 )
             return self.python
         beside = Path(self.program()).parent / "python"
         return str(beside) if beside.exists() else None
+
+
+def _no_settings(settings: Mapping[str, Mapping[str, Any]], connection: str) -> ConfigError:
+    known = ", ".join(sorted(settings)) or "none"
+    return ConfigError(
+        f"expected settings of the Spark cluster {connection!r} in the file that TRAINFEED_SPARK"
+        f" names, found none; known there: {known}; nothing was started; add them, {connection}:"
+        f" {_EXAMPLE}, or name another connection in preprocess.connection or --spark-connection"
+    )

@@ -22,6 +22,7 @@ from trainfeed.errors import ConfigError, EngineError, NotFoundError, Outcome, T
 from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
+from trainfeed.pipeline.spark._function_packages import FunctionPackages
 from trainfeed.pipeline.spark._group_rows import rows_of_group
 from trainfeed.pipeline.spark._shard_rows import blocks_of
 from trainfeed.pipeline.spark._shipment import (
@@ -133,8 +134,9 @@ class ExecutorTasks:
 
         job = self.job
         require_package(job.package)
-        archive = Path(SparkFiles.get(FOLDER_ARCHIVE))
-        folder = unpacked(archive, job.folder, Path(local_folder_of_executor() or "."))
+        place = local_folder_of_executor()
+        FunctionPackages(job.imported, job.required).require(Path(place) if place else None)
+        folder = unpacked(Path(SparkFiles.get(FOLDER_ARCHIVE)), job.folder, Path(place or "."))
         spec = load_spec(folder)
         # A task is one process: Spark decides how many run at once.
         alone = spec.resources.model_copy(update={"processes": 1})

@@ -12,7 +12,7 @@ from typing import Final
 
 from trainfeed.config import spark_environ
 from trainfeed.errors import ConfigError, EngineError, MemoryLimitError, TrainFeedError
-from trainfeed.pipeline.spark._cluster import SPARK_CONNECTION, SparkCluster
+from trainfeed.pipeline.spark._cluster import SparkCluster
 
 __all__ = ["KnownCauses"]
 
@@ -100,6 +100,6 @@ class KnownCauses:
             java=spark_environ().get("JAVA_HOME") or "not set",
             python=self._cluster.interpreter() or "the one that Spark chooses",
             master=self._cluster.master,
-            connection=SPARK_CONNECTION,
+            connection=self._cluster.connection,
         )
         return cause.kind(f"{message}; {_KEPT}: {line.strip()}")

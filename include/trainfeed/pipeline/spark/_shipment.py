@@ -1,4 +1,4 @@
-"""What executors need and get from the submitting process: two archives, known by their digests.
+"""What executors get from the submitting process: two archives, known by their digests.
 
 The package trainfeed is imported from its archive. The folder of the data set is unpacked, because
 lookups are files. An executor compares the digests of both with those in the job of the

@@ -27,6 +27,7 @@ from trainfeed.pipeline.spark._application_files import (
 from trainfeed.pipeline.spark._application_progress import progress_in
 from trainfeed.pipeline.spark._cluster import SparkCluster
 from trainfeed.pipeline.spark._driver_errors import without_stacks
+from trainfeed.pipeline.spark._function_packages import FunctionPackages
 from trainfeed.pipeline.spark._known_causes import KnownCauses
 from trainfeed.pipeline.spark._shipment import Shipment, digest_of_file
 from trainfeed.pipeline.spark._staged_shards import written_before
@@ -161,6 +162,7 @@ def _job(stage: Stage, shipment: Shipment) -> ApplicationJob:
         logs=dict(stage.env.logs),
         package=digest_of_file(shipment.package),
         folder=digest_of_file(shipment.folder),
+        **vars(FunctionPackages.of(stage.spec)),
         written=written_before(stage),
     )
 

@@ -117,6 +117,24 @@ def test_wrong_settings_are_named_without_their_values(settings, said):
     assert "canary" not in str(caught.value)
 
 
+def test_the_connection_that_is_asked_for_is_taken_and_named():
+    settings = {SPARK_CONNECTION: {}, "spark_prod": {"master": "yarn"}}
+    found = SparkCluster.of(settings, "spark_prod")
+    assert (found.connection, found.master) == ("spark_prod", "yarn")
+    with pytest.raises(ConfigError, match="'submit' of spark_prod"):
+        SparkCluster.of({"spark_prod": {"submit": "/no/such"}}, "spark_prod").program()
+    with pytest.raises(ConfigError, match=r"Spark cluster for spark_prod.*spark_prod: {master"):
+        SparkCluster.of({"spark_prod": {"connection": "canary"}}, "spark_prod")
+
+
+def test_only_the_usual_connection_has_defaults():
+    assert SparkCluster.of({}).master == "local[*]"
+    with pytest.raises(ConfigError) as caught:
+        SparkCluster.of({"spark_test": {"master": "yarn"}}, "spark_prod")
+    for part in ("'spark_prod'", "TRAINFEED_SPARK", "known there: spark_test", "add them"):
+        assert part in str(caught.value)
+
+
 def test_a_missing_spark_is_named_with_its_remedy(tmp_path):
     with pytest.raises(ConfigError, match="make setup-spark"):
         cluster(submit=str(tmp_path / "none")).program()

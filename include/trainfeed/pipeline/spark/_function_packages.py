@@ -1,0 +1,210 @@
+"""The installed packages that a function imports: equal, file by file, on all machines.
+
+Packages are not shipped. What is compared is a digest over the name and the digest of every file
+that can be imported, as the installer listed them in ``RECORD``. What differs between environments
+with the same files is left out: compiled files, programs with the path of their interpreter, and
+what the installer writes about itself. An executor also compares its files with that list, once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import re
+import socket
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, PackagePath
+from pathlib import Path
+from typing import Final
+
+from trainfeed import canonical_json
+from trainfeed.errors import ConfigError
+from trainfeed.specification import DatasetSpec
+from trainfeed.usercode import imported_names
+
+__all__ = ["FunctionPackages"]
+
+_SHIPPED: Final = "trainfeed"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SHOWN_FILES: Final = 3
+# What this process has found equal: Spark gives a process one task after another.
+_SEEN: Final[set[str]] = set()
+_REMEDY: Final = (
+    "no record was read, nothing was published; install the same requirements/functions.txt and"
+    " requirements/spark.txt, with --require-hashes, in the environments of trainfeed and of all"
+    " executors, then run the build again"
+)
+
+
+@dataclass(frozen=True)
+class FunctionPackages:
+    """The packages of a function: name → version and digest, as one text.
+
+    Attributes:
+        imported: Those that a module of the data set imports.
+        required: Those that they require. One that an executor lacks is not missed: requirements
+            may depend on the machine.
+    """
+
+    imported: Mapping[str, str]
+    required: Mapping[str, str]
+
+    @classmethod
+    def of(cls, spec: DatasetSpec) -> FunctionPackages:
+        """Return the packages of a data set, as this environment has them.
+
+        Raises:
+            ConfigError: One was installed without a list of its files, or in place.
+        """
+        names = imported_names(spec) - sys.stdlib_module_names - {_SHIPPED}
+        homes = importlib.metadata.packages_distributions() if names else {}
+        packages = {each for name in names for each in _homes(name, homes.get(name, ()))}
+        imported = {name: _digest(_installed(name)) for name in sorted(packages)}
+        required = _required(imported)
+        return cls(imported, {name: _digest(_installed(name)) for name in sorted(required)})
+
+    def require(self, folder: Path | None) -> None:
+        """Check that this executor has the same packages, and that their files are whole.
+
+        Args:
+            folder: Folder that ends with the executor, to look at all files only once; None to look
+                at them again.
+
+        Raises:
+            ConfigError: A package is another one, is not there, or has a changed file.
+        """
+        known = canonical_json.dumps([self.imported, self.required, sys.prefix])
+        seen = f"trainfeed-packages-{hashlib.sha256(known).hexdigest()}"
+        if seen in _SEEN:
+            return
+        found = [*self._equal(self.imported), *self._equal(self.required, may_lack=True)]
+        if folder is None or not (folder / seen).exists():
+            for package in found:
+                _require_files(package)
+            if folder is not None:
+                (folder / seen).touch()
+        _SEEN.add(seen)
+
+    @staticmethod
+    def _equal(expected: Mapping[str, str], *, may_lack: bool = False) -> Iterator[Distribution]:
+        for name, known in expected.items():
+            try:
+                package = _installed(name)
+            except PackageNotFoundError:
+                if may_lack:
+                    continue
+                raise _differs(name, known, "none") from None
+            if (got := _digest(package)) != known:
+                raise _differs(name, known, got)
+            yield package
+
+
+def _installed(name: str) -> Distribution:
+    return importlib.metadata.distribution(name)
+
+
+def _homes(name: str, packages: Iterable[str]) -> set[str]:
+    """Return those of packages that list files of an imported name."""
+    found = {
+        _plain(package)
+        for package in packages
+        if any(file.parts[0].partition(".")[0] == name for file in _importable(_installed(package)))
+    }
+    if not found:
+        raise _unlisted(name)
+    return found
+
+
+def _required(names: Iterable[str]) -> set[str]:
+    """Return the installed packages that packages require, and those that these require."""
+    found: set[str] = set(names)
+    waiting = list(found)
+    while waiting:
+        for name in _requirements(_installed(waiting.pop())):
+            if name not in found and _is_there(name):
+                found.add(name)
+                waiting.append(name)
+    return found - set(names) - {_SHIPPED}
+
+
+def _requirements(package: Distribution) -> Iterator[str]:
+    for text in package.requires or ():
+        # Extras are for other uses of the package; a requirement of this machine is installed.
+        if "extra" not in text.partition(";")[2] and (name := _NAME.match(text)):
+            yield _plain(name[0])
+
+
+def _is_there(name: str) -> bool:
+    try:
+        _installed(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _digest(package: Distribution) -> str:
+    """Return version and digest of a package, by the list of its files."""
+    files = {file.as_posix(): _told(file) for file in _importable(package)}
+    if not files:
+        raise _unlisted(package.name)
+    return f"{package.version} {hashlib.sha256(canonical_json.dumps(files)).hexdigest()}"
+
+
+def _importable(package: Distribution) -> Iterator[PackagePath]:
+    for file in package.files or ():
+        if file.hash is not None and file.parts[0] != ".." and not _is_of_installer(file):
+            yield file
+
+
+def _is_of_installer(file: PackagePath) -> bool:
+    return file.parts[0].endswith((".dist-info", ".data"))
+
+
+def _told(file: PackagePath) -> str:
+    assert file.hash is not None  # noqa: S101 - for the type checker
+    return f"{file.hash.mode}={file.hash.value}"
+
+
+def _require_files(package: Distribution) -> None:
+    changed = [file.as_posix() for file in _importable(package) if _now(file) != _told(file)]
+    if changed:
+        shown = ", ".join(changed[:_SHOWN_FILES])
+        raise ConfigError(
+            f"expected the files of {package.name} {package.version} on {socket.gethostname()} as"
+            f" they were installed in {sys.prefix}, found {len(changed)} changed: {shown}; no"
+            " record was read, nothing was published; install the package again, then run the build"
+            " again"
+        )
+
+
+def _now(file: PackagePath) -> str:
+    """Return the digest of a file as it is now; empty if it cannot be read."""
+    assert file.hash is not None  # noqa: S101 - for the type checker
+    try:
+        with Path(str(file.locate())).open("rb") as data:
+            digest = hashlib.file_digest(data, file.hash.mode).digest()
+    except OSError:
+        return ""
+    return f"{file.hash.mode}={base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def _differs(name: str, expected: str, got: str) -> ConfigError:
+    return ConfigError(
+        f"expected the package {name} {expected} on {socket.gethostname()}, as the submitting"
+        f" process has it, got {got} in {sys.prefix}; {_REMEDY}"
+    )
+
+
+def _unlisted(name: str) -> ConfigError:
+    return ConfigError(
+        f"expected {name}, which the function imports, in a package with a list of its files"
+        f" (RECORD) on {socket.gethostname()}, found none in {sys.prefix}; install it from a wheel,"
+        f" not in place; {_REMEDY}"
+    )
