@@ -201,12 +201,10 @@ class _MixtureReader:
             end, error = stop, None
             for key, rows in wanted.items():
                 fetched = self._cursors[key].end()
-                good = fetched.stop
-                if good:
-                    targets = targets or array_targets(
-                        fetched.columns, len(positions), FreshMemory()
-                    )
-                    targets.put(fetched.columns, rows[:good], slice(0, good))
+                if good := fetched.stop:
+                    columns = fetched.columns
+                    targets = targets or array_targets(columns, len(positions), FreshMemory())
+                    targets.put(columns, rows[:good], slice(0, good))
                 if fetched.error is not None and rows[fetched.stop] < end:
                     end, error = int(rows[fetched.stop]), fetched.error
             if error is not None:
