@@ -53,14 +53,16 @@ def test_a_recycled_pid_is_not_ours_and_is_left_alone(daemon):
 
 
 def test_two_threads_may_notice_the_death_of_a_daemon(daemon, monkeypatch):
-    class Dead:
-        def poll(self):
-            _process._CHILDREN.clear()  # by the other thread
-            return 0
-
     daemon.spawn(["true"])
     daemon.kill()
-    monkeypatch.setitem(_process._CHILDREN, daemon._recorded()[0], Dead())
+    pid = daemon._recorded()[0]
+
+    class Dead:
+        def poll(self):
+            del _process._CHILDREN[pid]  # by the other thread
+            return 0
+
+    monkeypatch.setitem(_process._CHILDREN, pid, Dead())
     assert daemon.pid() is None
 
 

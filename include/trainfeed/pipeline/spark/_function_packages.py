@@ -9,6 +9,7 @@ what the installer writes about itself. An executor also compares its files with
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import importlib.metadata
 import re
@@ -16,9 +17,9 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, PackagePath
-from pathlib import Path
-from typing import Final
+from importlib.metadata import Distribution, PackageNotFoundError
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
 
 from trainfeed import canonical_json
 from trainfeed.errors import ConfigError
@@ -111,7 +112,7 @@ def _homes(name: str, packages: Iterable[str]) -> set[str]:
     found = {
         _plain(package)
         for package in packages
-        if any(file.parts[0].partition(".")[0] == name for file in _importable(_installed(package)))
+        if any(file.top.partition(".")[0] == name for file in _importable(_installed(package)))
     }
     if not found:
         raise _unlisted(name)
@@ -151,29 +152,39 @@ def _plain(name: str) -> str:
 
 def _digest(package: Distribution) -> str:
     """Return version and digest of a package, by the list of its files."""
-    files = {file.as_posix(): _told(file) for file in _importable(package)}
+    files = {file.path: file.digest for file in _importable(package)}
     if not files:
         raise _unlisted(package.name)
     return f"{package.version} {hashlib.sha256(canonical_json.dumps(files)).hexdigest()}"
 
 
-def _importable(package: Distribution) -> Iterator[PackagePath]:
-    for file in package.files or ():
-        if file.hash is not None and file.parts[0] != ".." and not _is_of_installer(file):
+class _ListedFile(NamedTuple):
+    """A file of a package in its ``RECORD``.
+
+    Attributes:
+        path: Path from the folder of packages on.
+        digest: ``<algorithm>=<digest>``; empty for files that are compiled later.
+    """
+
+    path: str
+    digest: str
+
+    @property
+    def top(self) -> str:
+        """The first part of the path."""
+        return PurePosixPath(self.path).parts[0]
+
+
+def _importable(package: Distribution) -> Iterator[_ListedFile]:
+    # Not ``package.files``: since Python 3.12 it leaves out files that are missing.
+    for path, digest, *_ in csv.reader((package.read_text("RECORD") or "").splitlines()):
+        file = _ListedFile(path, digest)
+        if digest and file.top != ".." and not file.top.endswith((".dist-info", ".data")):
             yield file
 
 
-def _is_of_installer(file: PackagePath) -> bool:
-    return file.parts[0].endswith((".dist-info", ".data"))
-
-
-def _told(file: PackagePath) -> str:
-    assert file.hash is not None  # noqa: S101 - for the type checker
-    return f"{file.hash.mode}={file.hash.value}"
-
-
 def _require_files(package: Distribution) -> None:
-    changed = [file.as_posix() for file in _importable(package) if _now(file) != _told(file)]
+    changed = [file.path for file in _importable(package) if _now(package, file) != file.digest]
     if changed:
         shown = ", ".join(changed[:_SHOWN_FILES])
         raise ConfigError(
@@ -184,15 +195,15 @@ def _require_files(package: Distribution) -> None:
         )
 
 
-def _now(file: PackagePath) -> str:
+def _now(package: Distribution, file: _ListedFile) -> str:
     """Return the digest of a file as it is now; empty if it cannot be read."""
-    assert file.hash is not None  # noqa: S101 - for the type checker
+    algorithm = file.digest.partition("=")[0]
     try:
-        with Path(str(file.locate())).open("rb") as data:
-            digest = hashlib.file_digest(data, file.hash.mode).digest()
+        with Path(str(package.locate_file(file.path))).open("rb") as data:
+            digest = hashlib.file_digest(data, algorithm).digest()
     except OSError:
         return ""
-    return f"{file.hash.mode}={base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+    return f"{algorithm}={base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
 def _differs(name: str, expected: str, got: str) -> ConfigError:
