@@ -9,6 +9,8 @@ from operators.spark._shown_progress import ShownProgress
 from operators.spark._spark_connection import spark_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import Context
 
     from trainfeed.pipeline import Build, JsonObject, StageReport
@@ -29,7 +31,7 @@ class BuildOnSparkOperator(StageOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._application: SparkApplication | None = None
-        self._progress: ShownProgress | None = None
+        self._progress: Callable[[str], object] = str
 
     def execute(self, context: Context) -> JsonObject:
         """Run the application and return its report; the page of the run shows its progress."""
@@ -41,7 +43,7 @@ class BuildOnSparkOperator(StageOperator):
         from trainfeed.pipeline.spark import SparkApplication
 
         cluster = spark_cluster(build.spec.preprocess.connection)
-        self._application = SparkApplication(build, cluster, self._progress or str)
+        self._application = SparkApplication(build, cluster, self._progress)
         return self._application.run()
 
     def on_kill(self) -> None:

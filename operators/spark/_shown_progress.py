@@ -6,11 +6,11 @@ import logging
 import time
 from typing import Any, Final
 
-__all__ = ["PROGRESS_KEY", "ShownProgress"]
+__all__ = ["ShownProgress"]
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_KEY: Final = "progress"
+_KEY: Final = "progress"
 
 # An XCom is a request to the API server and a row of the database; the page is read every 10 s.
 _PAUSE_S: Final = 5.0
@@ -34,7 +34,7 @@ class ShownProgress:
             return
         self._next_s = now_s + _PAUSE_S
         try:
-            self._task.xcom_push(key=PROGRESS_KEY, value={"progress": progress})
+            self._task.xcom_push(key=_KEY, value={"progress": progress})
         except Exception:
             # A build does not fail because a page cannot show how far it is.
             logger.warning("the progress could not be shown", exc_info=True)

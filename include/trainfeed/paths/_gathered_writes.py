@@ -11,10 +11,9 @@ import os
 from collections.abc import Sequence
 from typing import BinaryIO, Final
 
-from trainfeed.errors import StorageError
 from trainfeed.paths._errors import os_errors
 from trainfeed.paths._file_names import path_of
-from trainfeed.paths._written import TargetFile
+from trainfeed.paths._written import TargetFile, takes_no_more
 
 __all__ = ["can_gather", "write_gathered"]
 
@@ -39,9 +38,8 @@ def write_gathered(file: BinaryIO, pieces: Sequence[bytes | memoryview]) -> None
     with os_errors(path):
         while rest:
             num_bytes = os.writev(file.fileno(), rest[:_MAX_PIECES])
-            # A file that accepts nothing would be asked again without end.
             if not num_bytes:
-                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
+                raise takes_no_more(path)
             rest = _after(rest, num_bytes)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "TargetFile",
     "durable_file",
     "sync_folder",
+    "takes_no_more",
     "write_all",
 ]
 
@@ -103,6 +104,11 @@ def sync_folder(path: FilePath) -> None:
             os.close(descriptor)
 
 
+def takes_no_more(path: FilePath | None) -> StorageError:
+    """Return the error of a file that accepts no bytes, which would be asked again without end."""
+    return StorageError(f"{path or 'an unnamed file'} takes no more bytes")
+
+
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     """Write all of ``data``, also to a raw file, which may accept fewer bytes per call.
 
@@ -115,9 +121,8 @@ def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     with os_errors(path):
         while rest:
             num_bytes = file.write(rest)
-            # A file that accepts nothing would be asked again without end.
             if not num_bytes:
-                raise StorageError(f"{path or 'an unnamed file'} takes no more bytes")
+                raise takes_no_more(path)
             rest = rest[num_bytes:]
 
 

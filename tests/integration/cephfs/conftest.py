@@ -55,8 +55,18 @@ class DataCenter:
         return self.storage.folder(self.storage.layout.home(user))
 
     def run(self, program: str, *arguments: str, user: str = "admin") -> tuple[int, str]:
-        """Run a program of Ceph with the key of a user; return its status and its output."""
-        done = subprocess.run(
+        """Run a program of Ceph with the key of a user; return its status and all that it said."""
+        done = self._done(program, *arguments, user=user)
+        return done.returncode, done.stdout + done.stderr
+
+    def answer(self, program: str, *arguments: str) -> str:
+        """Return what a program of Ceph answers; a busy cluster lets it write to stderr, too."""
+        done = self._done(program, *arguments, user="admin")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _done(self, program: str, *arguments: str, user: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [program, "-c", str(self.conf), "-n", f"client.{user}", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -64,7 +74,6 @@ class DataCenter:
             timeout=60,
             check=False,
         )
-        return done.returncode, done.stdout + done.stderr
 
     def caps(self, user: str) -> dict[str, str]:
         found = self.storage.ceph.json_or_none("auth", "get", f"client.{user}")

@@ -86,15 +86,7 @@ class Border:
         }
 
     def rados(self, namespace: str, *arguments: str) -> str:
-        """Return what rados answers; a busy cluster lets it write to stderr, too."""
-        done = subprocess.run(
-            ["rados", "-c", self.centre.conf, "-p", "data", "-N", namespace, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout
+        return self.centre.answer("rados", "-p", "data", "-N", namespace, *arguments)
 
 
 def attributes(path: Path) -> dict[str, bytes]:

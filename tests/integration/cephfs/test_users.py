@@ -130,7 +130,7 @@ def test_a_new_user_writes_at_home_within_a_quota_and_reads_what_is_public(centr
 
     assert full.value.errno == errno.EDQUOT
     assert (centre.home(user) / "mine").read_bytes() == b"mine"
-    objects = centre.run("rados", "-p", "data", "-N", added.namespace, "ls")[1].split()
+    objects = centre.answer("rados", "-p", "data", "-N", added.namespace, "ls").split()
     assert f"{(centre.home(user) / 'mine').stat().st_ino:x}.00000000" in objects
     assert stat.S_IMODE(centre.keyring(user).stat().st_mode) == 0o600
     assert stat.S_IMODE(centre.home(user).stat().st_mode) == 0o700

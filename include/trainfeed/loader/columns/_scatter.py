@@ -11,6 +11,7 @@ maps for as long as the columns exist.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -115,26 +116,13 @@ def addresses_in(framing: NDArray[np.uint8], stride_bytes: int) -> NDArray[np.in
     return np.arange(start, start + framing.nbytes, stride_bytes, dtype=np.int64)
 
 
+@dataclass(eq=False)
 class _Samples:
-    """Samples at arbitrary addresses, shared by their fields.
+    """Samples at arbitrary addresses, shared by their fields; attributes as in ``Scattered``."""
 
-    Args:
-        layout: The offsets of the fields.
-        addresses: Address of each sample in this process, in order, shape ``(n,)``.
-        owners: The objects that own the memory.
-
-    Attributes:
-        layout: As above.
-        addresses: As above.
-        owners: As above.
-    """
-
-    def __init__(
-        self, layout: SampleLayout, addresses: NDArray[np.int64], owners: Sequence[object]
-    ) -> None:
-        self.layout = layout
-        self.addresses = addresses
-        self.owners = owners
+    layout: SampleLayout
+    addresses: NDArray[np.int64]
+    owners: Sequence[object]
 
     @cached_property
     def picker(self) -> _Picker:

@@ -10,7 +10,7 @@ All see the work folder of the plan. Each application has a folder there, with a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self, cast
 
 import trainfeed.errors
@@ -52,8 +52,8 @@ class ApplicationJob:
     logs: Mapping[str, str]
     package: str
     folder: str
-    imported: Mapping[str, str] = field(default_factory=dict)
-    required: Mapping[str, str] = field(default_factory=dict)
+    imported: Mapping[str, str]
+    required: Mapping[str, str]
     written: Sequence[int] = ()
 
 

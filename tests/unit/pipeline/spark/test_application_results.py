@@ -26,7 +26,9 @@ from trainfeed.pipeline.spark._application_files import (
 from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.storage import Location
 
-JOB = ApplicationJob("clicks", "2024-03-01", "p1", "/root", "/landing", "/work", {}, "0", "1")
+JOB = ApplicationJob(
+    *("clicks", "2024-03-01", "p1", "/root", "/landing", "/work"), {}, "0", "1", {}, {}
+)
 DISKS = ["one:/disk/a", "two:/disk/b"]
 
 
