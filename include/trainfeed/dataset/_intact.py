@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
@@ -24,6 +25,8 @@ _HASH_BLOCK_BYTES: Final = 4 << 20
 # Most files that are read at once, and the bytes from which on threads are worth their start.
 _MOST_THREADS: Final = 4
 _LEAST_BYTES: Final = 16 << 20
+# How often a file is opened that another process replaces each time.
+_MOST_OPENS: Final = 8
 
 
 def list_files(folder: Path) -> Iterator[str]:
@@ -83,15 +86,32 @@ def read_arrow(path: Path, schema: pa.Schema, num_bytes: int, sha256: str) -> pa
 
 
 def _verify_file(path: Path, num_bytes: int, sha256: str) -> None:
-    with open_plain(path, follow=False) as file:
-        if os.fstat(file.fileno()).st_nlink != 1:
-            raise FormatError("expected a plain file with one name", path=str(path))
+    with _open_named(path) as file:
         _check_size(file, path, num_bytes)
         digest = hashlib.sha256()
         while block := file.read(_HASH_BLOCK_BYTES):
             digest.update(block)
     if digest.hexdigest() != sha256:
         raise ChecksumError(f"expected SHA-256 {sha256}, got {digest.hexdigest()}", path=str(path))
+
+
+@contextmanager
+def _open_named(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that has this name and no other.
+
+    Two publishers of one plan write the same files into one folder: a file that the other one
+    replaced between opening and looking has no name, and the one that took its place is opened.
+    """
+    names = 0
+    for _ in range(_MOST_OPENS):
+        with open_plain(path, follow=False) as file:
+            names = os.fstat(file.fileno()).st_nlink
+            if names == 1:
+                yield file
+                return
+        if names > 1:
+            break
+    raise FormatError(f"expected a plain file with one name, got {names}", path=str(path))
 
 
 def _check_size(file: BinaryIO, path: Path, num_bytes: int) -> None:

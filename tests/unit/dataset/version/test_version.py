@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from trainfeed.errors import (
     StorageError,
     UnsupportedCodecError,
 )
+from trainfeed.paths import open_plain
 
 __all__ = ["project"]
 
@@ -119,6 +121,45 @@ def test_threads_find_the_problems_that_one_finds_in_the_same_order(version, mon
     assert any("digest" in name for name in threads) is (cores > 1)
     with pytest.raises(ChecksumError, match=damaged[0]):
         version.verify()
+
+
+def replace_when_opened(monkeypatch, times):
+    """Have another publisher replace a file by an equal one, each time after it was opened."""
+    replaced = []
+
+    @contextmanager
+    def opened(path, **options):
+        with open_plain(path, **options) as file:
+            if len(replaced) < times:
+                replaced.append(path)
+                path.with_name("other").write_bytes(path.read_bytes())
+                path.with_name("other").replace(path)
+            yield file
+
+    monkeypatch.setattr(_intact, "open_plain", opened)
+    return replaced
+
+
+def test_a_file_that_another_publisher_replaces_meanwhile_is_opened_again(version, monkeypatch):
+    replaced = replace_when_opened(monkeypatch, 3)
+    version.verify()
+    assert len(set(replaced)) == 1
+    assert len(replaced) == 3
+
+
+def test_a_file_that_is_replaced_without_end_is_a_problem(version, monkeypatch):
+    replace_when_opened(monkeypatch, 1000)
+    problems = list(version.problems())
+    assert len(problems) == len(version.manifest.file_digests())
+    assert all("expected a plain file with one name, got 0" in str(each) for each in problems)
+
+
+def test_a_file_with_a_second_name_is_a_problem(version):
+    path = version.shard_paths("train")[0]
+    (version.path.parent / "other").hardlink_to(path)
+    (problem,) = version.problems()
+    assert "expected a plain file with one name, got 2" in str(problem)
+    assert Path(problem.path) == path
 
 
 def test_a_version_that_is_gone_is_a_problem(version):
