@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import BinaryIO, Final
 
@@ -114,14 +115,36 @@ def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str
         source: Source string of the range.
     """
     writer = LandingWriter(file)
-    leaf = Leaf()
     number = source_hash(source)
-    for batch in batches:
+
+    def written(batch: pa.RecordBatch) -> Leaf:
         writer.write(batch)
-        leaf += leaf_of(batch, number)
+        return leaf_of(batch, number)
+
+    leaf = Leaf()
+    for part in _while_the_next_is_made(written, batches):
+        leaf += part
         faults.point("ingest.after_batch")
     writer.close({_LEDGER: canonical_json.dumps(leaf.to_json()).decode()})
     return leaf
+
+
+def _while_the_next_is_made(
+    written: Callable[[pa.RecordBatch], Leaf], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Leaf]:
+    """Yield what ``written`` returns for each batch; a thread calls it, one batch at a time.
+
+    A batch is compressed and digested while its source makes the next one. Two batches are held
+    at once, and no thread remains when the iterator ends or is closed.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="trainfeed-landing") as thread:
+        waiting: Future[Leaf] | None = None
+        for batch in batches:
+            if waiting is not None:
+                yield waiting.result()
+            waiting = thread.submit(written, batch)
+        if waiting is not None:
+            yield waiting.result()
 
 
 def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -94,7 +96,8 @@ def iter_records(
     position, ask = span.start, first
     heard_at = time.monotonic()
     while position < span.end:
-        messages = consumer.consume(min(ask, span.end - position), _POLL_S)
+        with _uncollected():
+            messages = consumer.consume(min(ask, span.end - position), _POLL_S)
         messages, reached = _sort_out(messages, errors)
         if messages:
             offsets = _ascending_offsets(messages, position, span)
@@ -110,6 +113,22 @@ def iter_records(
             raise errors.to_ours(None, f"{span}, silent for {_SILENCE_S:.0f} s at {position}")
         # Few records at first, for callers that need no more, then four times as many each time.
         ask = min(ask * 4, MAX_RECORDS)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from running in the block.
+
+    One call of the client makes thousands of objects, all of which are kept. Otherwise the
+    collector walks through them once for every 700 of them: a fifth of the time of a landing.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _sort_out(messages: list[Message], errors: ClientErrors) -> tuple[list[Message], int]:

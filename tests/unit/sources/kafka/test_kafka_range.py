@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -114,6 +116,32 @@ def test_no_more_is_asked_for_than_the_range_can_hold(errors):
     span = OffsetRange("flights", 0, 3, 7)
     assert len(list(kafka_range.iter_records(consumer, span, errors, first=1))) == 4
     assert consumer.asked == [1, 3, 2, 1]
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_the_garbage_collector_rests_while_the_client_makes_records(errors, was_enabled):
+    span = OffsetRange("flights", 0, 3, 6)
+    states = []
+
+    class Noting(PlayedConsumer):
+        def consume(self, num_messages, timeout):
+            states.append(gc.isenabled())
+            if not self.answers:
+                raise KafkaException(KafkaError(KafkaError._FAIL))
+            return super().consume(num_messages, timeout)
+
+    was = gc.isenabled()
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        records = kafka_range.iter_records(Noting([record(3)]), span, errors, first=1)
+        next(records)
+        assert gc.isenabled() is was_enabled
+        with pytest.raises(KafkaException):
+            next(records)
+        assert gc.isenabled() is was_enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert states == [False, False]
 
 
 def test_records_become_a_batch_with_everything_that_a_message_holds():
