@@ -3,6 +3,7 @@
 from trainfeed.pipeline.sorting._collector import SampleBlock, SampleSorter
 from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
 from trainfeed.pipeline.sorting._sample_order import RecordColumn
+from trainfeed.pipeline.sorting._sorted_pieces import PieceSorter
 from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import (
@@ -20,6 +21,7 @@ __all__ = [
     "SPILL_SCHEMA",
     "ArrowWithTrailer",
     "Merge",
+    "PieceSorter",
     "RecordColumn",
     "SampleBlock",
     "SampleSorter",

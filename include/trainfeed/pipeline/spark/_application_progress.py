@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainfeed.pipeline.spark._application_files import ApplicationCounts
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 __all__ = ["begin_build", "counts_of", "progress_in", "telling_progress"]
 
@@ -24,16 +24,16 @@ _NO_EXECUTOR: Final = "Initial job has not accepted any resources"
 _TELL_S: Final = 1.0
 
 
-def begin_build(spark: SparkSession) -> None:
+def begin_build(context: SparkContext) -> None:
     """Say that the jobs which this thread starts from now on are those of the build."""
-    spark.sparkContext.setJobGroup(_BUILD, "preprocess groups, write shards")
+    context.setJobGroup(_BUILD, "preprocess groups, write shards")
 
 
 @contextmanager
-def telling_progress(spark: SparkSession) -> Iterator[None]:
+def telling_progress(context: SparkContext) -> Iterator[None]:
     """Print how far the steps of the build are, whenever that has changed."""
     done = threading.Event()
-    thread = threading.Thread(target=_tell, args=(spark, done), daemon=True)
+    thread = threading.Thread(target=_tell, args=(context, done), daemon=True)
     thread.start()
     try:
         yield
@@ -49,39 +49,40 @@ def progress_in(line: str) -> str | None:
     return line.removeprefix(_PREFIX) if line.startswith(_PREFIX) else None
 
 
-def counts_of(spark: SparkSession, build_s: float) -> ApplicationCounts:
+def counts_of(context: SparkContext, build_s: float, *, spilled_bytes: int) -> ApplicationCounts:
     """Return what the application has taken so far.
 
     Args:
-        spark: The session.
+        context: The context.
         build_s: Seconds from the first task to the last shard.
+        spilled_bytes: Bytes that tasks wrote into files of their own, to sort them.
     """
-    stages = _attempts(spark)
+    stages = _attempts(context)
     seconds = {
         step: sum(each.executorRunTime() for each in stages if each.stageId() == stage) / 1000
-        for step, stage in zip(_STEPS, _stages(spark), strict=False)
+        for step, stage in zip(_STEPS, _stages(context), strict=False)
     }
     return ApplicationCounts(
         failed_tasks=sum(stage.numFailedTasks() for stage in stages),
         shuffle_bytes=sum(stage.shuffleWriteBytes() for stage in stages),
-        spilled_bytes=sum(stage.diskBytesSpilled() for stage in stages),
+        spilled_bytes=spilled_bytes + sum(stage.diskBytesSpilled() for stage in stages),
         build_s=round(build_s, 3),
         preprocess_s=round(seconds.get("preprocess", 0.0), 3),
         write_s=round(seconds.get("write", 0.0), 3),
     )
 
 
-def _tell(spark: SparkSession, done: threading.Event) -> None:
+def _tell(context: SparkContext, done: threading.Event) -> None:
     before = ""
     while not done.wait(_TELL_S):
-        if (line := _line(spark)) not in {"", before}:
+        if (line := _line(context)) not in {"", before}:
             before = line
             print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)  # noqa: T201 - the log
 
 
-def _line(spark: SparkSession) -> str:
-    tracker = spark.sparkContext.statusTracker()
-    stages = zip(_STEPS, map(tracker.getStageInfo, _stages(spark)), strict=False)
+def _line(context: SparkContext) -> str:
+    tracker = context.statusTracker()
+    stages = zip(_STEPS, map(tracker.getStageInfo, _stages(context)), strict=False)
     return ", ".join(
         f"{step} {stage.numCompletedTasks} of {stage.numTasks} tasks"
         for step, stage in stages
@@ -89,19 +90,19 @@ def _line(spark: SparkSession) -> str:
     )
 
 
-def _stages(spark: SparkSession) -> list[int]:
+def _stages(context: SparkContext) -> list[int]:
     """Return the numbers of the stages of all steps; none before the build has begun."""
-    tracker = spark.sparkContext.statusTracker()
+    tracker = context.statusTracker()
     jobs = tracker.getJobIdsForGroup(_BUILD)
     # Further jobs write shards without rows.
     job = tracker.getJobInfo(min(jobs)) if jobs else None
     return [] if job is None else sorted(job.stageIds)
 
 
-def _attempts(spark: SparkSession) -> list[Any]:
+def _attempts(context: SparkContext) -> list[Any]:
     """Return Spark's data about every attempt at every stage; PySpark has no call of its own."""
-    context: Any = spark.sparkContext
-    no_quantiles = context._gateway.new_array(context._jvm.double, 0)  # noqa: SLF001
-    store = context._jsc.sc().statusStore()  # noqa: SLF001
+    inside: Any = context
+    no_quantiles = inside._gateway.new_array(inside._jvm.double, 0)  # noqa: SLF001
+    store = inside._jsc.sc().statusStore()  # noqa: SLF001
     found = store.stageList(None, False, False, no_quantiles, None)
     return [found.apply(index) for index in range(found.size())]

@@ -1,7 +1,7 @@
 """The driver of an application: the program that ``spark-submit`` runs.
 
-Its partitions are those of the plan, and the sort within them is the order of samples. Nothing here
-depends on sampling, on the number of executors, or on the order in which tasks end.
+Its partitions are the groups and the shards of the plan. Nothing here depends on sampling, on the
+number of executors, on the order in which tasks end, or on the order in which rows arrive.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,19 +29,18 @@ from trainfeed.pipeline.spark._application_progress import begin_build, counts_o
 from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.pipeline.spark._executor_tasks import (
     GROUP_COLUMN,
-    PLACE_COLUMN,
     SHARD_COLUMNS,
     ExecutorTasks,
 )
-from trainfeed.pipeline.spark._group_rows import ROW_COLUMNS
+from trainfeed.pipeline.spark._sample_pieces import PIECE_COLUMNS
 from trainfeed.pipeline.spark._unwanted_driver import ending_when_unwanted
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["main"]
 
-_ORDER: Final = ("key", "rank", "offset", "ordinal")
 _PROBES_PER_CORE: Final = 2
 
 
@@ -65,45 +65,66 @@ def main(arguments: Sequence[str]) -> None:
 
 def _run(uri: str, job: ApplicationJob) -> ApplicationCounts:
     from py4j.protocol import Py4JJavaError
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
     plan = load_plan(_folder_of(job), PlanRef(job.dataset, job.interval, job.plan_id))
     tasks = ExecutorTasks(uri, job)
     disks: list[str] = []
     try:
-        spark = SparkSession.builder.getOrCreate()
+        context = SparkContext.getOrCreate()
     except (Py4JJavaError, PySparkException) as error:
         raise error_of(error, disks) from error
     try:
-        with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(spark):
-            disks += _probe(spark, tasks)
+        with ending_when_unwanted(ApplicationFolder.of_job(uri)), telling_progress(context):
+            spark, found = _session_and_disks(context, tasks)
+            disks += found
             tasks = replace(tasks, kept=_kept(spark, tasks))
-            begin_build(spark)
+            begin_build(context)
             started = time.perf_counter()
-            _write(spark, tasks, plan)
-        counts = counts_of(spark, time.perf_counter() - started)
+            spilled = _write(spark, tasks, plan)
+        build_s = time.perf_counter() - started
+        counts = counts_of(context, build_s, spilled_bytes=spilled)
         return replace(counts, kept_shards=len(tasks.kept))
     except (Py4JJavaError, PySparkException) as error:
         # The former is what PySpark leaves as it comes from Java: a full disk below the shuffle.
         raise error_of(error, disks) from error
     finally:
-        spark.stop()
+        context.stop()
 
 
 def _folder_of(job: ApplicationJob) -> DatasetFolder:
     return DatasetFolder(Path(job.root), job.dataset)
 
 
-def _probe(spark: SparkSession, tasks: ExecutorTasks) -> list[str]:
+def _session_and_disks(
+    context: SparkContext, tasks: ExecutorTasks
+) -> tuple[SparkSession, list[str]]:
+    """Return a session, and the local folders of all executors; both take seconds, at once."""
+    with ThreadPoolExecutor(1) as thread:
+        disks = thread.submit(_probe, context, tasks)
+        spark = _session()
+        return spark, disks.result()
+
+
+def _session() -> SparkSession:
+    """Return the session of this application, with all that its first query has to load."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    _numbers(spark, 1).collect()
+    return spark
+
+
+def _probe(context: SparkContext, tasks: ExecutorTasks) -> list[str]:
     """Run a task at every core: a wrong place or Python is found before any record is read.
 
     Returns:
         The local folders of all executors, each with the name of its machine.
     """
-    num_tasks = max(1, spark.sparkContext.defaultParallelism) * _PROBES_PER_CORE
-    found = _numbers(spark, num_tasks).mapInArrow(tasks.probe, f"{PLACE_COLUMN} string").collect()
-    return sorted({row[PLACE_COLUMN] for row in found})
+    num_tasks = max(1, context.defaultParallelism) * _PROBES_PER_CORE
+    numbers = context.parallelize(range(num_tasks), num_tasks)
+    return sorted(set(numbers.mapPartitions(tasks.probe).collect()))
 
 
 def _kept(spark: SparkSession, tasks: ExecutorTasks) -> frozenset[int]:
@@ -115,8 +136,8 @@ def _kept(spark: SparkSession, tasks: ExecutorTasks) -> frozenset[int]:
     return frozenset(row[GROUP_COLUMN] for row in found)
 
 
-def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
-    """Preprocess all groups and write all shards.
+def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> int:
+    """Preprocess all groups and write all shards; return the bytes that sorting took on disk.
 
     ``repartitionById`` takes the number of the shard for that of the partition. A partition by
     range would sample its bounds, and could cut the rows in another way when a task runs again.
@@ -124,17 +145,14 @@ def _write(spark: SparkSession, tasks: ExecutorTasks, plan: Plan) -> None:
     from pyspark.sql import functions
 
     num_shards = len(plan.all_shards())
-    rows = _numbers(spark, len(plan.preprocess)).mapInArrow(tasks.map_groups, ROW_COLUMNS)
-    sorted_rows = rows.repartitionById(num_shards, functions.col("shard"))
-    written = (
-        sorted_rows.sortWithinPartitions(*_ORDER)
-        .mapInArrow(tasks.write_shards, SHARD_COLUMNS)
-        .collect()
-    )
+    pieces = _numbers(spark, len(plan.preprocess)).mapInArrow(tasks.map_groups, PIECE_COLUMNS)
+    by_shard = pieces.repartitionById(num_shards, functions.col("shard"))
+    written = by_shard.mapInArrow(tasks.write_shards, SHARD_COLUMNS).collect()
     missing = sorted(set(range(num_shards)) - {row["shard"] for row in written} - tasks.kept)
     if missing:
         # Spark need not call a task for a partition without rows.
         _given(spark, missing).mapInArrow(tasks.write_empty, SHARD_COLUMNS).collect()
+    return sum(row["spilled"] for row in written)
 
 
 def _given(spark: SparkSession, numbers: Iterable[int]) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,12 @@ from trainfeed.config import Environment, local_folder_of_executor
 from trainfeed.errors import ConfigError, EngineError, NotFoundError, Outcome, TrainFeedError
 from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.convert import write_shard
+from trainfeed.pipeline.functions import room_for_samples
+from trainfeed.pipeline.sorting import PieceSorter
 from trainfeed.pipeline.spark._application_files import ApplicationFolder, ApplicationJob, Failure
 from trainfeed.pipeline.spark._function_packages import FunctionPackages
-from trainfeed.pipeline.spark._group_rows import rows_of_group
-from trainfeed.pipeline.spark._shard_rows import blocks_of
+from trainfeed.pipeline.spark._group_pieces import pieces_of_group
+from trainfeed.pipeline.spark._sample_pieces import decoded_pieces
 from trainfeed.pipeline.spark._shipment import (
     FOLDER_ARCHIVE,
     forget_importers,
@@ -36,11 +38,12 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import load_spec
 from trainfeed.storage import Location, posix
 
-__all__ = ["GROUP_COLUMN", "PLACE_COLUMN", "SHARD_COLUMNS", "ExecutorTasks"]
+__all__ = ["GROUP_COLUMN", "SHARD_COLUMNS", "ExecutorTasks"]
 
 GROUP_COLUMN: Final = "id"
-PLACE_COLUMN: Final = "place"
-SHARD_COLUMNS: Final = "shard int, samples long"
+SHARD_COLUMNS: Final = "shard int, samples long, spilled long"
+
+_SHARDS: Final = pa.schema({"shard": pa.int32(), "samples": pa.int64(), "spilled": pa.int64()})
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -59,7 +62,7 @@ class ExecutorTasks:
     job: ApplicationJob
     kept: frozenset[int] = frozenset()
 
-    def probe(self, batches: Batches) -> Batches:
+    def probe(self, _: Iterable[int]) -> Iterator[str]:
         """Check that this executor has the code, and sees the places of the build.
 
         Yields:
@@ -68,8 +71,7 @@ class ExecutorTasks:
         place = f"{socket.gethostname()}:{local_folder_of_executor()}"
         with self._task() as stage:
             self._require_places(stage)
-            for _ in batches:
-                yield pa.RecordBatch.from_pydict({PLACE_COLUMN: [place]})
+            yield place
 
     def find_shards(self, batches: Batches) -> Batches:
         """Yield those of the given numbers whose shards an earlier attempt has written whole."""
@@ -81,36 +83,31 @@ class ExecutorTasks:
                 yield pa.RecordBatch.from_arrays([pa.array(found, pa.int64())], [GROUP_COLUMN])
 
     def map_groups(self, batches: Batches) -> Batches:
-        """Run the function over the records of groups; yield their samples as ``ROWS``."""
-        with (
-            self._task() as stage,
-            tempfile.TemporaryDirectory(
-                dir=local_folder_of_executor(), prefix="trainfeed-"
-            ) as scratch,
-        ):
+        """Run the function over the records of groups; yield their samples as pieces."""
+        with self._task() as stage, _scratch() as scratch:
             for batch in batches:
                 for group in batch.column(GROUP_COLUMN).to_pylist():
-                    yield from rows_of_group(stage, group, Location.parse(scratch), self.kept)
+                    yield from pieces_of_group(stage, group, scratch, self.kept)
                     faults.point("spark.after_group")
 
     def write_shards(self, batches: Batches) -> Batches:
-        """Write the shard of this partition from its sorted rows, unless it is there already."""
+        """Write the shard of this partition from its rows, unless it is there already."""
         from pyspark import TaskContext
 
         number = TaskContext.get().partitionId()
         if number in self.kept:
             # Spark calls a task for a partition without rows, too.
             return
-        with self._task() as stage:
+        with self._task() as stage, _scratch() as scratch:
             faults.point("spark.before_shard")
-            yield _written(stage, number, batches)
+            yield _written(stage, number, batches, scratch)
 
     def write_empty(self, batches: Batches) -> Batches:
         """Write the shards of the given numbers, which no row has."""
-        with self._task() as stage:
+        with self._task() as stage, _scratch() as scratch:
             for batch in batches:
                 for number in batch.column(GROUP_COLUMN).to_pylist():
-                    yield _written(stage, number, iter(()))
+                    yield _written(stage, number, iter(()), scratch)
 
     @contextmanager
     def _task(self) -> Iterator[Stage]:
@@ -185,9 +182,17 @@ def _unseen(what: str, place: str) -> ConfigError:
     )
 
 
-def _written(stage: Stage, number: int, batches: Batches) -> pa.RecordBatch:
-    entry = write_shard(stage, stage.plan.all_shards()[number], blocks_of(stage, number, batches))
-    return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int32()), pa.array([entry.samples], pa.int64())],
-        names=["shard", "samples"],
-    )
+@contextmanager
+def _scratch() -> Iterator[Location]:
+    """Yield a folder of the executor's disk for one task."""
+    place = local_folder_of_executor()
+    with tempfile.TemporaryDirectory(dir=place, prefix="trainfeed-") as folder:
+        yield Location.parse(folder)
+
+
+def _written(stage: Stage, number: int, batches: Batches, scratch: Location) -> pa.RecordBatch:
+    sorter = PieceSorter(stage.plan, room_for_samples(stage.spec), scratch / "shard")
+    blocks = sorter.blocks(decoded_pieces(number, batches))
+    entry = write_shard(stage, stage.plan.all_shards()[number], blocks)
+    found = {"shard": number, "samples": entry.samples, "spilled": sorter.spilled_bytes}
+    return pa.RecordBatch.from_pylist([found], schema=_SHARDS)

@@ -37,11 +37,12 @@ _MAX_LOGGED_LINES: Final = 10_000
 _MIB: Final = 1 << 20
 # What a Python worker and the process of its function take besides the samples.
 _TASK_BYTES: Final = 512 * _MIB
-_BATCH_ROWS: Final = 1 << 12
-# Without these, shards would not be those of the plan; no setting replaces them.
+# Without these, shards would not be those of the plan, or tasks not bounded; no setting replaces
+# them.
 _FIXED: Final = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
+    # A row has thousands of samples: with several in a batch, a task would take more memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -49,7 +50,15 @@ _DEFAULTS: Final = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # What goes through the shuffle is compressed already.
+    "spark.shuffle.compress": "false",
+    # With it, tasks of data frames have other Python workers than the first job, which are started
+    # anew and import all again.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
+# Java only moves rows, so its best compiler costs a start more time than it saves. Of a cluster,
+# the options of Java are those of its administrators.
+_LOCAL_JAVA: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _LOOPBACK: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
@@ -68,7 +77,7 @@ def options_of(cluster: SparkCluster, spec: DatasetSpec) -> dict[str, str]:
     task_mib = (spec.resources.memory_bytes + _TASK_BYTES) // _MIB
     return {
         **_DEFAULTS,
-        **(_LOOPBACK if cluster.is_local else {}),
+        **({**_LOOPBACK, **_LOCAL_JAVA} if cluster.is_local else {}),
         **interpreter,
         "spark.executor.memoryOverhead": f"{cluster.executor_cores * task_mib}m",
         **{f"spark.executorEnv.{name}": value for name, value in executor_environ().items()},

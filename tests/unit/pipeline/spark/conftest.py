@@ -1,6 +1,8 @@
-"""Builds whose groups have landed, and the way of their rows to shards, without Spark."""
+"""Builds whose groups have landed, and the way of their samples to shards, without Spark."""
 
 from __future__ import annotations
+
+import random
 
 import pyarrow as pa
 import pytest
@@ -9,12 +11,11 @@ from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.spark._group_rows import rows_of_group
-from trainfeed.pipeline.spark._shard_rows import blocks_of
+from trainfeed.pipeline.sorting import PieceSorter
+from trainfeed.pipeline.spark._group_pieces import pieces_of_group
+from trainfeed.pipeline.spark._sample_pieces import decoded_pieces
 from trainfeed.pipeline.stage import Stage
 from trainfeed.storage import Location
-
-ORDER = [(name, "ascending") for name in ("shard", "key", "rank", "offset", "ordinal")]
 
 
 @pytest.fixture
@@ -38,22 +39,30 @@ def landed(project):
 
 
 def mapped(stage, folder, kept=()):
-    """The rows of all groups, but those of kept shards, in the reverse order of groups."""
+    """The pieces of all groups, but those of kept shards, in the reverse order of groups."""
     folder.mkdir()
     groups = range(len(stage.plan.preprocess))
     return [
         batch
         for group in reversed(groups)
-        for batch in rows_of_group(stage, group, Location.parse(str(folder)), kept)
+        for batch in pieces_of_group(stage, group, Location.parse(str(folder)), kept)
     ]
 
 
-def written(stage, rows, numbers=None):
-    """Sort rows as Spark does, and write all shards, or those with the given numbers."""
-    table = pa.Table.from_batches(rows).sort_by(ORDER)
+def pieces_of(rows, number):
+    """The rows that Spark gives to a partition: in no order, one at a time."""
+    table = pa.Table.from_batches(rows)
+    mine = table.filter(pa.compute.equal(table["shard"], number)).to_batches(max_chunksize=1)
+    random.Random(number).shuffle(mine)
+    return mine
+
+
+def written(stage, rows, scratch, numbers=None, limit_bytes=1 << 30):
+    """Write all shards, or those with the given numbers, as tasks of Spark do."""
     for number, shard in enumerate(stage.plan.all_shards()):
         if numbers is not None and number not in numbers:
             continue
-        mine = table.filter(pa.compute.equal(table["shard"], number))
-        batches = iter(mine.to_batches(max_chunksize=7))
-        write_shard(stage, shard, blocks_of(stage, number, batches))
+        sorter = PieceSorter(stage.plan, limit_bytes, Location.parse(str(scratch)) / "shard")
+        write_shard(
+            stage, shard, sorter.blocks(decoded_pieces(number, iter(pieces_of(rows, number))))
+        )

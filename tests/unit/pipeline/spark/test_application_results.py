@@ -65,13 +65,9 @@ class Context:
         return SimpleNamespace(**{name: lambda value=value: value for name, value in values})
 
 
-def session(**kwargs):
-    return SimpleNamespace(sparkContext=Context(**kwargs))
-
-
 def test_progress_names_both_steps_of_the_build():
-    assert progress._line(session()) == "preprocess 7 of 7 tasks, write 2 of 12 tasks"
-    assert progress._line(session(jobs=())) == ""
+    assert progress._line(Context()) == "preprocess 7 of 7 tasks, write 2 of 12 tasks"
+    assert progress._line(Context(jobs=())) == ""
 
 
 def test_progress_is_told_apart_from_what_java_prints():
@@ -80,9 +76,10 @@ def test_progress_is_told_apart_from_what_java_prints():
 
 
 def test_counts_are_those_of_all_attempts_at_all_stages():
-    assert progress.counts_of(session(), 9.5) == ApplicationCounts(
+    assert progress.counts_of(Context(), 9.5, spilled_bytes=40) == ApplicationCounts(
         failed_tasks=3,
         shuffle_bytes=4400,
+        spilled_bytes=40,
         build_s=9.5,
         preprocess_s=2.5,
         write_s=1.5,

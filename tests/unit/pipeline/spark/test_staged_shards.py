@@ -20,7 +20,7 @@ def begun(landed, tmp_path):
     """A plan whose shards are all written, without check; and its stage."""
     build, stage = landed("there")
     assert written_before(stage) == []
-    written(stage, mapped(stage, tmp_path / "scratch"))
+    written(stage, mapped(stage, tmp_path / "scratch"), tmp_path / "scratch")
     return build, stage
 
 
@@ -106,7 +106,7 @@ def test_an_attempt_that_keeps_shards_publishes_what_one_of_them_does(project, b
         part(stage, number).unlink()
     rows = mapped(stage, tmp_path / "again", kept)
     assert {number for batch in rows for number in batch["shard"].to_pylist()} == lost
-    written(stage, rows, lost)
+    written(stage, rows, tmp_path / "again", lost)
     assert {number: staged(stage, number).stat().st_ino for number in kept} == before
     check(build)
     digest = (project.version().path / "MANIFEST.sha256").read_text().strip()

@@ -1,7 +1,7 @@
-"""The work of one group of the plan: its account and quarantine as files, its samples as rows.
+"""The work of one group of the plan: its account and quarantine as files, its samples as pieces.
 
 The function runs in the limited worker process of the local engine, which writes sorted runs into a
-folder of the executor. The rows of these runs go to Spark, which sorts them by shard and key.
+folder of the executor. Pieces of these runs go through Spark's shuffle, each to its shard.
 """
 
 from __future__ import annotations
@@ -9,40 +9,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed import faults
-from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline.functions import RecordAccount, run_function, settle_quarantine
 from trainfeed.pipeline.labels import settle_labels, settle_used
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.sorting import RECORD, SPILL_SCHEMA, ArrowWithTrailer, TrailerWriter
+from trainfeed.pipeline.sorting import SPILL_SCHEMA, ArrowWithTrailer, TrailerWriter
+from trainfeed.pipeline.spark._sample_pieces import encoded_pieces
 from trainfeed.pipeline.stage import Stage, unit_of
 from trainfeed.storage import Location
 
-__all__ = ["ROW_COLUMNS", "SIGN", "ranks_of_sources", "rows_of_group"]
-
-# Spark's numbers have a sign; with their first bit turned, they sort as those without.
-SIGN: Final = np.uint64(1 << 63)
-# ``rank`` is the place of the source in the order of source hashes, by which equal keys are sorted.
-_ROWS: Final = pa.schema(
-    {
-        "shard": pa.int32(),
-        "key": pa.int64(),
-        "rank": pa.int32(),
-        "offset": pa.int64(),
-        "ordinal": pa.int32(),
-        RECORD: pa.binary(),
-    }
-)
-ROW_COLUMNS: Final = "shard int, key long, rank int, offset long, ordinal int, record binary"
+__all__ = ["pieces_of_group"]
 
 
-def rows_of_group(
+def pieces_of_group(
     stage: Stage, group: int, scratch: Location, kept: Collection[int] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Do the work of a group.
@@ -54,7 +38,7 @@ def rows_of_group(
         kept: Numbers of shards that are there already; their samples are left out.
 
     Yields:
-        The samples, with the number of the shard that gets them.
+        The samples, as rows of ``PIECES`` with the number of the shard that gets them.
     """
     ranges = unit_of(stage.plan.preprocess, group)
     settle_labels(stage)
@@ -66,19 +50,10 @@ def rows_of_group(
     settle_used(stage, group, [part.used for part in parts if part.used is not None])
     _settle_account(stage, group, account)
     faults.point("spark.before_rows")
-    ranks = ranks_of_sources(stage.plan)
     for name in (name for part in parts for name in part.runs):
         with closing(ArrowWithTrailer(scratch / name)) as run:
-            yield from _rows(stage.plan, run, ranks, kept)
+            yield from _pieces(stage.plan, run, kept)
         (scratch / name).delete()
-
-
-def ranks_of_sources(plan: Plan) -> NDArray[np.int32]:
-    """Return the place of every source of a plan in the order of their hashes, int32 of (n,)."""
-    hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
-    ranks = np.empty(len(hashes), np.int32)
-    ranks[np.argsort(hashes, kind="stable")] = np.arange(len(hashes), dtype=np.int32)
-    return ranks
 
 
 def _settle_account(stage: Stage, group: int, account: RecordAccount) -> None:
@@ -88,30 +63,23 @@ def _settle_account(stage: Stage, group: int, account: RecordAccount) -> None:
     )
 
 
-def _rows(
-    plan: Plan, run: ArrowWithTrailer, ranks: NDArray[np.int32], kept: Collection[int]
-) -> Iterator[pa.RecordBatch]:
+def _pieces(plan: Plan, run: ArrowWithTrailer, kept: Collection[int]) -> Iterator[pa.RecordBatch]:
+    """Yield a batch of pieces for each batch of a run: a piece has the rows of one shard."""
     starts, shards = _shard_starts(plan, run)
-    is_wanted = ~np.isin(shards, list(kept))
     first = 0
     for table in run.iter_tables():
         for batch in table.to_batches():
-            places = np.searchsorted(starts, np.arange(first, first + len(batch)), "right") - 1
-            first += len(batch)
-            if kept:
-                batch = batch.filter(pa.array(is_wanted[places]))  # noqa: PLW2901 - the same rows
-                places = places[is_wanted[places]]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(shards[places]),
-                    pa.array((batch.column("key").to_numpy() ^ SIGN).view(np.int64)),
-                    pa.array(ranks[batch.column("source").to_numpy()]),
-                    batch.column("offset"),
-                    batch.column("ordinal"),
-                    batch.column(RECORD),
-                ],
-                schema=_ROWS,
-            )
+            end = first + len(batch)
+            inner = starts[(starts > first) & (starts < end)]
+            edges = np.unique(np.concatenate([[first], inner, [end]]))
+            numbers = shards[np.searchsorted(starts, edges[:-1], "right") - 1]
+            pieces = [
+                (int(number), batch.slice(start - first, length))
+                for number, start, length in zip(numbers, edges, np.diff(edges), strict=False)
+                if number not in kept
+            ]
+            yield encoded_pieces(pieces)
+            first = end
 
 
 def _shard_starts(plan: Plan, run: ArrowWithTrailer) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

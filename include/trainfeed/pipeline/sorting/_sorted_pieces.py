@@ -1,0 +1,110 @@
+"""Sorts pieces of samples that arrive in any order, within a bound of memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainfeed.dataset.identity import source_hash
+from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
+from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
+from trainfeed.pipeline.sorting._sorted_run import SpillRun
+from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.sorting._spill_writer import RECORD, SPILL_SCHEMA, TrailerWriter
+from trainfeed.samples import Schema
+from trainfeed.storage import Location
+
+__all__ = ["PieceSorter"]
+
+# Sorting holds pieces three times: as they came, joined, and in order; a fourth part is for the
+# piece that comes next and for who takes the samples.
+_COPIES: Final = 4
+# Rows of a table that is given away: a view of what is held.
+_BLOCK_ROWS: Final = 16_384
+# The batches of a file are cut as if as many files were merged at once.
+_USUAL_FILES: Final = 16
+
+
+class PieceSorter:
+    """Puts the samples of pieces in the order of samples.
+
+    Args:
+        plan: The plan, for sources and schema.
+        limit_bytes: Memory for sorting. Samples that take more go through files, which are merged.
+        scratch: Prefix of these files.
+
+    Attributes:
+        spilled_bytes: Bytes of the files so far; those of a merge in several rounds do not count.
+    """
+
+    def __init__(self, plan: Plan, limit_bytes: int, scratch: Location) -> None:
+        self._plan = plan
+        self._limit_bytes = limit_bytes
+        self._scratch = scratch
+        self.spilled_bytes = 0
+        self._hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
+        schema = Schema.from_json(plan.fields)
+        self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
+
+    def blocks(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield all samples in their order, as tables of ``SPILL_SCHEMA``.
+
+        Args:
+            pieces: Tables of ``SPILL_SCHEMA``, in any order, each sorted or not.
+        """
+        with ExitStack() as files:
+            runs: list[SpillRun] = []
+            held: list[pa.Table] = []
+            num_bytes = 0
+            for piece in pieces:
+                if held and num_bytes + piece.nbytes > self._limit_bytes // _COPIES:
+                    runs.append(files.enter_context(self._written(held)))
+                    held, num_bytes = [], 0
+                held.append(piece)
+                num_bytes += piece.nbytes
+            if runs and held:
+                runs.append(files.enter_context(self._written(held)))
+            if runs:
+                held.clear()
+                yield from Merge(self._plan, self._limit_bytes, self._scratch).blocks(runs)
+            elif held:
+                yield from _blocks(self._sorted(held))
+
+    def _sorted(self, pieces: Sequence[pa.Table]) -> pa.Table:
+        table = pa.concat_tables(pieces)
+        keys, *places = (table[name].to_numpy() for name in ("key", "source", "offset", "ordinal"))
+        order = sample_order(keys, self._hashes, *places)
+        record = self._column.gather(table[RECORD].chunks, order)
+        columns = [pa.array(each[order]) for each in (keys, *places)]
+        return pa.table([*columns, pc.binary_length(record), record], schema=SPILL_SCHEMA)
+
+    @contextmanager
+    def _written(self, pieces: Sequence[pa.Table]) -> Iterator[SpillRun]:
+        """Write sorted pieces into a file, which is deleted at the end of the context."""
+        location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
+        location.write_atomic(lambda file: self._write(pieces, file))
+        file = ArrowWithTrailer(location)
+        try:
+            yield SpillRun(file, 0, file.trailer["num_rows"])
+        finally:
+            file.close()
+            location.delete()
+
+    def _write(self, pieces: Sequence[pa.Table], file: BinaryIO) -> None:
+        size = held_batch_bytes(self._limit_bytes, _USUAL_FILES)
+        writer = TrailerWriter(file, SPILL_SCHEMA, batch_bytes=size)
+        for block in _blocks(self._sorted(pieces)):
+            writer.write(block)
+        writer.close({})
+        self.spilled_bytes += file.tell()
+
+
+def _blocks(table: pa.Table) -> Iterator[pa.Table]:
+    yield from (table.slice(start, _BLOCK_ROWS) for start in range(0, len(table), _BLOCK_ROWS))
