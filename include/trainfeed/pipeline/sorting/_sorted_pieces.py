@@ -59,23 +59,32 @@ class PieceSorter:
         Args:
             pieces: Tables of ``SPILL_SCHEMA``, in any order, each sorted or not.
         """
+        held: list[pa.Table] = []
         with ExitStack() as files:
-            runs: list[SpillRun] = []
-            held: list[pa.Table] = []
-            num_bytes = 0
-            for piece in pieces:
-                if held and num_bytes + piece.nbytes > self._limit_bytes // _COPIES:
-                    runs.append(files.enter_context(self._written(held)))
-                    held, num_bytes = [], 0
-                held.append(piece)
-                num_bytes += piece.nbytes
-            if runs and held:
-                runs.append(files.enter_context(self._written(held)))
-            if runs:
-                held.clear()
-                yield from Merge(self._plan, self._limit_bytes, self._scratch).blocks(runs)
-            elif held:
-                yield from _blocks(self._sorted(held))
+            runs = [
+                files.enter_context(_run_in(location)) for location in self._spills(pieces, held)
+            ]
+            yield from _blocks(self._taken(held))
+            yield from Merge(self._plan, self._limit_bytes, self._scratch).blocks(runs)
+
+    def _spills(self, pieces: Iterable[pa.Table], held: list[pa.Table]) -> Iterator[Location]:
+        """Yield files with the pieces; if all fit into the memory, they are in ``held`` instead."""
+        num_bytes = 0
+        is_first = True
+        for piece in pieces:
+            if held and num_bytes + piece.nbytes > self._limit_bytes // _COPIES:
+                yield self._spilled(held)
+                num_bytes, is_first = 0, False
+            held.append(piece)
+            num_bytes += piece.nbytes
+        if held and not is_first:
+            yield self._spilled(held)
+
+    def _taken(self, held: list[pa.Table]) -> pa.Table:
+        """Return pieces in order, and forget them: their memory is that of whoever comes next."""
+        table = self._sorted(held) if held else SPILL_SCHEMA.empty_table()
+        held.clear()
+        return table
 
     def _sorted(self, pieces: Sequence[pa.Table]) -> pa.Table:
         table = pa.concat_tables(pieces)
@@ -85,25 +94,31 @@ class PieceSorter:
         columns = [pa.array(each[order]) for each in (keys, *places)]
         return pa.table([*columns, pc.binary_length(record), record], schema=SPILL_SCHEMA)
 
-    @contextmanager
-    def _written(self, pieces: Sequence[pa.Table]) -> Iterator[SpillRun]:
-        """Write sorted pieces into a file, which is deleted at the end of the context."""
+    def _spilled(self, held: list[pa.Table]) -> Location:
+        """Write pieces in order into a file, and forget them."""
         location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
-        location.write_atomic(lambda file: self._write(pieces, file))
-        file = ArrowWithTrailer(location)
-        try:
-            yield SpillRun(file, 0, file.trailer["num_rows"])
-        finally:
-            file.close()
-            location.delete()
+        table = self._taken(held)
+        location.write_atomic(lambda file: self._write(table, file))
+        return location
 
-    def _write(self, pieces: Sequence[pa.Table], file: BinaryIO) -> None:
+    def _write(self, table: pa.Table, file: BinaryIO) -> None:
         size = held_batch_bytes(self._limit_bytes, _USUAL_FILES)
         writer = TrailerWriter(file, SPILL_SCHEMA, batch_bytes=size)
-        for block in _blocks(self._sorted(pieces)):
+        for block in _blocks(table):
             writer.write(block)
         writer.close({})
         self.spilled_bytes += file.tell()
+
+
+@contextmanager
+def _run_in(location: Location) -> Iterator[SpillRun]:
+    """Open a file of sorted rows, which is deleted at the end of the context."""
+    file = ArrowWithTrailer(location)
+    try:
+        yield SpillRun(file, 0, file.trailer["num_rows"])
+    finally:
+        file.close()
+        location.delete()
 
 
 def _blocks(table: pa.Table) -> Iterator[pa.Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -61,18 +62,24 @@ def test_pieces_come_out_as_the_sorted_whole(plans, tmp_path, limit_bytes, sprea
 
 
 def test_no_more_is_held_than_the_memory_has_room_for(plans, tmp_path):
-    """With room for two of twenty pieces, there are files after every second piece."""
-    pieces = [table([(n, 0, n, 0)] * 100) for n in range(20)]
-    files = []
+    """With room for two of twenty pieces, the third one sends the two before it to a file."""
+    made, held, files = [], [], []
 
     def given():
-        for piece in pieces:
+        for number in range(20):
+            piece = table([(number, 0, number, 0)] * 100)
+            made.append(weakref.ref(piece))
             yield piece
+            del piece
+            held.append(sum(each() is not None for each in made))
             files.append(len(list(tmp_path.glob("shard*"))))
 
-    limit = 4 * 2 * pieces[0].nbytes
-    list(PieceSorter(plans, limit, Location.parse(str(tmp_path / "shard"))).blocks(given()))
+    limit = 4 * 2 * table([(1, 0, 1, 0)] * 100).nbytes
+    blocks = PieceSorter(plans, limit, Location.parse(str(tmp_path / "shard"))).blocks(given())
+    next(blocks)
     assert files == [n // 2 for n in range(20)]
+    assert max(held) <= 2
+    assert sum(each() is not None for each in made) == 0
 
 
 def test_nothing_gives_nothing(plans, tmp_path):
