@@ -114,7 +114,8 @@ def _run(way: Way, place: Path, out: Path) -> dict[str, Any]:
         "rss_mib": watch.rss_bytes >> 20,
         "load": round(os.getloadavg()[0], 1),
     }
-    last = printed.decode().splitlines()[-1]
+    # Peers report nothing.
+    last = (printed.decode().splitlines() or [""])[-1]
     if last.startswith("{"):
         report = json.loads(last)
         seconds = report["seconds"]
