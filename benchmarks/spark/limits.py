@@ -54,11 +54,11 @@ def main() -> None:
 
 
 def _timed(build: Build, stage: Stage, way: _Way, runs: Path) -> tuple[float, float]:
-    """Return wall and processor seconds of all groups; every group starts its own worker."""
+    """Return wall and processor seconds of all groups; the first one starts the worker."""
     before, started = _cpu_s(), time.perf_counter()
     for group, ranges in enumerate(stage.plan.preprocess):
         way(build, stage, list(ranges), Location.parse(str(runs)) / str(group))
-        stop_workers()
+    stop_workers()
     return time.perf_counter() - started, _cpu_s() - before
 
 

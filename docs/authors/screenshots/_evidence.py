@@ -71,6 +71,11 @@ class Evidence:
         require(job["intervals"][-1] == day, f"expected a job of {day}, got {job}")
         return True
 
+    def said(self, run: DagRun, task: str) -> dict[str, Any]:
+        """Return what a task gave back."""
+        report: dict[str, Any] = self._client.xcom(run, task)
+        return report
+
     def _states(self, run: DagRun) -> dict[str, set[str | None]]:
         found: dict[str, set[str | None]] = {}
         for task in self._client.task_instances(run.dag_id, run.run_id):

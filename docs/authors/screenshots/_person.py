@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -78,6 +79,29 @@ class Person:
         self._browser.click(f"{_BACKFILL}[not(@disabled)]")
         self._browser.gone(_BACKFILL)
 
+    def send(self, dag_id: str, fields: Mapping[str, str | bool], *, shot: str = "") -> None:
+        """Fill the form of a DAG that has no interval to choose from, and press the button.
+
+        Args:
+            dag_id: The DAG.
+            fields: Name → text that is typed or chosen, or True to tick a box.
+            shot: Name of a screenshot of the filled form.
+        """
+        self._form(dag_id, next(iter(fields)))
+        for name, value in fields.items():
+            field = f"{_DIALOG}//*[@id='element_{name}']"
+            if value is True:
+                self._browser.click(f"{_DIALOG}//label[.//input[@name='element_{name}']]")
+            elif "select" in self._browser.attribute(field, "outerHTML"):
+                self._browser.type(f"{field}//input", str(value))
+                self._browser.type(f"{field}//input", _ENTER)
+            else:
+                self._browser.type(field, str(value))
+        if shot:
+            self.shoot(shot)
+        self._browser.click(_TRIGGER)
+        self._browser.gone(_TRIGGER)
+
     def toggle(self, dag_id: str) -> None:
         """Pause a DAG, or let it go on."""
         self._browser.open(f"{self._stack.url}/dags/{dag_id}")
@@ -125,10 +149,11 @@ class Person:
         self._shots += 1
         self._browser.shoot(self._folder / f"{self._shots:02}-{name}.png")
 
-    def _form(self, dag_id: str) -> None:
+    def _form(self, dag_id: str, first: str = "window_start") -> None:
+        """Open the form of a DAG, and wait for a field."""
         self._browser.open(f"{self._stack.url}/dags/{dag_id}")
         self._browser.click("//button[contains(., 'Trigger')]")
-        self._browser.find(_START)
+        self._browser.find(f"{_DIALOG}//*[@id='element_{first}']")
 
     def _page(self, run: DagRun) -> str:
         return f"{self._stack.url}/dags/{run.dag_id}/runs/{quote(run.run_id, safe='')}"

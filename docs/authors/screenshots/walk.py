@@ -1,9 +1,10 @@
 """Walk through the pages of a real Airflow: ``walk.py FOLDER [NAME …]``.
 
 For each of four data sets a browser looks at a dry run, triggers a day by the form, backfills two
-days, meets a gate that refuses a day, repairs it, and pauses and unpauses the training. What a page
-shows is compared with what the API says. Screenshots of every step go to FOLDER; the exit status is
-1 when a step did not do what it should have.
+days, meets a gate that refuses a day, repairs it, and pauses and unpauses the training; then it
+tags, withdraws, restores, repairs and retires a day. What a page shows is compared with what the
+API says, and corrections with the data set's folder. Screenshots of every step go to FOLDER; the
+exit status is 1 when a step did not do what it should have.
 With `python -m services run kafka -- python docs/authors/screenshots/walk.py FOLDER`, one topic is
 on a broker.
 """
@@ -25,6 +26,7 @@ HERE: Final = Path(__file__).resolve().parent
 REPOSITORY: Final = HERE.parents[2]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "include")]
 
+from docs.authors.screenshots._corrections import Corrections  # noqa: E402
 from docs.authors.screenshots._evidence import Evidence, require  # noqa: E402
 from docs.authors.screenshots._person import Person  # noqa: E402
 from docs.authors.screenshots._sets import SETS, WalkedSet, make_places  # noqa: E402
@@ -50,15 +52,24 @@ class Walk:
         stack: The Airflow.
         walked: The data set.
         datasets: The folder of the data sets, whose files are edited.
+        root: The publication root.
     """
 
     def __init__(
-        self, person: Person, phone: Browser, stack: AirflowStack, walked: WalkedSet, datasets: Path
+        self,
+        person: Person,
+        phone: Browser,
+        stack: AirflowStack,
+        walked: WalkedSet,
+        datasets: Path,
+        root: Path,
     ) -> None:
         self._person, self._phone, self._stack = person, phone, stack
         self._set, self._folder = walked, datasets / walked.name
         self._build, self._train = f"build.{walked.name}", f"train.{walked.name}"
         self._evidence = Evidence(stack.client)
+        day = f"{walked.name}/{walked.days[3]}"  # of the code as it is then
+        self._corrections = Corrections(person, self._evidence, self._started, root, day)
 
     @property
     def name(self) -> str:
@@ -67,7 +78,11 @@ class Walk:
 
     def steps(self) -> list[Callable[[], None]]:
         """Everything that is done, in order."""
-        return [self.dry_run, self.trigger, self.backfill, self.refuse, self.repair, self.pause]
+        put_right = self._corrections
+        return [
+            *(self.dry_run, self.trigger, self.backfill, self.refuse, self.repair, self.pause),
+            *(put_right.tag, put_right.withdraw, put_right.repair_files, put_right.retire),
+        ]
 
     def dry_run(self) -> None:
         """Look at a dry run; nothing is published."""
@@ -135,17 +150,23 @@ class Walk:
         self._person.look_at_dag(self._train, f"{self._set.name}-training-caught-up")
 
     def _run(self, start: Callable[[], None]) -> DagRun:
-        return self._runs(start, 1)[0]
+        return self._started(self._build, start)
 
     def _runs(self, start: Callable[[], None], count: int) -> list[DagRun]:
+        return self._all_started(self._build, start, count)
+
+    def _started(self, dag_id: str, start: Callable[[], None]) -> DagRun:
+        return self._all_started(dag_id, start, 1)[0]
+
+    def _all_started(self, dag_id: str, start: Callable[[], None], count: int) -> list[DagRun]:
         client = self._stack.client
-        before = {run.run_id for run in client.dag_runs(self._build)}
+        before = {run.run_id for run in client.dag_runs(dag_id)}
         start()
 
         def new() -> list[DagRun]:
-            return [run for run in client.dag_runs(self._build) if run.run_id not in before]
+            return [run for run in client.dag_runs(dag_id) if run.run_id not in before]
 
-        self._wait(lambda: len(new()) >= count, f"the form made no {count} runs of {self._build}")
+        self._wait(lambda: len(new()) >= count, f"the form made no {count} runs of {dag_id}")
         return client.wait_for(new(), RUN_S)
 
     def _switch(self, *, paused: bool) -> None:
@@ -209,7 +230,9 @@ def _walk(folder: Path, walked: Sequence[WalkedSet], home: Path) -> int:
             person = Person(browser, stack, folder)
             person.log_in(dags[0])
             Person(phone, stack, folder).log_in(dags[0])
-            walks = [Walk(person, phone, stack, each, home / "datasets") for each in walked]
+            walks = [
+                Walk(person, phone, stack, each, home / "datasets", place.root) for each in walked
+            ]
             return sum(_failures(walk, person) for walk in walks)
     finally:
         stack.stop()

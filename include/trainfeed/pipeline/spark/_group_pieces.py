@@ -38,7 +38,7 @@ def pieces_of_group(
         kept: Numbers of shards that are there already; their samples are left out.
 
     Yields:
-        The samples, as rows of ``PIECES`` with the number of the shard that gets them.
+        The samples, as rows for the shuffle with the number of the shard that gets them.
     """
     ranges = unit_of(stage.plan.preprocess, group)
     settle_labels(stage)
