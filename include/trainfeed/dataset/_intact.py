@@ -102,7 +102,6 @@ def _open_named(path: Path) -> Iterator[BinaryIO]:
     Two publishers of one plan write the same files into one folder: a file that the other one
     replaced between opening and looking has no name, and the one that took its place is opened.
     """
-    names = 0
     for _ in range(_MOST_OPENS):
         with open_plain(path, follow=False) as file:
             names = os.fstat(file.fileno()).st_nlink
@@ -110,8 +109,11 @@ def _open_named(path: Path) -> Iterator[BinaryIO]:
                 yield file
                 return
         if names > 1:
-            break
-    raise FormatError(f"expected a plain file with one name, got {names}", path=str(path))
+            got = f"one with {names}: others may change it"
+            raise FormatError(f"expected a plain file with one name, got {got}", path=str(path))
+    raise FormatError(
+        "expected a file that stays, got one replaced again and again", path=str(path)
+    )
 
 
 def _check_size(file: BinaryIO, path: Path, num_bytes: int) -> None:

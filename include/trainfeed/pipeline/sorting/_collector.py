@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.dataset import ValidLeaf
-from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
+from trainfeed.dataset.identity import Uint64s, position_hash
 from trainfeed.dataset.order import LATE_SPLIT, SplitBounds, shard_starts, split_seed
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
+from trainfeed.pipeline.sorting._sample_order import RecordColumn, hashes_of, sample_order
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
@@ -83,9 +83,8 @@ class SampleSorter:
             [plan.splits.index(name) for name in self._bounds.names], dtype=np.int16
         )
         self._index = {source: index for index, source in enumerate(plan.sources)}
-        self._hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
-        schema = Schema.from_json(plan.fields)
-        self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
+        self._hashes = hashes_of(plan.sources)
+        self._column = RecordColumn.of(Schema.from_json(plan.fields))
         self._blocks: list[tuple[NDArray[Any], ...]] = []
         self._records: list[pa.Array] = []
         self._num_bytes = 0

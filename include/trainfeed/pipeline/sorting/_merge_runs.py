@@ -9,7 +9,6 @@ more runs than the memory has room for, groups of runs are first merged into fil
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Final
@@ -18,11 +17,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.sorting._sample_order import RecordColumn, end_within, sample_order
-from trainfeed.pipeline.sorting._sorted_run import INDEX_COLUMNS, RunIndex, RunRecords, SpillRun
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.sorting._sample_order import (
+    RecordColumn,
+    end_within,
+    hashes_of,
+    sample_order,
+)
+from trainfeed.pipeline.sorting._sorted_run import (
+    INDEX_COLUMNS,
+    RunIndex,
+    RunRecords,
+    SpillRun,
+    run_in,
+    scratch_file,
+)
 from trainfeed.pipeline.sorting._spill_writer import RECORD, SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Schema
 from trainfeed.storage import Location
@@ -76,9 +85,8 @@ class Merge:
         self._scratch = scratch
         self._block_bytes = min(limit_bytes // 2, _MAX_BLOCK_BYTES) // _COPIES
         self._block_rows = min(limit_bytes // 8, _MAX_ROWS_BYTES) // _ROW_BYTES + 1
-        self._hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
-        schema = Schema.from_json(plan.fields)
-        self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
+        self._hashes = hashes_of(plan.sources)
+        self._column = RecordColumn.of(Schema.from_json(plan.fields))
 
     def blocks(self, runs: Sequence[SpillRun]) -> Generator[pa.Table, None, None]:
         """Yield the rows of all runs in the order of samples, as tables of ``SPILL_SCHEMA``."""
@@ -105,17 +113,13 @@ class Merge:
     @contextmanager
     def _joined(self, runs: Sequence[SpillRun]) -> Iterator[SpillRun]:
         """Merge runs into one temporary file, which is deleted at the end of the context."""
-        location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
+        location = scratch_file(self._scratch)
         location.write_atomic(lambda file: self._write(runs, file))
         # The merged files are not read again, and an open one would use up a descriptor.
         for run in runs:
             run.file.close()
-        file = ArrowWithTrailer(location)
-        try:
-            yield SpillRun(file, 0, file.trailer["num_rows"])
-        finally:
-            file.close()
-            location.delete()
+        with run_in(location) as joined:
+            yield joined
 
     def _write(self, runs: Sequence[SpillRun], file: BinaryIO) -> None:
         size = held_batch_bytes(self._limit_bytes, 1)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.identity import Uint64s, source_hash
 from trainfeed.dataset.order import key_order
+from trainfeed.samples import Schema
 
-__all__ = ["RecordColumn", "end_within", "sample_order"]
+__all__ = ["RecordColumn", "end_within", "hashes_of", "sample_order"]
 
 # Records above this mean size are not copied but referred to one by one: that is faster, and there
 # may be no room for two copies.
 _LARGE_BYTES: Final = 64 << 10
+
+
+def hashes_of(sources: Sequence[str]) -> Uint64s:
+    """Return the hash of every source, shape (n,)."""
+    return np.array([source_hash(source) for source in sources], dtype=np.uint64)
 
 
 def sample_order(
@@ -65,6 +71,11 @@ class RecordColumn:
 
     def __init__(self, size_bytes: int | None) -> None:
         self._size = size_bytes
+
+    @classmethod
+    def of(cls, schema: Schema) -> Self:
+        """Return the column for the records of a schema."""
+        return cls(schema.record_dtype.itemsize if schema.is_fixed else None)
 
     def gather(
         self, parts: Sequence[pa.Array], order: NDArray[np.intp]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import BinaryIO, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.dataset.identity import source_hash
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
-from trainfeed.pipeline.sorting._sample_order import RecordColumn, sample_order
-from trainfeed.pipeline.sorting._sorted_run import SpillRun
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.sorting._sample_order import RecordColumn, hashes_of, sample_order
+from trainfeed.pipeline.sorting._sorted_run import run_in, scratch_file
 from trainfeed.pipeline.sorting._spill_writer import RECORD, SPILL_SCHEMA, TrailerWriter
 from trainfeed.samples import Schema
 from trainfeed.storage import Location
@@ -49,9 +45,8 @@ class PieceSorter:
         self._limit_bytes = limit_bytes
         self._scratch = scratch
         self.spilled_bytes = 0
-        self._hashes = np.array([source_hash(source) for source in plan.sources], dtype=np.uint64)
-        schema = Schema.from_json(plan.fields)
-        self._column = RecordColumn(schema.record_dtype.itemsize if schema.is_fixed else None)
+        self._hashes = hashes_of(plan.sources)
+        self._column = RecordColumn.of(Schema.from_json(plan.fields))
 
     def blocks(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield all samples in their order, as tables of ``SPILL_SCHEMA``.
@@ -62,7 +57,7 @@ class PieceSorter:
         held: list[pa.Table] = []
         with ExitStack() as files:
             runs = [
-                files.enter_context(_run_in(location)) for location in self._spills(pieces, held)
+                files.enter_context(run_in(location)) for location in self._spills(pieces, held)
             ]
             yield from _blocks(self._taken(held))
             yield from Merge(self._plan, self._limit_bytes, self._scratch).blocks(runs)
@@ -81,7 +76,7 @@ class PieceSorter:
             yield self._spilled(held)
 
     def _taken(self, held: list[pa.Table]) -> pa.Table:
-        """Return pieces in order, and forget them: their memory is that of whoever comes next."""
+        """Return the pieces as one table in order; the list is cleared, to free their memory."""
         table = self._sorted(held) if held else SPILL_SCHEMA.empty_table()
         held.clear()
         return table
@@ -95,8 +90,8 @@ class PieceSorter:
         return pa.table([*columns, pc.binary_length(record), record], schema=SPILL_SCHEMA)
 
     def _spilled(self, held: list[pa.Table]) -> Location:
-        """Write pieces in order into a file, and forget them."""
-        location = self._scratch.parent / f"{self._scratch.name}.{uuid.uuid4().hex}.arrow"
+        """Write the pieces in order into a file; the list is cleared, to free their memory."""
+        location = scratch_file(self._scratch)
         table = self._taken(held)
         location.write_atomic(lambda file: self._write(table, file))
         return location
@@ -108,17 +103,6 @@ class PieceSorter:
             writer.write(block)
         writer.close({})
         self.spilled_bytes += file.tell()
-
-
-@contextmanager
-def _run_in(location: Location) -> Iterator[SpillRun]:
-    """Open a file of sorted rows, which is deleted at the end of the context."""
-    file = ArrowWithTrailer(location)
-    try:
-        yield SpillRun(file, 0, file.trailer["num_rows"])
-    finally:
-        file.close()
-        location.delete()
 
 
 def _blocks(table: pa.Table) -> Iterator[pa.Table]:

@@ -6,6 +6,9 @@ read. The records follow in the same order, batch by batch. No column of a batch
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.storage import Location
 
-__all__ = ["INDEX_COLUMNS", "RunIndex", "RunRecords", "SpillRun"]
+__all__ = ["INDEX_COLUMNS", "RunIndex", "RunRecords", "SpillRun", "run_in", "scratch_file"]
 
 # A row without its record; ``size`` is the size of the record, ``run`` the number of its run.
 _INDEX: Final = np.dtype(
@@ -46,6 +50,22 @@ class SpillRun(NamedTuple):
     def held_bytes(self) -> int:
         """Most memory of the run in a merge: a batch of records, and the rows of two batches."""
         return 2 * int(self.file.trailer["held_bytes"])
+
+
+def scratch_file(scratch: Location) -> Location:
+    """Return a new name for a temporary file, with the prefix ``scratch``."""
+    return scratch.parent / f"{scratch.name}.{uuid.uuid4().hex}.arrow"
+
+
+@contextmanager
+def run_in(location: Location) -> Iterator[SpillRun]:
+    """Open a temporary file as one run; it is deleted at the end of the context."""
+    file = ArrowWithTrailer(location)
+    try:
+        yield SpillRun(file, 0, file.trailer["num_rows"])
+    finally:
+        file.close()
+        location.delete()
 
 
 class RunIndex:

@@ -52,8 +52,8 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # What goes through the shuffle is compressed already.
     "spark.shuffle.compress": "false",
-    # With it, tasks of data frames have other Python workers than the first job, which are started
-    # anew and import all again.
+    # Otherwise tasks of data frames run in other Python workers than the first job: Spark starts
+    # these as well, and each imports every module again.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 # Java only moves rows, so its best compiler costs a start more time than it saves. Of a cluster,

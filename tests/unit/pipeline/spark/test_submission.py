@@ -75,11 +75,26 @@ def test_every_master_gets_the_standard_options(submit, settings, master, mode):
 def test_no_setting_replaces_the_options_that_shards_depend_on(submit, project):
     found = cluster(
         submit=submit,
-        conf={"spark.sql.adaptive.enabled": "true", "spark.executor.memoryOverhead": "7g"},
+        conf={
+            "spark.sql.adaptive.enabled": "true",
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+            "spark.executor.memoryOverhead": "7g",
+        },
     )
     options = submission.options_of(found, project.spec)
     assert options["spark.sql.adaptive.enabled"] == "false"
+    assert options["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1"
     assert options["spark.executor.memoryOverhead"] == "7g"
+
+
+def test_java_has_our_options_with_a_local_master_alone(submit, project):
+    name = "spark.driver.defaultJavaOptions"
+    here = submission.options_of(cluster(submit=submit, master="local[2]"), project.spec)
+    assert "-XX:TieredStopAtLevel=1" in here[name]
+    there = cluster(submit=submit, master="spark://host:7077")
+    assert name not in submission.options_of(there, project.spec)
+    own = cluster(submit=submit, master="local[2]", conf={name: "-Da=b"})
+    assert submission.options_of(own, project.spec)[name] == "-Da=b"
 
 
 def test_executors_get_memory_for_a_task_at_each_core(submit, project):
