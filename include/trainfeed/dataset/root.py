@@ -5,27 +5,29 @@ build that made the missing folder would publish to the local disk, and find no 
 Only ``init_root`` makes a root; a person calls it, or a program that has just made the place
 itself. All other code refuses a folder without a marker, and names the command.
 
-``<root>/TRAINFEED.json`` is canonical JSON: ``format`` (1), ``id`` (a UUID), ``made_at`` (ISO 8601,
-UTC) and ``made_by`` (an account). Readers of versions need no marker: a root with data sets that
-was made before there were markers, or is mounted read-only, can be read as it is.
+``<root>/TRAINFEED.json`` is a ``trainfeed.records.RootMark``. Readers of versions need no marker: a
+root with data sets that was made before there were markers, or is mounted read-only, can be read as
+it is. The first write to a root whose mark is not sealed seals it; from then on, only the unsealed
+files that the mark lists count.
 """
 
 from __future__ import annotations
 
+import logging
 import shlex
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from trainfeed import canonical_json
 from trainfeed.accounts import account_name
 from trainfeed.config import Environment, environment_from_environ
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.layout import MODELS, is_name
-from trainfeed.errors import FormatError, NotFoundError, RootError
-from trainfeed.paths import FilePath, open_plain
+from trainfeed.errors import AccessDeniedError, RootError
+from trainfeed.paths import FilePath
+from trainfeed.records import ROOT_MARK_FILE, ROOT_MARKS, RootMark, unsealed_files
 from trainfeed.storage import posix
 
 __all__ = [
@@ -39,26 +41,9 @@ __all__ = [
     "require_writable_root",
 ]
 
-ROOT_MARKER: Final = "TRAINFEED.json"
+logger = logging.getLogger(__name__)
 
-_FORMAT: Final = 1
-_MAX_BYTES: Final = 64 << 10
-_MODE: Final = 0o644
-
-
-@dataclass(frozen=True)
-class RootMark:
-    """The content of the marker file of a publication root.
-
-    Attributes:
-        id: A UUID, which stays the same wherever the root is mounted.
-        made_at: When ``init_root`` made the root, ISO 8601 in UTC.
-        made_by: Name of the account that made it, or its number.
-    """
-
-    id: str
-    made_at: str
-    made_by: str
+ROOT_MARKER: Final = ROOT_MARK_FILE
 
 
 def init_root(root: FilePath) -> tuple[RootMark, bool]:
@@ -80,17 +65,16 @@ def init_root(root: FilePath) -> tuple[RootMark, bool]:
     _refuse_nested(root)
     posix.make_public_dir(root)
     if (known := _read(root)) is not None:
-        return known, False
+        return _sealed(root, known), False
     posix.probe(root)
     mark = RootMark(
-        str(uuid.uuid4()), datetime.now(UTC).isoformat(timespec="seconds"), account_name()
+        id=str(uuid.uuid4()),
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        made_by=account_name(),
+        unsealed=unsealed_files(root),
     )
-    path = root / ROOT_MARKER
     # Of two calls at once, one writes the marker, and both return its content.
-    is_new = posix.create_exclusive(path, canonical_json.dumps({"format": _FORMAT, **asdict(mark)}))
-    if is_new:
-        with posix.map_errors(path):
-            path.chmod(_MODE)
+    is_new = ROOT_MARKS.write_once(root / ROOT_MARKER, mark)
     return _read(root) or mark, is_new
 
 
@@ -110,7 +94,7 @@ def require_root(root: FilePath, setting: str) -> RootMark:
     mark = _read(root)
     if mark is None:
         raise _not_a_root(root, setting)
-    return mark
+    return _sealed(root, mark)
 
 
 def require_writable_root(env: Environment) -> RootMark:
@@ -182,26 +166,30 @@ def _has_versions(path: Path) -> bool:
 
 
 def _read(root: Path) -> RootMark | None:
-    path = root / ROOT_MARKER
+    return ROOT_MARKS.read(root / ROOT_MARKER)
+
+
+def _sealed(root: Path, mark: RootMark) -> RootMark:
+    """Return the mark with the list of unsealed files; a mark without one gets it in the file.
+
+    An account that may not read all of them, or not write the mark, leaves the mark as it is.
+    """
+    if mark.unsealed is not None:
+        return mark
     try:
-        with open_plain(path, follow=False) as file:
-            found = canonical_json.loads(file.read(_MAX_BYTES), path=str(path))
-    except NotFoundError:
-        return None
-    return _parse(found, path)
-
-
-def _parse(found: object, path: Path) -> RootMark:
-    fields = ("id", "made_at", "made_by")
-    if isinstance(found, dict) and found.get("format") == _FORMAT:
-        values: list[Any] = [found.get(name) for name in fields]
-        if all(isinstance(value, str) and value for value in values):
-            return RootMark(*values)
-    raise FormatError(
-        f"expected format {_FORMAT} with {', '.join(fields)}; nothing was changed; the file was"
-        " damaged, or is of a newer trainfeed: use that one, or bring the file back",
-        path=str(path),
-    )
+        sealed = replace(mark, unsealed=unsealed_files(root))
+        ROOT_MARKS.replace(root / ROOT_MARKER, sealed)
+    except AccessDeniedError as error:
+        logger.warning(
+            "%s is not sealed, so files without a seal are still read there: %s; let an account"
+            " that may write the root run: trainfeed init %s",
+            root / ROOT_MARKER,
+            error,
+            shlex.quote(str(root)),
+        )
+        return mark
+    logger.info("sealed %s, with %d unsealed files", root / ROOT_MARKER, len(sealed.unsealed or ()))
+    return sealed
 
 
 def _refuse_nested(root: Path) -> None:

@@ -8,20 +8,55 @@ tick. A data set that older versions of trainfeed built has no record until its 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
-from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.intervals import Schedule, format_time, parse_time
-from trainfeed.paths import open_plain
-from trainfeed.storage import posix
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = ["read_schedule", "record_schedule"]
 
 _FORMAT: Final = 1
-# Room for a cron expression and two times; a longer file is not a schedule.
-_MAX_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The content of the file; ``dataset`` is None in a file that is not sealed."""
+
+    schedule: Schedule
+    dataset: str | None
+
+
+def _to_json(recorded: _Recorded) -> dict[str, Any]:
+    schedule = recorded.schedule
+    return {
+        "format": _FORMAT,
+        "dataset": recorded.dataset,
+        "cron": schedule.cron,
+        "first": format_time(schedule.first),
+        "last": None if schedule.last is None else format_time(schedule.last),
+    }
+
+
+def _from_json(value: Any) -> _Recorded:
+    if value["format"] != _FORMAT or not isinstance(value["cron"], str):
+        raise ValueError(f"expected format {_FORMAT}, got {value!r}")
+    last = value["last"]
+    schedule = Schedule(
+        value["cron"], parse_time(value["first"]), None if last is None else parse_time(last)
+    )
+    return _Recorded(schedule, value.get("dataset"))
+
+
+_FILE: Final = RecordFile(
+    _Recorded,
+    "the schedule of a data set",
+    "nothing was changed; the next build of the data set writes the file again",
+    place=ONCE_UNSEALED["schedule"],
+    to_json=_to_json,
+    from_json=_from_json,
+)
 
 
 def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
@@ -30,21 +65,7 @@ def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
     Raises:
         StorageError: The publication root refused or failed. The file is the old one, or absent.
     """
-    data = canonical_json.dumps(
-        {
-            "format": _FORMAT,
-            "cron": schedule.cron,
-            "first": format_time(schedule.first),
-            "last": None if schedule.last is None else format_time(schedule.last),
-        }
-    )
-    try:
-        is_written = _read(folder) == data
-    except (FormatError, NotFoundError):
-        is_written = False
-    if not is_written:
-        posix.make_public_dir(folder.path)
-        posix.replace_file(folder.schedule, data, is_public=True)
+    _FILE.replace(folder.schedule, _Recorded(schedule, folder.name))
 
 
 def read_schedule(folder: DatasetFolder) -> Schedule | None:
@@ -54,30 +75,5 @@ def read_schedule(folder: DatasetFolder) -> Schedule | None:
         FormatError: The file is damaged, or a newer version wrote it.
         StorageError: The publication root refused or failed.
     """
-    try:
-        return _parse(canonical_json.loads(_read(folder)))
-    except NotFoundError:
-        return None
-    except (ConfigError, FormatError, TypeError, ValueError, KeyError) as error:
-        raise FormatError(
-            f"expected the schedule of data set {folder.name!r} of format {_FORMAT}: {error};"
-            " nothing was changed; the next build of the data set writes the file again",
-            path=str(folder.schedule),
-        ) from error
-
-
-def _read(folder: DatasetFolder) -> bytes:
-    with open_plain(folder.schedule, follow=False) as file:
-        data = file.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise FormatError(f"expected at most {_MAX_BYTES} bytes", path=str(folder.schedule))
-    return data
-
-
-def _parse(value: Any) -> Schedule:
-    if value["format"] != _FORMAT or not isinstance(value["cron"], str):
-        raise ValueError(f"got {value!r}")
-    last = value["last"]
-    return Schedule(
-        value["cron"], parse_time(value["first"]), None if last is None else parse_time(last)
-    )
+    found = _FILE.read(folder.schedule, dataset=folder.name)
+    return None if found is None else found.schedule

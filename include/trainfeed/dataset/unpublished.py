@@ -9,24 +9,16 @@ quote a record, so only the account that builds, and its group, may read it.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
-from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.errors import FormatError, NotFoundError, WindowError
-from trainfeed.intervals import parse_time
-from trainfeed.paths import read_plain
-from trainfeed.storage import posix
+from trainfeed.errors import FormatError
+from trainfeed.records import ONCE_UNSEALED, RecordFile, Time
 
 __all__ = ["Unpublished", "lift_unpublished", "read_unpublished", "write_unpublished"]
 
 Outcome = Literal["failed", "retry", "waiting"]
-
-# Room for one line of a message; a longer file is no record.
-_MAX_BYTES: Final = 64 << 10
-_MODE: Final = 0o640
 
 
 @dataclass(frozen=True)
@@ -41,20 +33,31 @@ class Unpublished:
         outcome: ``waiting`` for the source, ``retry`` if the cause may pass, or ``failed``.
         error: Class of the error.
         why: First line of its message.
+        dataset: Name of the data set; None in a record that is not sealed.
     """
 
     interval: str
-    since: str
+    since: Time
     work: str
     plan: str | None
     outcome: Outcome
     error: str
     why: str
+    dataset: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def text(self) -> str:
         """Class and message in one line."""
         return f"{self.error}: {self.why}"
+
+
+_FILE: Final = RecordFile(
+    Unpublished,
+    "the record of an attempt at the interval",
+    "nothing was changed; remove the file, or build the interval, which removes it",
+    mode=0o640,
+    place=ONCE_UNSEALED["unpublished"],
+)
 
 
 def write_unpublished(folder: DatasetFolder, ended: Unpublished) -> Unpublished:
@@ -66,13 +69,11 @@ def write_unpublished(folder: DatasetFolder, ended: Unpublished) -> Unpublished:
     Raises:
         StorageError: The publication root refused or failed. The record is the old one, or absent.
     """
-    path = folder.unpublished(ended.interval)
-    with suppress(FormatError, NotFoundError):
-        known = _read(path, ended.interval)
-        if replace(known, since=ended.since) == ended:
+    with suppress(FormatError):
+        known = read_unpublished(folder, ended.interval)
+        if known is not None and replace(known, since=ended.since) == ended:
             return known
-    posix.make_public_dir(path.parent)
-    posix.replace_file(path, canonical_json.dumps(asdict(ended)), mode=_MODE)
+    _FILE.replace(folder.unpublished(ended.interval), replace(ended, dataset=folder.name))
     return ended
 
 
@@ -88,10 +89,7 @@ def read_unpublished(folder: DatasetFolder, interval: str) -> Unpublished | None
         FormatError: The record is damaged.
         StorageError: The publication root refused or failed.
     """
-    try:
-        return _read(folder.unpublished(interval), interval)
-    except NotFoundError:
-        return None
+    return _FILE.read(folder.unpublished(interval), interval=interval, dataset=folder.name)
 
 
 def lift_unpublished(folder: DatasetFolder, interval: str) -> bool:
@@ -100,34 +98,4 @@ def lift_unpublished(folder: DatasetFolder, interval: str) -> bool:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    path = folder.unpublished(interval)
-    with posix.map_errors(path), suppress(FileNotFoundError):
-        path.unlink()
-        return True
-    return False
-
-
-def _read(path: Path, interval: str) -> Unpublished:
-    data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
-    try:
-        return _parse(canonical_json.loads(data), interval)
-    except (FormatError, WindowError, TypeError, ValueError) as error:
-        raise FormatError(
-            f"expected the record of an attempt at interval {interval}: {error}; nothing was"
-            " changed; remove the file, or build the interval, which removes it",
-            path=str(path),
-        ) from error
-
-
-def _parse(value: Any, interval: str) -> Unpublished:
-    names = {field.name for field in fields(Unpublished)}
-    # Keys that later versions of trainfeed add are ignored.
-    found = Unpublished(**{key: each for key, each in dict(value).items() if key in names})
-    texts = [found.interval, found.since, found.work, found.outcome, found.error, found.why]
-    texts += [] if found.plan is None else [found.plan]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("got a value that is no text")
-    if found.interval != interval or found.outcome not in get_args(Outcome):
-        raise ValueError(f"got interval {found.interval!r} and outcome {found.outcome!r}")
-    parse_time(found.since)
-    return found
+    return _FILE.lift(folder.unpublished(interval))

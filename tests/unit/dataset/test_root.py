@@ -24,8 +24,10 @@ def test_a_root_is_made_with_the_folders_above_it_and_says_whose_it_is(tmp_path)
     mark, is_new = init_root(root)
     said = json.loads((root / ROOT_MARKER).read_bytes())
     assert is_new
+    assert len(said.pop("digest")) == 64
     assert said == {
         "format": 1,
+        "unsealed": {},
         "id": mark.id,
         "made_at": mark.made_at,
         "made_by": mark.made_by,

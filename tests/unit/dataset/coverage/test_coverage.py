@@ -194,9 +194,12 @@ def test_the_schedule_is_kept_beside_the_versions_and_written_when_it_changes(fo
     schedule = Schedule("@daily", START)
     record_schedule(folder, schedule)
     assert read_schedule(folder) == schedule
-    assert folder.schedule.read_bytes() == (
-        b'{"cron":"0 0 * * *","first":"2026-01-01T00:00:00Z","format":1,"last":null}'
+    text, seal = folder.schedule.read_bytes().split(b"\n", 1)
+    assert text == (
+        b'{"cron":"0 0 * * *","dataset":"clicks","first":"2026-01-01T00:00:00Z","format":1'
+        b',"last":null,'
     )
+    assert seal.startswith(b' "digest": ')
     assert folder.schedule.stat().st_mode & 0o444 == 0o444
     changed = folder.schedule.stat().st_ino
     record_schedule(folder, schedule)
