@@ -59,6 +59,7 @@ ONCE_UNSEALED: Final = {
     "alias": "models/*/aliases/*/*.json",
     "result": "*/training/*/*/result.json",
     "result of an attempt": "*/training/*/*/attempts/*.result.json",
+    "result of an evaluation": "*/training/*/*/*/*/result.json",
 }
 
 _MAX_BYTES: Final = 64 << 10
@@ -194,22 +195,55 @@ class RecordFile(Generic[T]):
         """Return the records ``0001.json``, ``0002.json`` … of a folder with their numbers.
 
         Raises:
-            FormatError: A file is damaged, or one below the largest number is missing.
+            FormatError: A file is damaged, or one is missing: below the largest number, or the
+                last one that ``append`` has confirmed.
             StorageError: The file system refused or failed.
         """
         matches = (_NUMBERED.fullmatch(path.name) for path in listed_folder(folder))
-        numbers = sorted(int(match[1]) for match in matches if match)
-        if numbers != list(range(1, len(numbers) + 1)):
-            lost = next(number for number in range(1, numbers[-1]) if number not in numbers)
-            path = folder / f"{lost:04d}.json"
-            raise self._damaged(path, f"got {numbers[-1]:04d}.json, and this file is missing")
+        numbers = {int(match[1]) for match in matches if match}
+        confirmed = _CONFIRMED.read(folder / _CONFIRMED_NAME)
+        last = max([*numbers, 0 if confirmed is None else confirmed.number])
         found = []
-        for number in numbers:
+        for number in range(1, last + 1):
             path = folder / f"{number:04d}.json"
             if (record := self.read(path, **expected)) is None:
-                raise self._damaged(path, "the file was removed meanwhile")
+                raise self._damaged(path, f"the file is missing, of {last} files up to {last:04d}")
             found.append((number, record))
         return found
+
+    def append(self, folder: Path, number: int, record: T) -> bool:
+        """Write the record after those that ``numbered`` has returned, and confirm its number.
+
+        Args:
+            folder: The folder of the records.
+            number: The number, one above the largest.
+            record: The record.
+
+        Returns:
+            Whether this call wrote the file; False if another one was faster.
+
+        Raises:
+            StorageError: The file system refused or failed.
+        """
+        is_ours = self.write_once(folder / f"{number:04d}.json", record)
+        self.confirm(folder, number)
+        return is_ours
+
+    def confirm(self, folder: Path, number: int) -> None:
+        """Write down that a record has been there, so that its loss is noticed.
+
+        A process that is killed between a record and its confirmation leaves a number that is too
+        small; callers confirm what they find when they have nothing to add.
+
+        Raises:
+            StorageError: The file system refused or failed.
+        """
+        path = folder / _CONFIRMED_NAME
+        with suppress(FormatError):
+            known = _CONFIRMED.read(path)
+            if known is not None and known.number >= number:
+                return
+        _CONFIRMED.replace(path, _Confirmed(number))
 
     def _require_sealed(self, data: bytes, path: Path) -> None:
         try:
@@ -222,15 +256,12 @@ class RecordFile(Generic[T]):
     def _may_be_unsealed(self, data: bytes, path: Path) -> bool:
         # Folders of dry runs have links to the files of the real root.
         path = Path(os.path.realpath(path)) if self.follow else path.absolute()
-        depth = str(self.place).count("/")
-        if len(path.parents) <= depth:
-            return True
-        root = path.parents[depth]
-        mark = ROOT_MARKS.read(root / ROOT_MARK_FILE)
-        if mark is None or mark.unsealed is None:
-            return True
-        listed = mark.unsealed.get(path.relative_to(root).as_posix())
-        return listed == hashlib.sha256(data).hexdigest()
+        for root in path.parents:
+            if (mark := ROOT_MARKS.read(root / ROOT_MARK_FILE)) is not None:
+                known = mark.unsealed
+                name = path.relative_to(root).as_posix()
+                return known is None or known.get(name) == hashlib.sha256(data).hexdigest()
+        return True
 
     def _damaged(self, path: Path, why: object) -> FormatError:
         # The place stands at the end of the message, once.
@@ -253,6 +284,21 @@ class RecordFile(Generic[T]):
     @cached_property
     def _access(self) -> dict[str, Any]:
         return {"is_public": True} if self.mode is None else {"mode": self.mode}
+
+
+@dataclass(frozen=True)
+class _Confirmed:
+    """The number of the last record of a folder, in a file of its own."""
+
+    number: int
+
+
+_CONFIRMED_NAME: Final = "LAST.json"
+_CONFIRMED: Final = RecordFile(
+    _Confirmed,
+    "the number of the last record of the folder",
+    "nothing was changed; bring the file back from a backup, or remove it",
+)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
 from trainfeed.jobs._job_spec import JOB_FILE, JobSpec
 from trainfeed.jobs._job_state import JobState
-from trainfeed.paths import listed, make_folders, open_plain, read_plain
+from trainfeed.paths import is_there, listed, make_folders, open_plain, read_plain
 from trainfeed.storage import posix
 
 __all__ = ["JobAttempt", "JobRecord"]
@@ -96,12 +96,23 @@ class JobRecord:
         """Return the result, or None while there is none.
 
         Raises:
-            FormatError: The file is damaged.
+            FormatError: The file is damaged, or has the result of another job.
+            JobRejectedError: The job file is damaged.
         """
         try:
-            return JobResult.read(self.home / RESULT_FILE)
+            found = JobResult.read(self.home / RESULT_FILE)
         except NotFoundError:
             return None
+        job = self.job() if is_there(self.home / JOB_FILE) else None
+        # Results of before have no identity.
+        if job is not None and found.identity not in (job.identity, None):
+            raise FormatError(
+                f"expected the result of job {job.name}, got that of {found.job}; nothing was"
+                " changed; bring the file back, or remove it and train again (in Airflow: clear the"
+                " task)",
+                path=str(self.home / RESULT_FILE),
+            )
+        return found
 
     def log(self, rank: int) -> Path:
         """Return the path of the log that the launcher or the rank itself writes."""

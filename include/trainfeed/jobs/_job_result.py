@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from trainfeed import canonical_json
-from trainfeed.errors import FormatError
+from trainfeed.errors import NotFoundError
 from trainfeed.jobs._job_files import (
     ResultFile,
     digested_below,
@@ -22,8 +21,7 @@ from trainfeed.jobs._job_files import (
     files_to_json,
     verify_files,
 )
-from trainfeed.paths import read_plain
-from trainfeed.storage import posix
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = ["OUTPUT_FOLDER", "RESULT_FILE", "JobResult"]
 
@@ -60,24 +58,9 @@ class JobResult:
             NotFoundError: There is no such file.
             FormatError: The file is damaged, or larger than 16 MiB.
         """
-        data = read_plain(path, follow=False, max_bytes=_MAX_BYTES)
-        found = canonical_json.loads(data, path=str(path))
-        if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
-            return cls(found)  # earlier version: the metrics alone
-        try:
-            return cls(
-                metrics=found["metrics"],
-                files=files_from_json(found["files"]),
-                job=_text(found["job"]),
-                identity=_text(found["identity"]),
-                recomputed=_counts(found.get("recomputed", {})),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(
-                "expected the result of a training, with metrics and files, got something else;"
-                " remove the file and train again (in Airflow: clear the task)",
-                path=str(path),
-            ) from error
+        if (found := _FILE.read(path)) is None:
+            raise NotFoundError(f"{path}: there is no result of a training")
+        return found
 
     @classmethod
     def of_output(
@@ -108,14 +91,7 @@ class JobResult:
         Returns:
             True if this call made the file.
         """
-        value = {
-            "metrics": dict(self.metrics),
-            "files": files_to_json(self.files),
-            "job": self.job,
-            "identity": self.identity,
-            **({"recomputed": dict(self.recomputed)} if self.recomputed else {}),
-        }
-        return posix.create_exclusive(home / RESULT_FILE, canonical_json.dumps(value))
+        return _FILE.write_once(home / RESULT_FILE, self)
 
     def verify(self, home: Path) -> None:
         """Compare the files of a job's output folder with the list in the result.
@@ -130,6 +106,40 @@ class JobResult:
             "the file was changed after rank 0 had ended; nothing was removed; let rank 0 write the"
             " files of output, and train again",
         )
+
+
+def _to_json(result: JobResult) -> dict[str, Any]:
+    return {
+        "metrics": dict(result.metrics),
+        "files": files_to_json(result.files),
+        "job": result.job,
+        "identity": result.identity,
+        **({"recomputed": dict(result.recomputed)} if result.recomputed else {}),
+    }
+
+
+def _from_json(found: Any) -> JobResult:
+    if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
+        return JobResult(found)  # earlier version: the metrics alone
+    return JobResult(
+        metrics=found["metrics"],
+        files=files_from_json(found["files"]),
+        job=_text(found["job"]),
+        identity=_text(found["identity"]),
+        recomputed=_counts(found.get("recomputed", {})),
+    )
+
+
+_FILE: Final = RecordFile(
+    JobResult,
+    "the result of a training, with metrics and files",
+    "nothing was changed; remove the file and train again (in Airflow: clear the task)",
+    mode=0o644,
+    max_bytes=_MAX_BYTES,
+    place=ONCE_UNSEALED["result"],
+    to_json=_to_json,
+    from_json=_from_json,
+)
 
 
 def _text(value: Any) -> str:

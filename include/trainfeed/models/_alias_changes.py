@@ -1,35 +1,38 @@
 """The changes of an alias as files.
 
-Each change is a file of its own, ``aliases/<alias>/0001.json``, created exclusively; the file with
-the largest number is the current one. So a change is whole or absent, and only one of two
-simultaneous changes gets a number.
+Each change is a sealed file of its own, ``aliases/<alias>/0001.json``, created exclusively; the
+file with the largest number is the current one. So a change is whole or absent, and only one of two
+simultaneous changes gets a number. ``LAST.json`` has the largest number, so the loss of the newest
+file is noticed, too.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.accounts import account_name
-from trainfeed.errors import FormatError
 from trainfeed.models._models_folder import ModelFolder, parse_version
 from trainfeed.models._removed_model import require_kept
-from trainfeed.paths import listed_folder, read_plain
+from trainfeed.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.storage import posix
 
-__all__ = ["AliasChange", "alias_lock", "append_change", "new_change", "numbered_changes"]
+__all__ = [
+    "AliasChange",
+    "alias_lock",
+    "append_change",
+    "confirm_change",
+    "new_change",
+    "numbered_changes",
+]
 
-_FILE: Final = re.compile(r"([0-9]{4,})\.json")
-_MAX_BYTES: Final = 64 << 10
 
-
-class AliasChange(BaseModel):
+@dataclass(frozen=True)
+class AliasChange:
     """One change of an alias.
 
     Attributes:
@@ -40,16 +43,30 @@ class AliasChange(BaseModel):
         why: The reason, for people.
         request: Name of the request, such as that of a job or a run; a repeated request changes
             nothing. None for a change by command.
+        alias: ``<model>/<alias>``; None in a file that is not sealed.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     kind: Literal["promote", "rollback"]
     version: str
-    at: str
+    at: Time
     by: str
     why: str
     request: str | None = None
+    alias: str | None = field(default=None, compare=False, repr=False)
+
+
+def _to_json(change: AliasChange) -> dict[str, Any]:
+    return {name: value for name, value in asdict(change).items() if value is not None}
+
+
+_FILE: Final = RecordFile(
+    AliasChange,
+    "a change of an alias, with kind, version, at, by and why",
+    "nothing was changed; bring the file back from a backup; if it is the last one, it may be"
+    " removed together with LAST.json: then the change before it is the current one",
+    place=ONCE_UNSEALED["alias"],
+    to_json=_to_json,
+)
 
 
 def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasChange]]:
@@ -59,25 +76,7 @@ def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasCh
         FormatError: A file of the history is damaged.
         StorageError: The publication root refused or failed.
     """
-    place = folder.alias(alias)
-    numbers = sorted(
-        int(match[1]) for path in listed_folder(place) if (match := _FILE.fullmatch(path.name))
-    )
-    found = []
-    for number in numbers:
-        path = place / f"{number:04d}.json"
-        try:
-            data = canonical_json.loads(
-                read_plain(path, follow=False, max_bytes=_MAX_BYTES), path=str(path)
-            )
-            found.append((number, AliasChange.model_validate(data)))
-        except ValidationError as error:
-            raise FormatError(
-                "expected a change of an alias, with kind, version, at, by and why; nothing was"
-                " changed; bring the file back from a backup, or remove it",
-                path=str(path),
-            ) from error
-    return found
+    return _FILE.numbered(folder.alias(alias), alias=f"{folder.name}/{alias}")
 
 
 def new_change(
@@ -100,15 +99,25 @@ def append_change(
         StorageError: The publication root refused or failed.
     """
     number = known[-1][0] + 1 if known else 1
-    place = folder.alias(alias)
-    posix.make_public_dir(place)
     faults.point("alias.before_change")
-    data = canonical_json.dumps(change.model_dump(exclude_none=True))
     with alias_lock(folder):
         require_kept(folder, parse_version(change.version))
-        is_ours = posix.create_exclusive(place / f"{number:04d}.json", data, is_public=True)
+        named = replace(change, alias=f"{folder.name}/{alias}")
+        is_ours = _FILE.append(folder.alias(alias), number, named)
     faults.point("alias.after_change")
     return is_ours
+
+
+def confirm_change(
+    folder: ModelFolder, alias: str, known: Sequence[tuple[int, AliasChange]]
+) -> None:
+    """Confirm the last change, which an earlier process may have written and not confirmed.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    if known:
+        _FILE.confirm(folder.alias(alias), known[-1][0])
 
 
 @contextmanager

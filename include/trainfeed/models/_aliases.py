@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from trainfeed.errors import ConflictError, NotFoundError
-from trainfeed.models._alias_changes import AliasChange, append_change, new_change, numbered_changes
+from trainfeed.models._alias_changes import (
+    AliasChange,
+    append_change,
+    confirm_change,
+    new_change,
+    numbered_changes,
+)
 from trainfeed.models._model import DAMAGED, Model
 from trainfeed.models._models_folder import ModelFolder, model_version, parse_version
 from trainfeed.models._pointed_versions import PROD, promoted_versions
@@ -101,6 +107,7 @@ def promote(
     # Repeated if another process adds a change between the reading and the writing here.
     while True:
         changes = numbered_changes(folder, alias)
+        confirm_change(folder, alias, changes)
         for _, change in changes:
             if request is not None and (change.kind, change.request) == ("promote", request):
                 return change, False
@@ -136,6 +143,7 @@ def rollback(
     """
     while True:
         changes = numbered_changes(folder, PROD)
+        confirm_change(folder, PROD, changes)
         for _, change in changes:
             if request is not None and (change.kind, change.request) == ("rollback", request):
                 return change, False

@@ -47,6 +47,16 @@ def test_a_model_that_was_changed_or_removed_is_no_success(home):
         found.verify(home)
 
 
+def test_no_changed_byte_of_a_result_is_read(home):
+    result(home).write(home)
+    data = (home / RESULT_FILE).read_bytes()
+    for place in range(len(data)):
+        changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        (home / RESULT_FILE).write_bytes(changed)
+        with pytest.raises(FormatError):
+            JobRecord(home).result()
+
+
 def test_a_result_of_before_is_its_metrics(home):
     (home / RESULT_FILE).write_text('{"auc":0.7,"metrics":3.0}')
     found = JobResult.read(home / RESULT_FILE)

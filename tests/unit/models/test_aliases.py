@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.support.roots import as_before, reseal
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 from trainfeed.models import PROD, ModelsFolder, current, history, promote, register, rollback
 
@@ -76,6 +77,42 @@ def test_a_damaged_change_is_an_error_and_not_another_version(three, text):
     promote(three, PROD, 1, "first")
     (three.alias(PROD) / "0002.json").write_bytes(text)
     with pytest.raises(FormatError, match=r"0002.json"):
+        current(three, PROD)
+
+
+def test_no_changed_digit_moves_prod(three):
+    promote(three, PROD, 1, "first")
+    path = three.alias(PROD) / "0001.json"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"v0001", b"v0002"))
+    with pytest.raises(FormatError):
+        current(three, PROD)
+    # Nor the change of another alias, or of another number.
+    path.write_bytes(data)
+    promote(three, "candidate", 2, "other")
+    path.write_bytes((three.alias("candidate") / "0001.json").read_bytes())
+    with pytest.raises(FormatError):
+        current(three, PROD)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_change_that_is_gone_is_noticed_wherever_it_was(three, number):
+    for version in (1, 2, 3):
+        promote(three, PROD, version, "better")
+    (three.alias(PROD) / f"{number:04d}.json").unlink()
+    with pytest.raises(FormatError, match=f"{number:04d}"):
+        current(three, PROD)
+    with pytest.raises(FormatError):
+        rollback(three, "worse")
+
+
+def test_a_change_without_its_confirmation_is_confirmed_by_the_same_request(three):
+    promote(three, PROD, 1, "first", request="run")
+    (three.alias(PROD) / "LAST.json").unlink()
+    assert leads_to(three) == 1
+    assert not promote(three, PROD, 1, "first", request="run")[1]
+    (three.alias(PROD) / "0001.json").unlink()
+    with pytest.raises(FormatError):
         current(three, PROD)
 
 
@@ -154,5 +191,8 @@ def test_an_alias_of_an_earlier_release_keeps_a_name_that_no_new_one_gets(three)
     promote(three, "old", 1, "kept")
     with pytest.raises(ConfigError, match="expected the name of a alias"):
         current(three, "v2")
-    (three.path / "aliases" / "old").rename(three.path / "aliases" / "v2")
+    old, there = three.path / "aliases" / "old", three.path / "aliases" / "v2"
+    old.rename(there)
+    reseal(there / "0001.json", alias=None)
+    as_before(three.path.parents[1])
     assert current(three, "v2").manifest.version == 1

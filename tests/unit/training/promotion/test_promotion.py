@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.roots import as_before, reseal
 from tests.unit.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
-from trainfeed.errors import ConfigError, GateError, JobFailedError, JobRejectedError
+from trainfeed.errors import ConfigError, FormatError, GateError, JobFailedError, JobRejectedError
 from trainfeed.models import CANDIDATE, PROD, Model, ModelsFolder, current, history
 from trainfeed.training.promotion import evaluate, promote
 
@@ -136,10 +137,21 @@ def test_a_finished_evaluation_is_not_run_again(clicks):
 def test_an_evaluation_that_raises_is_a_failed_job_and_makes_no_version(clicks):
     job = make(clicks, 3, more=', evaluate: "train:evaluate"')
     Path(job["folder"], "output", "model.txt").unlink()
-    path = Path(job["folder"], "result.json")
-    result = json.loads(path.read_bytes())
-    path.write_text(json.dumps({**result, "files": {}}))
+    reseal(Path(job["folder"], "result.json"), files={})
     with pytest.raises(JobFailedError, match="fix train:evaluate"):
+        judge(clicks, job)
+    assert folder(clicks).versions() == []
+
+
+@pytest.mark.parametrize("damage", ["digit", "neighbour"])
+def test_a_gate_never_judges_by_a_result_that_was_changed(clicks, damage):
+    job, other = make(clicks, 1), make(clicks, 2)
+    path = Path(job["folder"], "result.json")
+    if damage == "digit":
+        path.write_bytes(path.read_bytes().replace(b'"score":1', b'"score":9'))
+    else:
+        path.write_bytes(Path(other["folder"], "result.json").read_bytes())
+    with pytest.raises(FormatError):
         judge(clicks, job)
     assert folder(clicks).versions() == []
 
@@ -188,6 +200,7 @@ def test_a_job_without_a_result_and_a_data_set_without_a_model_are_refused(click
 def test_a_result_from_before_there_were_digests_can_be_promoted(clicks):
     job = make(clicks)
     Path(job["folder"], "result.json").write_text(json.dumps(job["metrics"]))
+    as_before(clicks.env.root)
     report = judge(clicks, job)
     assert (report["version"], report["files"]) == ("v0001", 1)
 
