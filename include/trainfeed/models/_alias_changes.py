@@ -54,6 +54,10 @@ class AliasChange:
     request: str | None = None
     alias: str | None = field(default=None, compare=False, repr=False)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the change for reports and commands, as JSON values."""
+        return {name: getattr(self, name) for name in ("kind", "version", "at", "by", "why")}
+
 
 def _to_json(change: AliasChange) -> dict[str, Any]:
     return {name: value for name, value in asdict(change).items() if value is not None}

@@ -102,7 +102,7 @@ def show(target: Target, *, as_json: Json = False) -> None:
     folder, number = _target(target, Path(readable_environment().root))
     model = known_model(folder, number)
     changes = [
-        {"alias": alias, **change.model_dump(exclude={"request"})}
+        {**change.to_json(), "alias": alias}
         for alias in folder.aliases()
         for change in history(folder, alias)
     ]

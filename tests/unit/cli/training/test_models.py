@@ -111,7 +111,7 @@ def test_a_damaged_version_is_named_and_hides_no_other(models, clicks):
 def test_a_damaged_history_is_named_and_hides_no_model_and_no_version(models, clicks):
     models("models", "promote", "click_model/v0001", "--why", "good")
     folder = ModelsFolder(Path(clicks.env.root)).known("click_model")
-    (change,) = (folder.path / "aliases" / "prod").iterdir()
+    change = folder.path / "aliases" / "prod" / "0001.json"
     change.chmod(0o644)
     change.write_text("{")
     shutil.copytree(folder.path, folder.path.with_name("other"))
