@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.roots import reseal
 from tests.unit.cli.conftest import cli
 from tests.unit.models.test_registration import damage
 from tests.unit.pipeline.conftest import project
@@ -115,6 +116,10 @@ def test_a_damaged_history_is_named_and_hides_no_model_and_no_version(models, cl
     change.chmod(0o644)
     change.write_text("{")
     shutil.copytree(folder.path, folder.path.with_name("other"))
+    reseal(
+        folder.path.with_name("other") / "aliases" / "candidate" / "0001.json",
+        alias="other/candidate",
+    )
     for name in ("click_model", "other"):
         status, output, message = models("models", "ls", name, "--json")
         rows = [(each["version"], each["alias"]) for each in json.loads(output)]
