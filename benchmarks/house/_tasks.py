@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
+import _days as days
+
 from trainfeed.conversion import convert_arrays
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.recordio import RecordScanner, RecordWriter
@@ -29,7 +32,11 @@ def prepare(place: Path, tasks: list[str]) -> None:
         module = f"benchmarks.{benchmark()}.prepare"
         command = [sys.executable, "-m", module, str(place / "flights"), "--copies", "1"]
         subprocess.run(command, check=True)
-    if not (place / "set").exists():
+    if "day" in tasks and not (place / "day").exists():
+        days.prepare(place / "day")
+    if "versions" in tasks and not (place / "versions").exists():
+        days.prepare_versions(place / "versions")
+    if not (place / "set").exists() and {"loader", "workers"} & {*tasks}:
         convert(place / "set")
 
 
@@ -107,6 +114,8 @@ def main() -> None:
         "prepare": lambda: prepare(place, rest),
         "build": lambda: build(place),
         "convert": lambda: convert(place / "out" / "set"),
+        "day": lambda: days.build(place / "day", place / "out" / "day"),
+        "versions": lambda: days.open_all(place / "versions"),
         "formats": lambda: formats(place),
         "loader": lambda: load(place, 0),
         "workers": lambda: load(place, 2),
