@@ -95,6 +95,9 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     late = _late(stage, accounts)
     measured = measured_gates(stage, ledger, late, shards, statistics)
     verdict = Verdict(
+        dataset=stage.plan.dataset,
+        interval=stage.plan.interval_name,
+        plan_id=stage.plan.plan_id,
         plan_sha256=stage.plan.sha256(),
         ledger=ledger,
         quarantine=quarantine,

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     )
     from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
     from trainfeed.pipeline.plans._plan_file import (
+        PLANS,
         MadeBy,
         Plan,
         PlannedFile,
         PlannedRange,
         earlier_plans,
         load_plan,
+        plan_of_version,
     )
     from trainfeed.pipeline.plans._planned import (
         Planned,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.plans._saved_plan import save_plan
 
 __all__ = [
+    "PLANS",
     "REMEDY",
     "KeptLookup",
     "MadeBy",
@@ -73,6 +76,7 @@ __all__ = [
     "leaf_of",
     "load_plan",
     "opened_landing",
+    "plan_of_version",
     "planned_of",
     "promised_leaf",
     "read_statistics",
@@ -84,6 +88,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "PLANS": "._plan_file",
     "REMEDY": "._landed_ranges",
     "KeptLookup": "._kept_lookups",
     "MadeBy": "._plan_file",
@@ -111,6 +116,7 @@ _HOMES: Final = {
     "leaf_of": "._landed_ranges",
     "load_plan": "._plan_file",
     "opened_landing": "._landed_ranges",
+    "plan_of_version": "._plan_file",
     "planned_of": "._planned",
     "promised_leaf": "._landed_ranges",
     "read_statistics": "._references",
