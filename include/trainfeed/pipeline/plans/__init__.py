@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.plans._kept_lookups import KeptLookup, keep_lookups, kept_lookup
     from trainfeed.pipeline.plans._landed_ranges import (
         REMEDY,
+        holds,
         is_landed,
         landed_leaf,
         landing_file,
@@ -65,6 +66,7 @@ __all__ = [
     "first_few",
     "group_ranges",
     "group_shards",
+    "holds",
     "is_landed",
     "keep_code",
     "keep_lookups",
@@ -105,6 +107,7 @@ _HOMES: Final = {
     "first_few": "._planned",
     "group_ranges": "._pieces",
     "group_shards": "._pieces",
+    "holds": "._landed_ranges",
     "is_landed": "._landed_ranges",
     "keep_code": "._kept_code",
     "keep_lookups": "._kept_lookups",

@@ -163,8 +163,9 @@ class Plan(PlanPart):
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def cut_sha256(self) -> str:
-        """Return the digest of the pieces of all inputs, and of their tasks, in hex."""
-        return canonical_json.sha256_of(self.model_dump(include={"ranges", "preprocess"}))
+        """Return the digest of the fingerprint, and of pieces and tasks of all inputs, in hex."""
+        cut = self.model_dump(include={"fingerprint", "ranges", "preprocess"})
+        return canonical_json.sha256_of(cut)
 
 
 def _from_json(value: Any) -> Plan:
