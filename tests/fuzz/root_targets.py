@@ -21,6 +21,7 @@ from tests.fuzz.places import place
 from tests.fuzz.targets import SEEDS
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version
+from trainfeed.dataset.layout import plan_id_of
 from trainfeed.dataset.ledger import Leaf
 from trainfeed.dataset.root import require_root
 from trainfeed.dataset.schedules import read_schedule
@@ -30,10 +31,9 @@ from trainfeed.dataset.unpublished import read_unpublished
 from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobRecord, JobSpec
 from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
-from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._landed_ranges import landed_leaf
-from trainfeed.pipeline.plans._plan_file import Plan, load_plan
+from trainfeed.pipeline.plans._plan_file import PLANS, PlannedInput, PlannedRange
 from trainfeed.pipeline.quarantine import Quarantine, quarantine_of_version
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerWriter
@@ -71,7 +71,10 @@ def _folder() -> DatasetFolder:
 def landing(data: bytes) -> None:
     """A landing file: rows by batches, stamps alone, and the account of the trailer."""
     path = _placed(_home() / "landing.arrow", data)
-    landed_leaf(Location.parse(str(path)), "kafka:a/0")
+    topic = dict.fromkeys(("connection", "topic", "topic_uuid", "cluster"), "a")
+    planned = PlannedInput(**topic, partition=0, start=0, end=1 << 62)
+    piece = PlannedRange(source="kafka:a/0", start=0, end=1 << 62)
+    landed_leaf(Location.parse(str(path)), planned, piece)
     with closing(LandingFile.open(io.BytesIO(data))) as file:
         stamps = [len(offsets) for offsets, _ in file.iter_stamps()]
         assert stamps == [len(batch) for batch in file.iter_batches(verifies=True)]
@@ -111,10 +114,11 @@ def boundary(data: bytes) -> None:
 
 def plan(data: bytes) -> None:
     """A plan; what is accepted comes back from its own bytes."""
-    folder, ref = _folder(), PlanRef("a", _INTERVAL, "0123456789abcdef-g0001")
-    _placed(folder.plan(ref.interval, ref.plan_id), data)
-    found = load_plan(folder, ref)
-    assert Plan.model_validate(canonical_json.loads(found.to_bytes())) == found
+    # The id in the path is that of the seed: every mutation of its values changes the id.
+    path = _placed(_folder().plan(_INTERVAL, "0123456789abcdef-g0001"), data)
+    found = PLANS.read(path)
+    assert found is not None
+    assert PLANS.parse(PLANS.dumps(found), path) == found
     assert len(found.all_shards()) == sum(found.shards.values())
 
 
@@ -404,20 +408,33 @@ def _models() -> list[bytes]:
 
 
 def _plans() -> list[bytes]:
-    file = {"source": "kafka:a/0", "start": 0, "end": 9}
-    lists = {key: [] for key in ("quality", "gaps", "schema")}
-    dicts = {key: {} for key in ("fingerprint_of", "inputs", "code", "lookups", "libraries")}
-    texts = dict.fromkeys(("dataset", "plan_id", "fingerprint"), "a")
-    plan = {
-        **lists,
-        **dicts,
-        **texts,
+    source, interval = "kafka:a/0", {"start": f"{_INTERVAL}T00:00:00Z", "end": "e"}
+    topic = dict.fromkeys(("connection", "topic", "topic_uuid", "cluster"), "a")
+    values = {
         "format": 1,
+        "dataset": "a",
+        "interval": interval,
+        "inputs": {source: [0, 9]},
+        "spec": {"schema": []},
+        "code": "a",
+        "lookups": {},
+    }
+    fingerprint = canonical_json.sha256_of(values)
+    plan = {
+        **{key: [] for key in ("quality", "gaps", "schema")},
+        **{key: {} for key in ("lookups", "libraries")},
+        "format": 1,
+        "dataset": "a",
+        "plan_id": plan_id_of(fingerprint, 1),
+        "fingerprint": fingerprint,
+        "fingerprint_of": values,
         "generation": 1,
         "supersedes": None,
         "rebuild": None,
-        "interval": {"name": _INTERVAL, "start": "s", "end": "e"},
-        "ranges": [file],
+        "interval": {"name": _INTERVAL, **interval},
+        "inputs": {source: {**topic, "partition": 0, "start": 0, "end": 9}},
+        "code": {"digest": "a"},
+        "ranges": [{"source": source, "start": 0, "end": 9}],
         "ingest": [[0]],
         "preprocess": [[0]],
         "convert": [[{"split": "train", "index": 0}]],

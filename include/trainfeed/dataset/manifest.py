@@ -24,6 +24,8 @@ __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "conte
 
 FORMAT: Final = 1
 
+# Files whose records take a byte or more each, and offsets.
+_PLAIN: Final = (None, "none")
 _FileName = Annotated[
     str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
 ]
@@ -144,7 +146,8 @@ class Manifest(_ManifestModel):
         """Parse a manifest; every value is checked.
 
         Raises:
-            FormatError: ``data`` is no manifest, or one of a newer version of trainfeed.
+            FormatError: ``data`` is no manifest, one whose counts contradict each other, or one
+                of a newer version of trainfeed.
         """
         value = canonical_json.loads(data, path=path)
         if isinstance(value, dict) and value.get("format") != FORMAT:
@@ -154,11 +157,19 @@ class Manifest(_ManifestModel):
                 path=path,
             )
         try:
-            return cls.model_validate(value)
+            manifest = cls.model_validate(value)
+            _require_equal_counts(manifest)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise FormatError(f"expected a manifest: {place}: {first['msg']}", path=path) from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"expected a manifest whose counts agree: {error}; nothing was read; restore the"
+                " version from a backup, or build the interval again (--rebuild WHY)",
+                path=path,
+            ) from error
+        return manifest
 
     @classmethod
     def read(cls, folder: FilePath) -> tuple[Manifest, str]:
@@ -196,3 +207,37 @@ def content_digest(
     """
     splits = {name: list(digests) for name, digests in records_sha256.items()}
     return canonical_json.sha256_of({"schema": list(schema), "splits": splits})
+
+
+def _require_equal_counts(manifest: Manifest) -> None:
+    """Compare inputs, ledger, splits and quarantine, as far as whole numbers say it.
+
+    ``Version.verify`` compares the ledger as a whole: its sums take longer than all the rest.
+    """
+    ledger, inputs = manifest.ledger, manifest.inputs
+    samples = quarantined = filtered = 0
+    for source, account in ledger.items():
+        read, valid = account["read"]["records"], account["valid"]
+        refused = account["quarantined"]["records"]
+        left_out = 0
+        for leaf in account["filtered"].values():
+            left_out += leaf["records"]
+        if read != valid["records"] + refused + left_out:
+            raise ValueError(f"ledger of {source}: read is not valid, quarantined and filtered")
+        planned = inputs[source]
+        # A compressed byte may be many records. Offsets may be without one.
+        if read > planned["end"] - planned["start"] and planned.get("compression") in _PLAIN:
+            raise ValueError(f"ledger of {source}: {read} records of {planned!r}")
+        samples += valid["samples"]
+        quarantined += refused
+        filtered += left_out
+    if not len(manifest.sources) == len(inputs) == len(ledger) or not inputs.keys() >= {
+        *manifest.sources
+    }:
+        raise ValueError(f"ledger of {[*ledger]}, inputs {[*inputs]}, sources {manifest.sources}")
+    found = manifest.num_samples(), manifest.quarantine["records"], sum(manifest.filtered.values())
+    if found != (samples, quarantined, filtered):
+        raise ValueError(
+            f"samples, quarantined and filtered records: {found}, in the ledger"
+            f" {(samples, quarantined, filtered)}"
+        )

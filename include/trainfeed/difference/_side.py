@@ -11,10 +11,8 @@ from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.dataset.layout import generation_name, is_generation, parse_generation
 from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.dataset.withdrawals import withdrawal_of
-from trainfeed.errors import NotFoundError
 from trainfeed.paths import FilePath
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import Plan, load_plan
+from trainfeed.pipeline.plans import Plan, plan_of_version
 
 __all__ = ["Side"]
 
@@ -53,7 +51,7 @@ class Side:
         if folder.is_removed(interval, number):
             return cls._removed(folder, interval, number)
         version = Version.resolve(folder, interval, number)
-        plan = _plan(folder, interval, version.manifest.plan)
+        plan = plan_of_version(folder, interval, version.manifest.plan)
         mark = withdrawal_of(folder, interval, number)
         state: Literal["published", "withdrawn"] = "published" if mark is None else "withdrawn"
         told = None if mark is None else mark.told
@@ -100,12 +98,5 @@ class Side:
         name = generation_name(number)
         plans = [each for each in folder.plan_ids(interval) if each.endswith(f"-{name}")]
         # Several plans of one number: all but one were never published, and no file says which.
-        plan = _plan(folder, interval, plans[0]) if len(plans) == 1 else None
+        plan = plan_of_version(folder, interval, plans[0]) if len(plans) == 1 else None
         return cls(f"{interval}/{name}", "removed", None, plan, folder)
-
-
-def _plan(folder: DatasetFolder, interval: str, plan_id: str) -> Plan | None:
-    try:
-        return load_plan(folder, PlanRef(folder.name, interval, plan_id))
-    except NotFoundError:
-        return None

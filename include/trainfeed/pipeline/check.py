@@ -95,6 +95,9 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     late = _late(stage, accounts)
     measured = measured_gates(stage, ledger, late, shards, statistics)
     verdict = Verdict(
+        dataset=stage.plan.dataset,
+        interval=stage.plan.interval_name,
+        plan_id=stage.plan.plan_id,
         plan_sha256=stage.plan.sha256(),
         ledger=ledger,
         quarantine=quarantine,
@@ -119,8 +122,8 @@ def _accounts(stage: Stage) -> Iterator[RecordAccount]:
         # Files of earlier releases do not say it.
         if account.cut is not None and account.cut != cut:
             raise GateError(
-                f"{path.uri} is of a plan that cut the inputs in another way, and was replaced in"
-                f" mid-build; {kept(stage.spec)}; {_REMEDY}"
+                f"{path.uri} is of a plan of another fingerprint, or that cut the inputs in another"
+                f" way, and was replaced in mid-build; {kept(stage.spec)}; {_REMEDY}"
             )
         yield account
 
@@ -174,6 +177,11 @@ def _recount_shards(
         offsets, ordinals = positions["offset"].to_numpy(), positions["ordinal"].to_numpy()
         for source, rows in rows_by_source(stage.plan.sources, positions["source"].to_numpy()):
             found[source] += ValidLeaf.of(source_hash(source), offsets[rows], ordinals[rows], 0)
+        if part.entry.name != stage.plan.shard_name(shard):
+            raise GateError(
+                f"{stage.part_file(shard).uri} is about shard {part.entry.name}, and was put in the"
+                f" place of another file; {kept(stage.spec)}; {_REMEDY}"
+            )
         if part.entry.samples != len(positions):
             raise GateError(
                 f"expected {part.entry.samples} positions of shard {part.entry.name}, got"

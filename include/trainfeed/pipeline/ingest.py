@@ -54,8 +54,9 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
     adopted, landed = Leaf(), Leaf()
     missing = []
     for piece in pieces:
-        location = landing_file(stage.landing, stage.plan.inputs[piece.source], piece)
-        leaf = landed_leaf(location, piece.source)
+        planned = stage.plan.inputs[piece.source]
+        location = landing_file(stage.landing, planned, piece)
+        leaf = landed_leaf(location, planned, piece)
         if leaf is not None:
             adopted += leaf
         else:

@@ -16,8 +16,7 @@ from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import NotFoundError, SkewError
 from trainfeed.models import Model, ModelData
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import load_plan, told_changes
+from trainfeed.pipeline.plans import plan_of_version, told_changes
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.usercode import code_digest, lookup_digests
 
@@ -100,12 +99,9 @@ def preprocessing_of(folder: DatasetFolder, manifest: Manifest, interval: str) -
         interval: Name of the interval.
     """
     code = str(manifest.code["digest"])
-    try:
-        plan = load_plan(folder, PlanRef(folder.name, interval, manifest.plan))
-        function = plan.fingerprint_of["spec"]["preprocess"]
-    except (KeyError, NotFoundError):
-        # Plans may be removed. Then the name of the function is not known, its code is.
-        function = None
+    plan = plan_of_version(folder, interval, manifest.plan)
+    # Plans may be removed. Then the name of the function is not known, its code is.
+    function = None if plan is None else plan.fingerprint_of["spec"].get("preprocess")
     return Preprocessing(code, manifest.lookups, manifest.fields, function)
 
 

@@ -115,7 +115,11 @@ def _begin(
     """Write the plan of the repair; return the build, and the shards of its tasks."""
     units = _units(plan, names)
     # Stages refuse other libraries than the plan's. Here the digest of the bytes decides.
-    own = plan.model_copy(update={"libraries": running_libraries(), "convert": units})
+    named = {plan.shard_name(shard) for unit in units for shard in unit}
+    others = [shard for name, shard in _shards_of(plan).items() if name not in named]
+    # The others have a task, too, that nobody runs: a plan without them would be refused.
+    tasks = [*units, others] if others else units
+    own = plan.model_copy(update={"libraries": running_libraries(), "convert": tasks})
     place.adopt(real, own)
     return Build(spec_of_plan(spec, real, plan, place.scratch), place.env, plan.ref()), units
 

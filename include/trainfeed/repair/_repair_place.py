@@ -19,7 +19,7 @@ from typing import Final
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.paths import listed
-from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.plans import PLANS, Plan
 from trainfeed.pipeline.upkeep import REPAIR
 from trainfeed.storage import Location, posix
 
@@ -53,7 +53,7 @@ class RepairPlace:
         posix.make_public_dir(target.parent)
         for path in listed(real.plans(interval), f"{plan.plan_id}.waive*.json"):
             shutil.copyfile(path, target.parent / path.name, follow_symlinks=False)
-        posix.replace_file(target, plan.to_bytes())
+        PLANS.replace(target, plan)
         for other in {each.interval for each in plan.references} - {interval}:
             link = self.folder.interval(other)
             posix.make_public_dir(link.parent)

@@ -14,8 +14,7 @@ from trainfeed.dataset.tags import TagProblem
 from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import format_time
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.plans import plan_of_version
 from trainfeed.storage import posix
 from trainfeed.withdrawal._asked_generation import (
     AskedGeneration,
@@ -174,10 +173,8 @@ def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Wit
 
 def _reason(folder: DatasetFolder, interval: str, manifest: Manifest) -> str | None:
     """Return the reason of the build, which the manifest lacks if nothing was superseded."""
-    try:
-        return load_plan(folder, PlanRef(folder.name, interval, manifest.plan)).rebuild
-    except (FormatError, NotFoundError):
-        return (manifest.supersedes or {}).get("why")
+    plan = plan_of_version(folder, interval, manifest.plan)
+    return (manifest.supersedes or {}).get("why") if plan is None else plan.rebuild
 
 
 def _require_good(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tests.unit.dataset.coverage.test_coverage import EMPTY
+from tests.unit.dataset.coverage.test_coverage import EMPTY, accounted
 from trainfeed.dataset import DatasetFolder, Manifest, Version, content_digest
 from trainfeed.dataset.identity import position_hash, source_hash
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
@@ -65,7 +65,7 @@ def made_version(root, generation, samples, schema, *, seed=7, shards=2, chunk_b
         "content_digest": content_digest(schema.to_json(), digests),
         **facts,
     }
-    data = Manifest.model_validate(values).to_bytes()
+    data = Manifest.model_validate(accounted(values)).to_bytes()
     (folder / MANIFEST).write_bytes(data)
     (folder / MANIFEST_DIGEST).write_text(hashlib.sha256(data).hexdigest() + "\n")
     return Version.open(folder)

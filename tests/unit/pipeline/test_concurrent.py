@@ -28,9 +28,9 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 
 
-def run_until(project, last):
+def run_until(project, last, interval="2024-03-01"):
     """Run the stages up to and with ``last``; return the plan's reference."""
-    ref = plan(project.spec, project.interval(), project.env).ref
+    ref = plan(project.spec, project.interval(interval), project.env).ref
     where = Build(project.spec, project.env, ref)
     for stage in (ingest, preprocess, convert):
         stage(where, 0)

@@ -10,7 +10,7 @@ from trainfeed.errors import ConfigError, GateError, NotFoundError, SourceReplac
 from trainfeed.pipeline import Build, OutdatedRule
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.plans import PLANS, load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.waivers import next_command
 
@@ -303,8 +303,11 @@ def test_work_files_of_another_cut_are_refused(project):
     for unit in range(len(first.preprocess)):
         preprocess(begun, unit)
     last = first.ranges[-1]
-    moved = last.model_copy(update={"end": last.end - 1})
-    other = first.model_copy(update={"ranges": [*first.ranges[:-1], moved]})
-    project.folder.plan("2024-03-01", first.plan_id).write_bytes(other.to_bytes())
+    cut = [{"end": last.end - 1}, {"start": last.end - 1}]
+    ranges = [*first.ranges[:-1], *(last.model_copy(update=each) for each in cut)]
+    tasks = [*first.preprocess, [len(first.ranges)]]
+    update = {"ranges": ranges, "ingest": tasks, "preprocess": tasks}
+    other = first.model_copy(update=update)
+    PLANS.replace(project.folder.plan("2024-03-01", first.plan_id), other)
     with pytest.raises(GateError, match="cut the inputs in another way"):
         check(begun)

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
-from trainfeed import canonical_json
 from trainfeed.dataset import Version
 from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, SourceUnreachableError
+from trainfeed.pipeline.plans import PLANS
 from trainfeed.repair import repair as repair_version
 
 DAY = "2024-03-01"
@@ -123,9 +123,9 @@ def test_a_plan_that_is_gone_is_told(published):
 def make_libraries_older(project):
     """Let the plan be one of another compression library."""
     path = project.folder.plan(DAY, project.version().manifest.plan)
-    plan = canonical_json.loads(path.read_bytes())
-    plan["libraries"]["cramjam"] = "0.0.1"
-    path.write_bytes(canonical_json.dumps(plan))
+    plan = PLANS.read(path)
+    older = plan.libraries | {"cramjam": "0.0.1"}
+    PLANS.replace(path, plan.model_copy(update={"libraries": older}))
 
 
 def test_other_bytes_by_another_library_are_not_used_and_the_library_is_named(

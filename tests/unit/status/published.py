@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tests.unit.dataset.coverage.test_coverage import EMPTY
+from tests.unit.dataset.coverage.test_coverage import EMPTY, accounted
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST, generation_name
 from trainfeed.intervals import format_time
@@ -23,7 +23,7 @@ def publish(folder, interval, generation=1, *, points=True, **facts):
     """Publish a version; ``facts`` replace values of the manifest."""
     span = {"start": format_time(interval.start), "end": format_time(interval.end)}
     values = {**EMPTY, "empty": False, "generation": generation, "interval": span, **facts}
-    data = Manifest.model_validate(values).to_bytes()
+    data = Manifest.model_validate(accounted(values)).to_bytes()
     version = folder.version(interval.name, generation)
     version.mkdir(parents=True)
     (version / MANIFEST).write_bytes(data)

@@ -15,7 +15,7 @@
       versions/<interval>/g0001.removed    deleted by retention: the number is never used again
       versions/<interval>/RETIRED.json     all its versions were removed; see retirements
       boundaries/<topic>/<topic uuid>/     one file per point in time
-      plans/<interval>/<plan id>.json
+      plans/<interval>/<plan id>.json      inputs, pieces and shards of one generation, sealed
       plans/<interval>/<plan id>.*.json    failed gates and waivers of the plan; see waivers
       plans/<interval>/SKIPPED.json        the decision to skip the interval, with its reason
       plans/<interval>/LANDING_REMOVED.json  when and why retention removed its landing files
@@ -53,6 +53,7 @@ from trainfeed.dataset.layout._entry_names import (
     is_generation,
     is_name,
     parse_generation,
+    plan_id_of,
 )
 
 __all__ = [
@@ -69,4 +70,5 @@ __all__ = [
     "is_generation",
     "is_name",
     "parse_generation",
+    "plan_id_of",
 ]

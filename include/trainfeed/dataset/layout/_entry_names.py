@@ -23,6 +23,7 @@ __all__ = [
     "is_generation",
     "is_name",
     "parse_generation",
+    "plan_id_of",
 ]
 
 MANIFEST: Final = "MANIFEST.json"
@@ -90,6 +91,11 @@ def parse_generation(name: str) -> int:
     if match is None or match[2]:
         raise ConfigError(f"expected a generation like g0001, got {name!r}")
     return int(match[1])
+
+
+def plan_id_of(fingerprint: str, generation: int) -> str:
+    """Return the id of the plan with a fingerprint, which makes a generation."""
+    return f"{fingerprint[:16]}-{generation_name(generation)}"
 
 
 def generation_of_plan(plan_id: str) -> int:

@@ -16,6 +16,7 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset._intact import Problem, read_arrow
 from trainfeed.dataset.chunks import Chunk, chunk_of
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
+from trainfeed.dataset.ledger import Ledger
 from trainfeed.dataset.manifest import Manifest, SplitEntry
 from trainfeed.dataset.publication import folder_problems
 from trainfeed.dataset.retirements import generation_for_readers
@@ -165,9 +166,12 @@ class Version:
     def verify(self) -> None:
         """Compare the folder with the manifest: exact listing, size and digest of every file.
 
+        The account of the records in the manifest must balance, too.
+
         Raises:
             ChecksumError: A file is not the one that was published; the message names it.
-            FormatError: A file is missing, foreign, or no plain file; the message names it.
+            FormatError: A file is missing, foreign, or no plain file; the message names it. Or the
+                ledger does not balance.
             StorageError: A file cannot be read; the message names it.
         """
         for problem in self.problems():
@@ -177,6 +181,16 @@ class Version:
         """Yield all problems, of which ``verify`` raises the first."""
         # A manifest cannot have its own digest, and BUILT.json differs between two attempts.
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
+        try:
+            lines = Ledger.from_json(self.manifest.ledger).imbalances()
+        except FormatError as error:
+            lines = [str(error)]
+        for line in lines:
+            yield FormatError(
+                f"expected a ledger that accounts for every record: {line}; build the interval"
+                " again (--rebuild WHY)",
+                path=str(self.path / MANIFEST),
+            )
         yield from folder_problems(self.path, self.manifest.file_digests(), own)
 
     def _split(self, split: str) -> SplitEntry:

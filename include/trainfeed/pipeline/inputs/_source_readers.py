@@ -18,6 +18,7 @@ from trainfeed.pipeline.plans import (
     REMEDY,
     Planned,
     PlannedRange,
+    holds,
     landing_file,
     leaf_of,
     opened_landing,
@@ -73,8 +74,8 @@ class PieceReader:
     """
 
     def __init__(self, stage: Stage, piece: PlannedRange) -> None:
-        planned = stage.plan.inputs[piece.source]
-        self._location = landing_file(stage.landing, planned, piece)
+        self._planned = stage.plan.inputs[piece.source]
+        self._location = landing_file(stage.landing, self._planned, piece)
         self._number = source_hash(piece.source)
         self._stage, self._piece = stage, piece
         self.is_source = not stage.spec.source.kind.lands
@@ -101,6 +102,12 @@ class PieceReader:
         with opened_landing(self._location, verified=False) as landing:
             promised = promised_leaf(landing)
             for batch in landing.iter_batches(verifies=True):
+                if not holds(self._planned, self._piece, batch):
+                    raise ChecksumError(
+                        f"expected records of offsets [{self._piece.start}, {self._piece.end}), got"
+                        f" those of another range; {REMEDY}",
+                        path=self._location.uri,
+                    )
                 self.read += leaf_of(batch, self._number)
                 yield batch
         if self.read != promised:

@@ -9,17 +9,16 @@ from typing import NamedTuple
 from trainfeed.dataset import Manifest
 from trainfeed.errors import (
     ConflictError,
-    NotFoundError,
     SourceReplacedError,
     TrainFeedError,
 )
-from trainfeed.pipeline._ref import JsonObject, PlanRef
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.planner._causes import Cause, PublishedVersion
 from trainfeed.pipeline.planner._interval_uploads import told_uploads
 from trainfeed.pipeline.plans import (
     Planned,
     first_few,
-    load_plan,
+    plan_of_version,
     replaced_inputs,
     told_changes,
     unit_of_input,
@@ -95,10 +94,10 @@ def conflict_error(
         uploads: The uploads of now.
     """
     folder, interval, current = version
-    try:
-        ref = PlanRef(spec.name, interval, current.plan)
-        published = load_plan(folder, ref).fingerprint_of
-    except NotFoundError:
+    plan = plan_of_version(folder, interval, current.plan)
+    if plan is not None:
+        published = plan.fingerprint_of
+    else:
         # Without the plan, the manifest has only these two values to compare. The others are in
         # the fingerprint, which shows that something differs, but not what.
         published = {"code": current.code["digest"], "lookups": current.lookups}
@@ -107,9 +106,10 @@ def conflict_error(
     now = told_uploads(now, [asdict(upload) for upload in uploads])
     changes, code = told_changes(folder, spec, published, now)
     return ConflictError(
-        f"{version.name} is published from other inputs: {changes or 'its plan file is gone'}; the"
-        " published version stays; to leave it as it is, run again with --outdated keep; to make"
-        " the next generation from what is there now, with --outdated rebuild, or with --rebuild"
-        " WHY for a reason of your own (Airflow: parameters 'outdated' and 'rebuild');"
-        f" trainfeed outdated {spec.name} lists all such intervals{code}"
+        f"{version.name} is published from other inputs:"
+        f" {changes or 'its plan file is gone or damaged'}; the published version stays; to leave"
+        " it as it is, run again with --outdated keep; to make the next generation from what is"
+        " there now, with --outdated rebuild, or with --rebuild WHY for a reason of your own"
+        f" (Airflow: parameters 'outdated' and 'rebuild'); trainfeed outdated {spec.name} lists all"
+        f" such intervals{code}"
     )

@@ -16,13 +16,12 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._outdated_rule import OutdatedRule
-from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.inputs import Inputs, PublishedInputs, is_away, reader_of
 from trainfeed.pipeline.planner._causes import reason_of
 from trainfeed.pipeline.planner._conflict import OutdatedVersion
 from trainfeed.pipeline.planner._planner import Planner
 from trainfeed.pipeline.planner._retired_before import refuse_retired
-from trainfeed.pipeline.plans import MadeBy, Plan, first_few, load_plan
+from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["Asked", "FoundPlan", "find_plan"]
@@ -113,14 +112,13 @@ def _kept(found: OutdatedVersion) -> FoundPlan:
     causes = first_few([cause.text for cause in found.causes])
     note = f"{generation_name(current.generation)} is outdated and kept, nothing is built: {causes}"
     logger.warning("plan %s/%s: %s", folder.name, interval, note)
-    try:
-        plan = load_plan(folder, PlanRef(folder.name, interval, current.plan))
-    except NotFoundError as error:
+    plan = plan_of_version(folder, interval, current.plan)
+    if plan is None:
         raise NotFoundError(
-            f"{note}; but its plan {folder.plan(interval, current.plan)} is gone, and the later"
-            " stages of the run need it; nothing was changed; read the version as it is, or build"
-            " the next generation with --outdated rebuild"
-        ) from error
+            f"{note}; but its plan {folder.plan(interval, current.plan)} is gone or damaged, and"
+            " the later stages of the run need it; nothing was changed; read the version as it is,"
+            " or build the next generation with --outdated rebuild"
+        )
     return FoundPlan(plan, "kept", note)
 
 

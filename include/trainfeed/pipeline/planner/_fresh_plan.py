@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from trainfeed import canonical_json
 from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.layout import plan_id_of
 from trainfeed.dataset.manifest import FORMAT
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject
@@ -62,7 +62,7 @@ def fresh_plan(
             "format": FORMAT,
             "dataset": spec.name,
             "interval": _as_json(interval),
-            "plan_id": f"{fingerprint[:16]}-{generation_name(generation)}",
+            "plan_id": plan_id_of(fingerprint, generation),
             "generation": generation,
             "supersedes": None,
             "rebuild": None,

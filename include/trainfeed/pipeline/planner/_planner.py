@@ -9,9 +9,8 @@ from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.landing_removals import telling_landing_removal
-from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval
-from trainfeed.pipeline._ref import JsonObject, PlanRef
+from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
 from trainfeed.pipeline.planner._causes import causes_of
 from trainfeed.pipeline.planner._conflict import (
@@ -35,7 +34,7 @@ from trainfeed.pipeline.plans import (
     Plan,
     Planned,
     PlannedRange,
-    load_plan,
+    plan_of_version,
     replaced_inputs,
     save_plan,
 )
@@ -226,13 +225,12 @@ class Planner:
         return acknowledged(self._folder, self._interval.name, fingerprint, self._why)
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
-        """Return the plan of the published version; write its file again if it was removed."""
-        ref = PlanRef(self._spec.name, self._interval.name, current.plan)
-        try:
-            return load_plan(self._folder, ref)
-        except NotFoundError:
-            plan = self._plan(current.generation, inputs)
-            return save_plan(self._folder, plan.model_copy(update=decided_then(current)))
+        """Return the plan of the published version; write a removed or damaged file again."""
+        found = plan_of_version(self._folder, self._interval.name, current.plan)
+        if found is not None:
+            return found
+        plan = self._plan(current.generation, inputs)
+        return save_plan(self._folder, plan.model_copy(update=decided_then(current)))
 
     def _plan(
         self,

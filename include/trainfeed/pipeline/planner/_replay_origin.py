@@ -19,7 +19,7 @@ from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.inputs import Inputs, KeptInputs, reader_of
 from trainfeed.pipeline.planner._planner import Planner
-from trainfeed.pipeline.plans import Planned, first_few, load_plan
+from trainfeed.pipeline.plans import Planned, first_few, load_plan, plan_of_version
 from trainfeed.pipeline.quarantine import unpublished_plans
 from trainfeed.specification import DatasetSpec
 
@@ -107,10 +107,7 @@ def _changes(old: Mapping[str, Planned], new: Mapping[str, Planned]) -> list[str
 
 
 def _of_version(folder: DatasetFolder, interval: str, current: Manifest) -> Origin:
-    try:
-        plan = load_plan(folder, PlanRef(folder.name, interval, current.plan))
-        inputs = KeptInputs.of_plan(plan)
-    except NotFoundError:
-        inputs = KeptInputs.of_version(current)
+    plan = plan_of_version(folder, interval, current.plan)
+    inputs = KeptInputs.of_version(current) if plan is None else KeptInputs.of_plan(plan)
     reasons = current.quarantine["reasons"]
     return Origin(generation_name(current.generation), inputs, reasons, is_published=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.plans._kept_lookups import KeptLookup, keep_lookups, kept_lookup
     from trainfeed.pipeline.plans._landed_ranges import (
         REMEDY,
+        holds,
         is_landed,
         landed_leaf,
         landing_file,
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     )
     from trainfeed.pipeline.plans._pieces import Sizes, cut, group_ranges, group_shards
     from trainfeed.pipeline.plans._plan_file import (
+        PLANS,
         MadeBy,
         Plan,
         PlannedFile,
         PlannedRange,
         earlier_plans,
         load_plan,
+        plan_of_version,
     )
     from trainfeed.pipeline.plans._planned import (
         Planned,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.plans._saved_plan import save_plan
 
 __all__ = [
+    "PLANS",
     "REMEDY",
     "KeptLookup",
     "MadeBy",
@@ -62,6 +66,7 @@ __all__ = [
     "first_few",
     "group_ranges",
     "group_shards",
+    "holds",
     "is_landed",
     "keep_code",
     "keep_lookups",
@@ -73,6 +78,7 @@ __all__ = [
     "leaf_of",
     "load_plan",
     "opened_landing",
+    "plan_of_version",
     "planned_of",
     "promised_leaf",
     "read_statistics",
@@ -84,6 +90,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "PLANS": "._plan_file",
     "REMEDY": "._landed_ranges",
     "KeptLookup": "._kept_lookups",
     "MadeBy": "._plan_file",
@@ -100,6 +107,7 @@ _HOMES: Final = {
     "first_few": "._planned",
     "group_ranges": "._pieces",
     "group_shards": "._pieces",
+    "holds": "._landed_ranges",
     "is_landed": "._landed_ranges",
     "keep_code": "._kept_code",
     "keep_lookups": "._kept_lookups",
@@ -111,6 +119,7 @@ _HOMES: Final = {
     "leaf_of": "._landed_ranges",
     "load_plan": "._plan_file",
     "opened_landing": "._landed_ranges",
+    "plan_of_version": "._plan_file",
     "planned_of": "._planned",
     "promised_leaf": "._landed_ranges",
     "read_statistics": "._references",

@@ -21,6 +21,7 @@ from trainfeed.storage import Location
 
 __all__ = [
     "REMEDY",
+    "holds",
     "is_landed",
     "landed_leaf",
     "landing_file",
@@ -84,19 +85,26 @@ def promised_leaf(landing: LandingFile) -> Leaf:
     return Leaf.from_json(canonical_json.loads(text.encode()))
 
 
-def landed_leaf(location: Location, source: str) -> Leaf | None:
+def landed_leaf(location: Location, planned: Planned, piece: PlannedRange) -> Leaf | None:
     """Return the account of a landing file, or None if there is no complete, intact file.
 
-    The account is computed from the records; a different one in the trailer means damage.
+    The account is computed from the records; a different one in the trailer means damage. So do
+    records of another range: an intact file in the place of another one.
     """
     if not location.exists():
         return None
     try:
         with closing(LandingFile.open(location)) as landing:
             promised = promised_leaf(landing)
-            number = source_hash(source)
-            batches = landing.iter_batches(verifies=True)
-            found = sum((leaf_of(batch, number) for batch in batches), start=Leaf())
+            number = source_hash(piece.source)
+            found = Leaf()
+            for batch in landing.iter_batches(verifies=True):
+                if not holds(planned, piece, batch):
+                    logger.warning(
+                        "%s has records of another range and will be landed again", location.uri
+                    )
+                    return None
+                found += leaf_of(batch, number)
     except FormatError as error:
         logger.warning("%s is torn or damaged and will be landed again: %s", location.uri, error)
         return None
@@ -149,7 +157,18 @@ def _while_the_next_is_made(
 
 def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
     """Return whether a complete, intact landing file covers the range."""
-    return landed_leaf(landing_file(landing, planned, piece), piece.source) is not None
+    return landed_leaf(landing_file(landing, planned, piece), planned, piece) is not None
+
+
+def holds(planned: Planned, piece: PlannedRange, batch: pa.RecordBatch) -> bool:
+    """Return whether the records of a batch, by ascending offset, are of a range of offsets.
+
+    Positions of other units are those of a source's own reader, and are not compared.
+    """
+    if planned.unit != "offsets" or not batch.num_rows:
+        return True
+    offsets = batch.column("offset")
+    return bool(piece.start <= offsets[0].as_py() and offsets[-1].as_py() < piece.end)
 
 
 def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:

@@ -1,23 +1,27 @@
 """The plan of one interval: its inputs, their pieces, and the shards.
 
-The plan file is canonical JSON, written once, before any source is read, under a name that two runs
-of one interval share. Every later stage reads the file and never plans again.
+The plan file is written once, before any source is read, under a name that two runs of one interval
+share. Every later stage reads the file and never plans again. It is the canonical JSON of the plan,
+sealed; ``Plan.sha256`` is that of the JSON without the seal. A plan says several things twice, and
+every reader compares them: a file that was changed and sealed again is refused if it contradicts
+itself, such as pieces that leave a part of an input out.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.layout import plan_id_of
 from trainfeed.dataset.order import shard_name
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import read_plain
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans._planned import (
     Planned,
@@ -29,8 +33,10 @@ from trainfeed.pipeline.plans._planned import (
     PlanPart,
 )
 from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = [
+    "PLANS",
     "MadeBy",
     "Plan",
     "Planned",
@@ -40,8 +46,7 @@ __all__ = [
     "PlannedShard",
     "earlier_plans",
     "load_plan",
-    "parse_plan",
-    "read_bytes",
+    "plan_of_version",
 ]
 
 logger = logging.getLogger(__name__)
@@ -123,6 +128,11 @@ class Plan(PlanPart):
         """Names of the splits in name order."""
         return sorted(self.shards)
 
+    @property
+    def interval_name(self) -> str:
+        """Name of the interval."""
+        return self.interval["name"]
+
     def shard_name(self, shard: PlannedShard) -> str:
         """Return the file name of a shard."""
         return shard_name(self.dataset, shard.split, shard.index, self.shards[shard.split])
@@ -139,20 +149,126 @@ class Plan(PlanPart):
         """Return the reference by which later stages find this plan."""
         return PlanRef(self.dataset, self.interval["name"], self.plan_id)
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical JSON; keys that do not apply are left out."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file; keys that do not apply are left out."""
         value = self.model_dump(by_alias=True)
-        return canonical_json.dumps(
-            {key: each for key, each in value.items() if key not in _OPTIONAL or each}
-        )
+        return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON, without the seal of the file."""
+        return canonical_json.dumps(self.to_json())
 
     def sha256(self) -> str:
-        """Return the digest of the plan file, in hex."""
+        """Return the digest of the canonical JSON, in hex."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def cut_sha256(self) -> str:
-        """Return the digest of the pieces of all inputs, and of their tasks, in hex."""
-        return canonical_json.sha256_of(self.model_dump(include={"ranges", "preprocess"}))
+        """Return the digest of the fingerprint, and of pieces and tasks of all inputs, in hex."""
+        cut = self.model_dump(include={"fingerprint", "ranges", "preprocess"})
+        return canonical_json.sha256_of(cut)
+
+
+def _from_json(value: Any) -> Plan:
+    try:
+        plan = Plan.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FormatError(f"{place}: {first['msg']}") from error
+    if (line := next(_contradictions(plan), None)) is not None:
+        raise FormatError(line)
+    return plan
+
+
+def _contradictions(plan: Plan) -> Iterator[str]:
+    """Yield one line for each part of a plan that does not agree with the rest."""
+    values = plan.fingerprint_of
+    documents, uploads = values.get("documents", {}), values.get("uploads", [])
+    pairs = {
+        "fingerprint": (canonical_json.sha256_of(values), plan.fingerprint),
+        "plan_id": (plan_id_of(plan.fingerprint, plan.generation), plan.plan_id),
+        "format": (values["format"], plan.format),
+        "dataset": (values["dataset"], plan.dataset),
+        "interval": (values["interval"] | {"name": plan.interval_name}, plan.interval),
+        "code": (values["code"], plan.code["digest"]),
+        "lookups": (values["lookups"], plan.lookups),
+        "documents": (documents, plan.documents),
+        "schema": (values["spec"]["schema"], plan.fields),
+        "uploads": (uploads, [[upload.kind, upload.sha256] for upload in plan.uploads]),
+        "sources": (sorted(values["inputs"], key=str.encode), plan.sources),
+    }
+    for name, (wanted, found) in pairs.items():
+        if wanted != found:
+            yield f"{name}: expected {wanted!r}, as the rest of the plan has it, got {found!r}"
+    # 2024-03-01, 2024-03-01T05 or 2024-03-01T0510, by the schedule.
+    if not plan.interval["start"].replace(":", "").startswith(plan.interval_name):
+        yield f"interval: expected the name of {plan.interval['start']}, got {plan.interval_name}"
+    for source, planned in plan.inputs.items():
+        if (wanted := values["inputs"][source]) != (found := planned.fingerprint()):
+            yield f"inputs of {source}: expected {wanted!r}, as in fingerprint_of, got {found!r}"
+    yield from _cut_wrongly(plan)
+    for gap in plan.gaps:
+        read = plan.inputs.get(gap["source"])  # a file may be gone
+        if read is not None and max(gap["start"], read.start) < min(gap["end"], read.end):
+            yield f"gaps: expected what is not read, got {gap!r}, which meets {read!r}"
+    ranges: Any = list(range(len(plan.ranges)))
+    shards: Any = [_key_of(shard) for shard in plan.all_shards()]
+    tasks: dict[str, tuple[Any, Any]] = {
+        "ingest": (chain(*plan.ingest), ranges),
+        "preprocess": (chain(*plan.preprocess), ranges),
+        "convert": (map(_key_of, chain(*plan.convert)), shards),
+    }
+    for name, (given, wanted) in tasks.items():
+        if sorted(given) != wanted:
+            yield f"{name}: expected every range or shard in one task, and no other"
+
+
+def _cut_wrongly(plan: Plan) -> Iterator[str]:
+    """Yield where the ranges are not each input from its start to its end, in order of sources."""
+    pieces = iter(plan.ranges)
+    for source in plan.sources:
+        planned = plan.inputs[source]
+        position = planned.start
+        if planned.unit == "bytes" and position != 0:
+            yield f"inputs of {source}: expected a file from its first byte, got {position}"
+        while position < planned.end:
+            piece = next(pieces, None)
+            # What cannot be cut is one range.
+            ends = range(position + 1, planned.end + 1) if planned.is_cut else (planned.end,)
+            if piece is None or (piece.source, piece.start) != (source, position):
+                yield f"ranges: expected one of {source} that starts at {position}, got {piece!r}"
+                return
+            if piece.end not in ends:
+                yield f"ranges: expected an end in {source} up to {planned.end}, got {piece!r}"
+                return
+            position = piece.end
+        if position != planned.end:
+            yield f"inputs of {source}: expected an end from {planned.start} on, got {planned.end}"
+    if (piece := next(pieces, None)) is not None:
+        yield f"ranges: expected no further range, got {piece!r}"
+
+
+def _key_of(shard: PlannedShard) -> tuple[str, int]:
+    return shard.split, shard.index
+
+
+PLANS: Final = RecordFile(
+    Plan,
+    "a plan",
+    "nothing was changed; build the interval again (in Airflow: clear the run from plan on), which"
+    " writes the file again",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["plan"],
+    follow=True,
+    to_json=Plan.to_json,
+    from_json=_from_json,
+)
+
+
+def _read(folder: DatasetFolder, interval: str, plan_id: str) -> Plan | None:
+    path = folder.plan(interval, plan_id)
+    return PLANS.read(path, dataset=folder.name, interval_name=interval, plan_id=plan_id)
 
 
 def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
@@ -160,16 +276,32 @@ def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
 
     Raises:
         NotFoundError: The plan is gone; the run has to be started again.
-        FormatError: The file is no plan, or one of another version of trainfeed.
+        FormatError: The file is damaged, is the plan of another path, contradicts itself, or is of
+            another version of trainfeed.
         StorageError: The publication root refused or failed.
     """
-    path = folder.plan(ref.interval, ref.plan_id)
-    try:
-        return parse_plan(read_bytes(path), path)
-    except NotFoundError as error:
+    plan = _read(folder, ref.interval, ref.plan_id)
+    if plan is None:
         raise NotFoundError(
-            f"plan {path} is missing; nothing was changed; run the build again"
-        ) from error
+            f"plan {folder.plan(ref.interval, ref.plan_id)} is missing; nothing was changed; run"
+            " the build again"
+        )
+    return plan
+
+
+def plan_of_version(folder: DatasetFolder, interval: str, plan_id: str) -> Plan | None:
+    """Return the plan of a published version; None, with a line in the log, without a usable one.
+
+    A version does not need its plan any more, so a damaged one is as good as a removed one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    try:
+        return _read(folder, interval, plan_id)
+    except FormatError as error:
+        logger.warning("the plan of a published version counts as removed: %s", error)
+        return None
 
 
 def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
@@ -183,24 +315,9 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     """
     plans = []
     for plan_id in folder.plan_ids(interval):
-        path = folder.plan(interval, plan_id)
         try:
-            plans.append(parse_plan(read_bytes(path), path))
+            plans.append(_read(folder, interval, plan_id))
         except FormatError as error:
+            path = folder.plan(interval, plan_id)
             logger.warning("what %s saw is not compared with what is there: %s", path, error)
-    return plans
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a plan file."""
-    return read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
-
-
-def parse_plan(data: bytes, path: Path) -> Plan:
-    """Return the plan in a file's content; ``FormatError`` if there is none."""
-    try:
-        return Plan.model_validate(canonical_json.loads(data, path=str(path)))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise FormatError(f"expected a plan: {place}: {first['msg']}", path=str(path)) from error
+    return [plan for plan in plans if plan is not None]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import FormatError
-from trainfeed.paths import make_folders
-from trainfeed.pipeline.plans._plan_file import Plan, parse_plan, read_bytes
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.pipeline.plans._plan_file import PLANS, Plan, load_plan
 from trainfeed.pipeline.plans._references import read_statistics
-from trainfeed.storage import posix
 
 __all__ = ["save_plan"]
+
+logger = logging.getLogger(__name__)
 
 # The fields that follow from how the inputs are cut into pieces.
 _CUT: Final = ("ranges", "ingest", "preprocess", "convert")
@@ -25,7 +26,7 @@ def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan
     deployment wrote it, and the new plan replaces it. The tasks of the other run notice that and
     fail with CodeChangedError. A plan that differs in its references alone is adopted, as long as
     they can be opened: between the two runs, earlier intervals were published or built again. Who
-    made a plan alone makes no difference either.
+    made a plan alone makes no difference either. A damaged file is replaced.
 
     Args:
         folder: The data set below the publication root.
@@ -40,28 +41,26 @@ def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan
     Raises:
         StorageError: The publication root refused or failed. No plan was changed.
     """
-    path = folder.plan(plan.interval["name"], plan.plan_id)
-    with posix.map_errors(path.parent):
-        make_folders(path.parent)
-    data = plan.to_bytes()
-    if not posix.create_exclusive(path, data) and not _is_same(
-        folder, read_bytes(path), plan, joins=joins
-    ):
-        posix.replace_file(path, data)
-    return parse_plan(read_bytes(path), path)
+    path = folder.plan(plan.interval_name, plan.plan_id)
+    if not PLANS.write_once(path, plan) and not _is_same(folder, plan, joins=joins):
+        PLANS.replace(path, plan)
+    return load_plan(folder, plan.ref())
 
 
-def _is_same(folder: DatasetFolder, data: bytes, plan: Plan, *, joins: bool) -> bool:
-    """Whether a plan file has the content of ``plan``, but for references that are usable.
+def _is_same(folder: DatasetFolder, plan: Plan, *, joins: bool) -> bool:
+    """Whether the plan file has the content of ``plan``, but for references that are usable.
 
     With ``joins``, the reason of the rebuild may be another one, too, and the cut of a replay.
     """
-    if data == plan.to_bytes():
-        return True
     try:
-        found = parse_plan(data, folder.plan(plan.interval["name"], plan.plan_id))
-    except FormatError:
+        found = load_plan(folder, plan.ref())
+    except FormatError as error:
+        logger.warning("a plan that is not published is written again: %s", error)
         return False
+    except NotFoundError:
+        return False  # removed since
+    if found.to_bytes() == plan.to_bytes():
+        return True
     others = ["references", "made_by"]
     if joins:
         others += ["rebuild", "supersedes", *(_CUT if found.made_by == "replay" else ())]

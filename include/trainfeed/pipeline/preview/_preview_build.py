@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.layout import plan_id_of
 from trainfeed.errors import ConfigError, SourceMissingError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._plan_report import SkipReport
@@ -24,13 +26,12 @@ from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan
+from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview._preview_report import preview_report
 from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.publish import publish
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import posix
 
 __all__ = ["preview"]
 
@@ -77,8 +78,8 @@ def preview(
             raise SourceMissingError(planned.note)
         # The usual stages, one task each: only their plan is replaced by a shorter one.
         folder = DatasetFolder(Path(place.root), spec.name)
-        build = Build(spec, place, planned.ref)
-        _shorten(folder, load_plan(folder, build.ref), limit)
+        short = _shortened(load_plan(folder, planned.ref), limit)
+        build = Build(spec, place, save_plan(folder, short).ref())
         for stage in (ingest, preprocess, convert):
             stage(build, 0)
         check(build)
@@ -88,16 +89,24 @@ def preview(
     return {"dataset": spec.name, "interval": interval.name, **report, "seconds": seconds}
 
 
-def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
-    """Replace the plan by one for the first records: one task per stage, gates that only warn."""
-    inputs = _first(whole.inputs, limit)
+def _shortened(whole: Plan, limit: int) -> Plan:
+    """Return the plan of the first records: one task per stage, gates that only warn."""
     # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records.
-    ranges = [piece for piece in whole.ranges if piece.source not in inputs]
-    ranges += cut(inputs, limit)
+    first = _first(whole.inputs, limit)
+    inputs = whole.inputs | first
+    ranges = [piece for piece in whole.ranges if piece.source not in first] + cut(first, limit)
+    ranges.sort(key=lambda piece: piece.source.encode())
+    values = whole.fingerprint_of | {
+        "inputs": {source: planned.fingerprint() for source, planned in inputs.items()}
+    }
+    fingerprint = canonical_json.sha256_of(values)
     shards = dict.fromkeys(whole.shards, 1)
     group = [list(range(len(ranges)))]
     update = {
-        "inputs": whole.inputs | inputs,
+        "plan_id": plan_id_of(fingerprint, whole.generation),
+        "fingerprint": fingerprint,
+        "fingerprint_of": values,
+        "inputs": inputs,
         "ranges": ranges,
         "ingest": group,
         "preprocess": group,
@@ -105,9 +114,7 @@ def _shorten(folder: DatasetFolder, whole: Plan, limit: int) -> None:
         "quality": [{**gate, "severity": "warn"} for gate in whole.quality],
     }
     short = whole.model_copy(update=update)
-    short = short.model_copy(update={"convert": [short.all_shards()]})
-    path = folder.plan(whole.interval["name"], whole.plan_id)
-    posix.replace_file(path, short.to_bytes())
+    return short.model_copy(update={"convert": [short.all_shards()]})
 
 
 def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, Planned]:

@@ -1,11 +1,7 @@
 """The parts of a version: shards, verdict, manifest, and reports about it."""
 
 from trainfeed.pipeline.version._assemble import assemble, checked_content
-from trainfeed.pipeline.version._measured_gates import (
-    MeasuredGates,
-    filtered_reasons,
-    measured_gates,
-)
+from trainfeed.pipeline.version._measured_gates import MeasuredGates, measured_gates
 from trainfeed.pipeline.version._refusal import check_report, refusal
 from trainfeed.pipeline.version._rows_by_source import rows_by_source
 from trainfeed.pipeline.version._shard_writer import ShardPart, ShardWriter
@@ -16,6 +12,7 @@ from trainfeed.pipeline.version._verdict import (
     LateCounts,
     QuarantineCounts,
     Verdict,
+    filtered_reasons,
 )
 from trainfeed.pipeline.version._version_report import version_report
 from trainfeed.pipeline.version._wanted import require_wanted

@@ -16,7 +16,7 @@ from trainfeed.dataset import Manifest, content_digest
 from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
 from trainfeed.dataset.publication import write_manifest_file
 from trainfeed.dataset.version import BUILT
-from trainfeed.errors import GateError
+from trainfeed.errors import FormatError, GateError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.stage import Stage
@@ -38,6 +38,7 @@ def assemble(stage: Stage) -> None:
 
     Raises:
         CodeChangedError: A document is not the one of the plan.
+        FormatError: The verdict is damaged, or of another plan.
         GateError: This plan has not passed ``check``.
     """
     verdict = _verdict(stage)
@@ -58,6 +59,7 @@ def checked_content(stage: Stage) -> str:
     """Return the content digest of the shards that passed ``check``.
 
     Raises:
+        FormatError: The verdict is damaged, or of another plan.
         GateError: This plan has not passed ``check``, or its verdict is missing.
     """
     return _content_digest(stage.plan, _splits(stage, _verdict(stage)))
@@ -70,7 +72,20 @@ def _verdict(stage: Stage) -> Verdict:
             " nothing was published; build the interval again (in Airflow: clear the task check)"
         )
     verdict = Verdict.from_bytes(stage.verdict_file.read_bytes(), path=stage.verdict_file.uri)
-    if verdict.plan_sha256 != stage.plan.sha256():
+    plan = stage.plan
+    own = [(shard.split, plan.shard_name(shard)) for shard in plan.all_shards()]
+    found = (verdict.dataset, verdict.interval, verdict.plan_id)
+    if found != (plan.dataset, plan.interval_name, plan.plan_id) or own != [
+        (shard.split, shard.entry.name) for shard in verdict.shards
+    ]:
+        raise FormatError(
+            f"expected the verdict about plan {plan.plan_id} of {plan.dataset}/{plan.interval_name}"
+            f" and its {len(own)} shards, got that of plan {verdict.plan_id} of {verdict.dataset}/"
+            f"{verdict.interval} and {len(verdict.shards)} shards; nothing was published; build the"
+            " interval again (in Airflow: clear the task check)",
+            path=stage.verdict_file.uri,
+        )
+    if verdict.plan_sha256 != plan.sha256():
         raise GateError(
             f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
             " published; build the interval again (in Airflow: clear the task check)"

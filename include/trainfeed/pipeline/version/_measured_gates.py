@@ -18,10 +18,10 @@ from trainfeed.pipeline.gates import (
     skew_of,
 )
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version._verdict import CheckedShard, LateCounts
+from trainfeed.pipeline.version._verdict import CheckedShard, LateCounts, filtered_reasons
 from trainfeed.samples import Schema, Statistics
 
-__all__ = ["MeasuredGates", "filtered_reasons", "measured_gates"]
+__all__ = ["MeasuredGates", "measured_gates"]
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,6 @@ def measured_gates(
     return MeasuredGates(
         counts, evaluate(gates, facts), changes_since(facts), skew_of(facts.shards)
     )
-
-
-def filtered_reasons(ledger: Ledger) -> dict[str, int]:
-    """Return reason → number of filtered records, over all sources."""
-    reasons: dict[str, int] = {}
-    for source in ledger.values():
-        for reason, leaf in source.filtered.items():
-            reasons[reason] = reasons.get(reason, 0) + leaf.records
-    return reasons
 
 
 def _counted(

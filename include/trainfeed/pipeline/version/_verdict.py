@@ -1,7 +1,7 @@
 """The verdict of ``check`` about a plan: the work file from which ``publish`` makes the manifest.
 
 A verdict has the digest of its plan and holds only for that plan: the gates of a plan may change
-under the same plan id.
+under the same plan id. It is sealed, and its counts are compared with each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainfeed.pipeline.gates import GateResult
 from trainfeed.pipeline.labels import JoinAccount
 from trainfeed.pipeline.version._shard_writer import shard_entry
 
-__all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict"]
+__all__ = ["CheckedShard", "LateCounts", "QuarantineCounts", "Verdict", "filtered_reasons"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,9 @@ class Verdict:
     """The results of ``check``.
 
     Attributes:
+        dataset: Name of the data set.
+        interval: Name of the interval.
+        plan_id: Name of the plan.
         plan_sha256: Digest of the plan.
         ledger: The account of all records.
         quarantine: The records in quarantine.
@@ -112,6 +115,9 @@ class Verdict:
         shard_skew: Skew of the shards, by samples and by bytes.
     """
 
+    dataset: str
+    interval: str
+    plan_id: str
     plan_sha256: str
     ledger: Ledger
     quarantine: QuarantineCounts
@@ -126,9 +132,12 @@ class Verdict:
     shard_skew: Mapping[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return the work file: canonical JSON."""
-        return canonical_json.dumps(
+        """Return the work file: canonical JSON that ends with its own digest."""
+        value = canonical_json.dumps(
             {
+                "dataset": self.dataset,
+                "interval": self.interval,
+                "plan_id": self.plan_id,
                 "plan_sha256": self.plan_sha256,
                 "ledger": self.ledger.to_json(),
                 "quarantine": self.quarantine.to_json(),
@@ -143,6 +152,23 @@ class Verdict:
                 "shard_skew": dict(self.shard_skew),
             }
         )
+        return canonical_json.seal(value.removesuffix(b"}"))
+
+    def contradictions(self) -> list[str]:
+        """Return one line for each count that does not agree with the ledger."""
+        samples = sum(leaf.valid.samples for leaf in self.ledger.values())
+        quarantined = sum(leaf.quarantined.records for leaf in self.ledger.values())
+        pairs = {
+            "samples of all shards": (samples, sum(each.entry.samples for each in self.shards)),
+            "records in quarantine": (quarantined, self.quarantine.records),
+            "filtered records": (filtered_reasons(self.ledger), dict(self.filtered)),
+        }
+        lines = [
+            f"{what}: expected {wanted!r}, as the ledger has it, got {found!r}"
+            for what, (wanted, found) in pairs.items()
+            if wanted != found
+        ]
+        return [*self.ledger.imbalances(), *lines]
 
     @classmethod
     def from_bytes(cls, data: bytes, *, path: str) -> Verdict:
@@ -153,11 +179,15 @@ class Verdict:
             path: Path or URI of the file, for messages.
 
         Raises:
-            FormatError: The file is no verdict.
+            FormatError: The file was changed, is no verdict, or contradicts itself.
         """
-        value = canonical_json.loads(data, path=path)
         try:
-            return cls(
+            canonical_json.require_intact(data, path=path)
+            value = canonical_json.loads(data, path=path)
+            verdict = cls(
+                dataset=value["dataset"],
+                interval=value["interval"],
+                plan_id=value["plan_id"],
                 plan_sha256=value["plan_sha256"],
                 ledger=Ledger.from_json(value["ledger"]),
                 quarantine=QuarantineCounts(_counts(value["quarantine"]["reasons"])),
@@ -171,12 +201,25 @@ class Verdict:
                 schema_changes=[dict(change) for change in value.get("schema_changes", ())],
                 shard_skew=_ratios(value.get("shard_skew", {})),
             )
+            if lines := verdict.contradictions():
+                raise FormatError("; ".join(lines))  # noqa: TRY301
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
+            why = error.args[0] if isinstance(error, FormatError) else repr(error)
             raise FormatError(
-                f"expected the verdict of check, got something else: {error!r}; nothing was"
-                " published; build the interval again (in Airflow: clear the task check)",
+                f"expected the verdict of check, sealed and without a contradiction: {why}; nothing"
+                " was published; build the interval again (in Airflow: clear the task check)",
                 path=path,
             ) from error
+        return verdict
+
+
+def filtered_reasons(ledger: Ledger) -> dict[str, int]:
+    """Return reason → number of filtered records, over all sources."""
+    reasons: dict[str, int] = {}
+    for source in ledger.values():
+        for reason, leaf in source.filtered.items():
+            reasons[reason] = reasons.get(reason, 0) + leaf.records
+    return reasons
 
 
 def _ratios(value: object) -> dict[str, float]:

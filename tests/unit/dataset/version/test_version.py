@@ -66,10 +66,14 @@ def publish(version, data):
     for entry in manifest["files"]:
         if entry["name"] == CHUNKS:
             entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    publish_manifest(version, manifest)
+    return Version.open(version.path)
+
+
+def publish_manifest(version, manifest):
     text = json.dumps(manifest).encode()
     replace(version.path / "MANIFEST.json", text)
     replace(version.path / "MANIFEST.sha256", hashlib.sha256(text).hexdigest().encode())
-    return Version.open(version.path)
 
 
 def index(version, **changes):
@@ -232,3 +236,83 @@ def test_an_index_of_a_shard_that_is_not_there_is_refused(version, shard):
 
 def refuse(*_, **__):
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+SOURCE = "kafka:clicks/0"
+
+
+def more_read(manifest):
+    manifest["ledger"][SOURCE]["read"]["records"] += 1
+
+
+def more_quarantined(manifest):
+    account = manifest["ledger"][SOURCE]
+    account["quarantined"]["records"] += 1
+    account["valid"]["records"] -= 1
+
+
+def more_filtered(manifest):
+    account = manifest["ledger"][SOURCE]
+    account["filtered"]["negative"]["records"] += 1
+    account["valid"]["records"] -= 1
+
+
+def more_read_than_planned(manifest):
+    manifest["inputs"][SOURCE]["end"] -= 1
+
+
+def more_samples(manifest):
+    manifest["splits"]["train"]["samples"] += 1
+
+
+def another_source(manifest):
+    manifest["sources"][0] = "kafka:other/0"
+
+
+def one_source_less(manifest):
+    manifest["sources"].pop()
+
+
+def no_account(manifest):
+    del manifest["ledger"][SOURCE]
+
+
+def no_input(manifest):
+    del manifest["inputs"][SOURCE]
+
+
+def no_count(manifest):
+    del manifest["ledger"][SOURCE]["valid"]["samples"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        more_read,
+        more_quarantined,
+        more_filtered,
+        more_read_than_planned,
+        more_samples,
+        another_source,
+        one_source_less,
+        no_account,
+        no_input,
+        no_count,
+    ],
+)
+def test_a_manifest_whose_counts_contradict_each_other_is_refused_by_every_reader(version, change):
+    manifest = json.loads((version.path / "MANIFEST.json").read_bytes())
+    change(manifest)
+    publish_manifest(version, manifest)
+    with pytest.raises(FormatError, match=r"counts agree.*MANIFEST\.json"):
+        Version.open(version.path)
+
+
+@pytest.mark.parametrize("name", ["bytes", "l1", "l2"])
+def test_a_ledger_whose_sums_do_not_balance_is_found_by_verify(version, name):
+    manifest = json.loads((version.path / "MANIFEST.json").read_bytes())
+    leaf = manifest["ledger"][SOURCE]["read"]
+    leaf[name] = leaf[name] + 1 if name == "bytes" else "0" * 16
+    publish_manifest(version, manifest)
+    with pytest.raises(FormatError, match=SOURCE):
+        Version.open(version.path).verify()

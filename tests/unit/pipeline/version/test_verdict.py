@@ -6,7 +6,7 @@ from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed import canonical_json
 from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.errors import FormatError
+from trainfeed.errors import FormatError, GateError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.functions import RecordAccount
@@ -55,10 +55,101 @@ def test_a_verdict_is_read_as_it_was_written(checked):
     ],
 )
 def test_a_verdict_that_is_something_else_is_refused(checked, name, value):
+    resealed(checked, lambda verdict: verdict.update({name: value}))
+    assert_refused(checked)
+
+
+def resealed(checked, change):
+    """Change the content of a verdict, and seal it again."""
     file = Stage.open(checked).verdict_file
-    changed = canonical_json.dumps({**canonical_json.loads(file.read_bytes()), name: value})
-    file.write_atomic(lambda target: target.write(changed))
-    with pytest.raises(FormatError, match=r"expected the verdict of check.*clear the task check"):
+    verdict = canonical_json.loads(file.read_bytes())
+    del verdict["digest"]
+    change(verdict)
+    data = canonical_json.seal(canonical_json.dumps(verdict).removesuffix(b"}"))
+    file.write_atomic(lambda target: target.write(data))
+
+
+def assert_refused(checked):
+    with pytest.raises(FormatError, match=r"expected the verdict.*clear the task check"):
+        publish(checked)
+    # The remedy that the error names.
+    check(checked)
+    assert publish(checked).verdict == "built"
+
+
+def first_source(verdict):
+    return next(iter(verdict["ledger"].values()))
+
+
+def count_up(key, *above):
+    def change(verdict):
+        place = first_source(verdict)
+        for name in above:
+            place = place[name]
+        place[key] += 1
+
+    return change
+
+
+def count_up_all(verdict):
+    """More records are read and valid, but no more samples are in the shards."""
+    for outcome in ("read", "valid"):
+        first_source(verdict)[outcome]["records"] += 1
+    first_source(verdict)["valid"]["samples"] += 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        count_up("records", "read"),
+        count_up("bytes", "valid"),
+        count_up("samples", "valid"),
+        count_up_all,
+        lambda verdict: verdict["quarantine"]["reasons"].update(not_json=17),
+        lambda verdict: verdict["filtered"].update(negative=0),
+        lambda verdict: verdict["filtered"].update(other=1),
+        lambda verdict: verdict["shards"].pop(),
+        lambda verdict: verdict["shards"].reverse(),
+        lambda verdict: verdict["shards"][0].update(samples=0),
+        lambda verdict: verdict["shards"][0].update(name="clicks-train-00009-of-00009"),
+        lambda verdict: verdict.update(dataset="other"),
+        lambda verdict: verdict.update(interval="2024-03-02"),
+        lambda verdict: verdict.update(plan_id="0" * 16 + "-g0001"),
+    ],
+)
+def test_a_verdict_that_contradicts_itself_or_its_plan_is_refused_although_it_is_sealed(
+    checked, change
+):
+    resealed(checked, change)
+    assert_refused(checked)
+
+
+def test_no_changed_or_cut_verdict_is_read(checked):
+    data = Stage.open(checked).verdict_file.read_bytes()
+    for place in range(len(data)):
+        for changed in (data[:place], data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]):
+            with pytest.raises(FormatError, match="clear the task check"):
+                Verdict.from_bytes(changed, path="check.json")
+
+
+def test_a_verdict_without_a_seal_is_refused(checked):
+    file = Stage.open(checked).verdict_file
+    verdict = canonical_json.loads(file.read_bytes())
+    del verdict["digest"]
+    file.write_atomic(lambda target: target.write(canonical_json.dumps(verdict)))
+    assert_refused(checked)
+
+
+def test_a_verdict_about_another_interval_is_refused_in_its_place(project, checked):
+    other = Build(project.spec, project.env, run_until(project, check, "2024-03-02"))
+    data = Stage.open(other).verdict_file.read_bytes()
+    Stage.open(checked).verdict_file.write_atomic(lambda target: target.write(data))
+    assert_refused(checked)
+
+
+def test_a_verdict_about_an_earlier_form_of_its_plan_is_refused(checked):
+    resealed(checked, lambda verdict: verdict.update(plan_sha256="0" * 64))
+    with pytest.raises(GateError, match="made again"):
         publish(checked)
 
 
