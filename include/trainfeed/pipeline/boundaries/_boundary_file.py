@@ -20,9 +20,11 @@ from trainfeed.dataset.identity import kafka_source
 from trainfeed.errors import IngestError
 from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.pipeline.plans import PlannedInput
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.sources import Evidence, PartitionBoundary, Topic, TopicIdentity
 
 __all__ = [
+    "WRONG",
     "Boundary",
     "TopicWindow",
     "boundary_files",
@@ -30,11 +32,15 @@ __all__ = [
     "known_boundaries",
     "milliseconds",
     "read_boundary",
-    "to_json",
+    "replace_boundary",
+    "write_boundary",
 ]
 
 _PARTITION: Final = TypeAdapter(PartitionBoundary)
 _OFFSETS: Final = 1 << 63
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+# A file that was moved aside because its boundary is wrong has this behind its name.
+WRONG: Final = ".wrong"
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
         StorageError: The folder cannot be listed.
     """
     for path in listed(folder, "*Z.json"):
-        yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
+        yield _time_of(path), path
 
 
 def folders_of_others(folder: Path) -> list[Path]:
@@ -100,41 +106,103 @@ def folders_of_others(folder: Path) -> list[Path]:
         return sorted(path for path in folder.parent.iterdir() if path != folder and path.is_dir())
 
 
-def to_json(topic: TopicIdentity, boundary: Boundary) -> dict[str, Any]:
-    """Return the content of a boundary file."""
+@dataclass(frozen=True)
+class _Stored:
+    """The content of a boundary file; ``dataset`` is None in a file that is not sealed."""
+
+    dataset: str | None
+    topic: str
+    topic_uuid: str
+    cluster: str
+    boundary: Boundary
+
+    @property
+    def at(self) -> datetime:
+        return self.boundary.at
+
+
+def write_boundary(path: Path, topic: TopicIdentity, boundary: Boundary) -> None:
+    """Write a boundary file, unless there is one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    _FILE.write_once(path, _stored(path, topic, boundary))
+
+
+def replace_boundary(path: Path, topic: TopicIdentity, boundary: Boundary) -> None:
+    """Write a boundary file in place of a damaged one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    _FILE.replace(path, _stored(path, topic, boundary))
+
+
+def read_boundary(path: Path, cluster: str | None = None) -> Boundary:
+    """Read a boundary file, also one without evidence, and compare it with its path.
+
+    Args:
+        path: The file. It is also read where it was moved aside, as ``….json.wrong``.
+        cluster: The cluster of the open topic; None if no topic is open.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: The file is damaged, or it is that of another data set, topic or time.
+    """
+    # Links are followed: the folder of a dry run has links to the boundary files of the root.
+    data = read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
+    path = path.with_name(path.name.removesuffix(WRONG))
+    expected: dict[str, Any] = {} if cluster is None else {"cluster": cluster}
+    return _FILE.parse(
+        data,
+        path,
+        dataset=_dataset_of(path),
+        topic=path.parent.parent.name,
+        topic_uuid=path.parent.name,
+        at=_time_of(path),
+        **expected,
+    ).boundary
+
+
+def _stored(path: Path, topic: TopicIdentity, boundary: Boundary) -> _Stored:
+    return _Stored(_dataset_of(path), topic.topic, topic.uuid, topic.cluster, boundary)
+
+
+def _dataset_of(path: Path) -> str:
+    return path.parts[-5]
+
+
+def _time_of(path: Path) -> datetime:
+    return datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _to_json(stored: _Stored) -> dict[str, Any]:
+    boundary = stored.boundary
     return {
-        "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
-        "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
-        "topic": topic.topic,
-        "topic_uuid": topic.uuid,
-        "cluster": topic.cluster,
+        "dataset": stored.dataset,
+        "at": f"{boundary.at:{_TIME}}",
+        "found_at": f"{_utc(boundary.found_ms):{_TIME}}",
+        "topic": stored.topic,
+        "topic_uuid": stored.topic_uuid,
+        "cluster": stored.cluster,
         "partitions": {str(p): asdict(b) for p, b in boundary.partitions.items()},
     }
 
 
-def read_boundary(path: Path) -> Boundary:
-    """Read a boundary file, also one without evidence.
-
-    Raises:
-        IngestError: The file is damaged.
-    """
-    # Links are followed: the folder of a dry run has links to the boundary files of the root.
-    value = canonical_json.loads(
-        read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES), path=str(path)
+def _from_json(value: Any) -> _Stored:
+    at, found_at = (
+        datetime.strptime(value[name], _TIME).replace(tzinfo=UTC) for name in ("at", "found_at")
     )
-    try:
-        at, found_at = (
-            datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-            for name in ("at", "found_at")
+    partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
+    if sorted(partitions) != list(range(len(partitions))):
+        raise ValueError(
+            f"expected partitions 0 to {max(partitions)} without a hole, got {sorted(partitions)}"
         )
-        partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise IngestError(
-            f"boundary file {path} is damaged ({error}); restore or remove it"
-        ) from error
     # The file has whole seconds; its last millisecond is the latest time that is possible.
     found_ms = milliseconds(found_at) + 999
-    return Boundary(at, partitions, found_ms)
+    names = (value["topic"], value["topic_uuid"], value["cluster"])
+    return _Stored(value.get("dataset"), *names, Boundary(at, partitions, found_ms))
 
 
 def _partition(value: dict[str, Any]) -> PartitionBoundary:
@@ -145,7 +213,23 @@ def _partition(value: dict[str, Any]) -> PartitionBoundary:
     _PARTITION.validate_json(json.dumps(asdict(found)), strict=True)
     if not 0 <= found.offset < _OFFSETS:
         raise ValueError(f"offset {found.offset}")
+    found.require_evidence_agrees()
     return found
+
+
+_FILE: Final = RecordFile(
+    _Stored,
+    "a boundary file",
+    "nothing was read or published; offsets of published intervals that start or end there are also"
+    " in their manifests: 'trainfeed boundaries restore NAME' writes the file again from these; if"
+    " no such interval is published, move the file aside, and the next build finds the boundary"
+    " again",
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["boundary"],
+    follow=True,
+    to_json=_to_json,
+    from_json=_from_json,
+)
 
 
 def _utc(time_ms: int) -> datetime:

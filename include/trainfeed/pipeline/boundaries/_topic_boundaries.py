@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import ConflictError, TransactionOpenError
 from trainfeed.paths import make_folders
@@ -24,7 +23,7 @@ from trainfeed.pipeline.boundaries._boundary_file import (
     boundary_files,
     milliseconds,
     read_boundary,
-    to_json,
+    write_boundary,
 )
 from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
 from trainfeed.sources import Known, Topic, TopicIdentity, find_boundaries
@@ -64,8 +63,10 @@ def resolve_boundary(
     Raises:
         TransactionOpenError: An open transaction may hide records that come before the boundary;
             no file was written. The message names all such partitions of the topic.
-        IngestError: The source does not answer, or a boundary file is damaged.
+        IngestError: The source does not answer.
+        FormatError: A boundary file is damaged, or is not the one of this topic and time.
     """
+    cluster = topic.identity.cluster
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
         with posix.map_errors(path.parent):
@@ -77,9 +78,9 @@ def resolve_boundary(
             if not path.exists():
                 found = _find(path.parent, topic, at, skew_ms, clock_ms)
                 _require_settled(topic, found)
-                posix.create_exclusive(path, canonical_json.dumps(to_json(topic.identity, found)))
-            return read_boundary(path)
-    return read_boundary(path)
+                write_boundary(path, topic.identity, found)
+            return read_boundary(path, cluster)
+    return read_boundary(path, cluster)
 
 
 def deciding(folder: Path) -> AbstractContextManager[object]:
@@ -114,8 +115,8 @@ def _keep(folder: DatasetFolder, topic: TopicIdentity, boundary: Boundary) -> No
     path = folder.boundary(topic.topic, topic.uuid, boundary.at)
     with deciding(path.parent):
         if not path.exists():
-            posix.create_exclusive(path, canonical_json.dumps(to_json(topic, boundary)))
-        found = read_boundary(path)
+            write_boundary(path, topic, boundary)
+        found = read_boundary(path, topic.cluster)
     if found != boundary:
         raise ConflictError(
             f"boundary file {path} was removed with a retired interval and decided again with other"
@@ -138,7 +139,7 @@ def look_for_boundary(
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if path.exists():
-        return read_boundary(path)
+        return read_boundary(path, topic.identity.cluster)
     return _find(path.parent, topic, at, skew_ms, clock_ms)
 
 

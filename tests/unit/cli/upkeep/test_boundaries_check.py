@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day
+from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, rewrite_sealed
 from trainfeed.dataset import Version
 
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
@@ -25,11 +25,12 @@ def files(project):
 
 def rewrite(path, **changes):
     """Change what a boundary file says of partition 0, as an older version would have written."""
-    value = json.loads(path.read_bytes())
-    value["partitions"]["0"].update(changes)
-    value["partitions"]["0"].pop("evidence", None)
-    path.chmod(0o644)
-    path.write_text(json.dumps(value))
+
+    def change(value):
+        value["partitions"]["0"].update(changes)
+        value["partitions"]["0"].pop("evidence", None)
+
+    rewrite_sealed(path, change)
 
 
 def run_repairs(cli, commands):
