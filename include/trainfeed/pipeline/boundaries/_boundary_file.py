@@ -6,9 +6,10 @@ Two boundaries give the range of offsets that an interval reads of an open topic
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.identity import kafka_source
-from trainfeed.errors import IngestError
+from trainfeed.errors import ConflictError
 from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.records import ONCE_UNSEALED, RecordFile
@@ -253,7 +254,7 @@ class TopicWindow:
     def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
         """Yield source string and planned range of every partition."""
         identity = self.topic.identity
-        self._require_order()
+        self.require_order([self.start, self.end])
         for partition in sorted(self.end.partitions):
             first, last = self.start.offset(partition), self.end.offset(partition)
             yield (
@@ -269,13 +270,23 @@ class TopicWindow:
                 ),
             )
 
-    def _require_order(self) -> None:
-        for partition in sorted({*self.start.partitions, *self.end.partitions}):
-            first, last = self.start.offset(partition), self.end.offset(partition)
-            if first > last:
-                raise IngestError(
-                    f"boundaries of topic {self.topic.identity.topic!r} partition {partition} are"
-                    f" in the wrong order: {first} at {self.start.at}, {last} at {self.end.at};"
-                    " nothing was read or published; 'trainfeed boundaries check' says which"
-                    " boundary file is wrong"
-                )
+    def require_order(self, boundaries: Sequence[Boundary | None]) -> None:
+        """Refuse boundaries of which a later one has a smaller offset.
+
+        Args:
+            boundaries: In order of time; None for one that is not known.
+
+        Raises:
+            ConflictError: They are in the wrong order.
+        """
+        for earlier, later in pairwise(each for each in boundaries if each is not None):
+            for partition in sorted(earlier.partitions):
+                first, last = earlier.offset(partition), later.offset(partition)
+                if first > last:
+                    raise ConflictError(
+                        f"boundaries of topic {self.topic.identity.topic!r} partition {partition}"
+                        f" are in the wrong order: {first} at {earlier.at}, {last} at {later.at};"
+                        " nothing was read or published; a boundary file was changed: 'trainfeed"
+                        " boundaries restore NAME' writes those of published intervals again, and"
+                        " 'trainfeed boundaries check NAME' says which one is wrong"
+                    )

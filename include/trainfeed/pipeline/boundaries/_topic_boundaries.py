@@ -7,6 +7,7 @@ it: they cannot overlap or leave a hole, in whatever order and at whatever time 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -15,12 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConflictError, TransactionOpenError
-from trainfeed.paths import make_folders
+from trainfeed.errors import ConflictError, FormatError, TransactionOpenError
+from trainfeed.paths import listed, make_folders
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
     TopicWindow,
-    boundary_files,
     milliseconds,
     read_boundary,
     write_boundary,
@@ -33,9 +33,12 @@ __all__ = [
     "deciding",
     "keep_boundaries",
     "look_for_boundary",
+    "require_in_order",
     "resolve_boundary",
     "transaction_open",
 ]
+
+logger = logging.getLogger(__name__)
 
 # The search for a boundary reads some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
@@ -195,11 +198,35 @@ def transaction_open(places: Collection[str]) -> TransactionOpenError:
     return error
 
 
+def require_in_order(folder: DatasetFolder, windows: Collection[TopicWindow]) -> None:
+    """Refuse boundaries that contradict the nearest files of earlier and later times.
+
+    Raises:
+        ConflictError: An offset is larger than that of a later time.
+    """
+    for window in windows:
+        identity = window.topic.identity
+        place = folder.boundaries(identity.topic, identity.uuid)
+        before, after = _nearest(place, window.start.at), _nearest(place, window.end.at)
+        window.require_order([before[0], window.start, window.end, after[1]])
+
+
+def _nearest(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
+    """Return the nearest boundaries; damaged files are left out, and stop those who need them."""
+    try:
+        return _neighbours(folder, at)
+    except FormatError as error:
+        logger.warning("boundaries are not compared with a damaged file: %s", error)
+        return None, None
+
+
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
     """Return the nearest known boundaries below and above ``at``."""
-    paths = dict(boundary_files(folder))
-    before = max((moment for moment in paths if moment < at), default=None)
-    after = min((moment for moment in paths if moment > at), default=None)
+    # Names of files are times, which sort as text.
+    name = f"{at:%Y%m%dT%H%M%SZ}.json"
+    paths = {path.name: path for path in listed(folder, "*Z.json")}
+    before = max((each for each in paths if each < name), default=None)
+    after = min((each for each in paths if each > name), default=None)
     return (
         read_boundary(paths[before]) if before else None,
         read_boundary(paths[after]) if after else None,

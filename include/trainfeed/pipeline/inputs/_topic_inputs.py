@@ -23,6 +23,7 @@ from trainfeed.pipeline.boundaries import (
     milliseconds,
     reasons,
     require_empty_proved,
+    require_in_order,
     resolve_boundary,
     transaction_open,
     without,
@@ -81,8 +82,12 @@ class TopicInputs:
 
         Raises:
             SourceMissingError: A topic has no record of the interval, and has to have one.
+            ConflictError: The boundaries contradict those of other times.
         """
-        return None if self._absence is None else self._absence.skip(self._windows, self._lost)
+        if self._absence is None:
+            return None
+        require_in_order(self._folder, self._windows)
+        return self._absence.skip(self._windows, self._lost)
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
@@ -92,7 +97,9 @@ class TopicInputs:
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
+            ConflictError: The boundaries contradict those of other times.
         """
+        require_in_order(self._folder, self._windows)
         inputs = self.inputs(current)
         known = self._known_gaps(current)
         losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]

@@ -61,7 +61,8 @@ def dry_run(
         TrainFeedError: The error of planning; a build would raise the same.
     """
     started = time.perf_counter()
-    with shadowed(env, spec.name, interval.name, published=True) as shadow:
+    near = [each.name for each in spec.schedule_model().neighbours(interval)]
+    with shadowed(env, spec.name, interval.name, published=True, neighbours=near) as shadow:
         planned = plan(
             spec,
             interval,

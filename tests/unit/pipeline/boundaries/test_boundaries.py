@@ -11,9 +11,9 @@ import pytest
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, rewrite_sealed
 from tests.unit.sources.memory_topic import MemoryTopic
 from trainfeed.errors import (
+    ConflictError,
     EmptyUnprovenError,
     FormatError,
-    IngestError,
     OffsetOutOfRangeError,
     TransactionOpenError,
     WindowOpenError,
@@ -338,7 +338,7 @@ def test_boundaries_that_lost_a_partition_are_refused(project, planned):
     planned(topic, 1)
     path = project.folder.boundary("clicks", "first", at(2))
     rewrite_sealed(path, lambda value: value["partitions"].pop("1"))
-    with pytest.raises(IngestError, match="partition 1 are in the wrong order: 48 at"):
+    with pytest.raises(ConflictError, match="partition 1 are in the wrong order: 48 at"):
         planned(topic, 1)
 
 
