@@ -180,10 +180,10 @@ class Schedule:
             ticks.append(_move(backwards.get_prev))
         return [self._interval(tick) for tick in reversed(ticks)]
 
-    def neighbours(self, interval: Interval) -> tuple[Interval, Interval]:
-        """Return the intervals before and after one, also beyond the ends of the schedule."""
-        before = _move(croniter(self.cron, interval.start).get_prev)
-        return self._interval(before), self._interval(interval.end)
+    def beside(self, tick: datetime) -> tuple[Interval, Interval]:
+        """Return the intervals that end and start at a tick, also beyond the schedule's ends."""
+        before = _move(croniter(self.cron, tick).get_prev)
+        return self._interval(before), self._interval(tick)
 
     def intervals(
         self, first: datetime | None = None, last: datetime | None = None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from trainfeed.dataset import DatasetFolder, Manifest
+from trainfeed.dataset.identity import kafka_source
 from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import Interval, Schedule, format_time, parse_time
@@ -34,9 +35,11 @@ from trainfeed.storage import posix
 __all__ = [
     "Neighbour",
     "RestoredFile",
-    "published_neighbours",
+    "ending_at",
     "require_neighbours_agree",
+    "require_recorded",
     "restore_boundaries",
+    "starting_at",
 ]
 
 logger = logging.getLogger(__name__)
@@ -74,27 +77,24 @@ class Neighbour(NamedTuple):
         return cls(name, inputs, manifest.gaps, start, end)
 
 
-def published_neighbours(
-    folder: DatasetFolder, schedule: Schedule, interval: Interval
-) -> tuple[Neighbour | None, Neighbour | None]:
-    """Return the published versions that end where an interval starts, and start where it ends.
-
-    A version that is damaged is left out with a warning: it must not keep others from being built.
-    """
-    before, after = schedule.neighbours(interval)
-    earlier, later = (_published(folder, each.name) for each in (before, after))
+def ending_at(folder: DatasetFolder, schedule: Schedule, at: datetime) -> Neighbour | None:
+    """Return the published version of the interval that ends at a time, or None."""
+    found = _published(folder, schedule.beside(at)[0].name)
     # By an earlier schedule an interval of that name may have had another length.
-    meets = earlier is not None and earlier.end == format_time(interval.start)
-    return (
-        earlier if meets else None,
-        later if later is not None and later.start == format_time(interval.end) else None,
-    )
+    return found if found is not None and found.end == format_time(at) else None
+
+
+def starting_at(folder: DatasetFolder, schedule: Schedule, at: datetime) -> Neighbour | None:
+    """Return the published version of the interval that starts at a time, or None."""
+    found = _published(folder, schedule.beside(at)[1].name)
+    return found if found is not None and found.start == format_time(at) else None
 
 
 def _published(folder: DatasetFolder, interval: str) -> Neighbour | None:
     """Return what readers get of an interval; if all of it is withdrawn, what was published last.
 
-    A withdrawn version still shows where the boundaries were, and may be restored.
+    A withdrawn version still shows where the boundaries were, and may be restored. A damaged one
+    is left out with a warning: it must not keep others from being built.
     """
     number = folder.current_generation(interval)
     if number is None:
@@ -114,8 +114,8 @@ def _published(folder: DatasetFolder, interval: str) -> Neighbour | None:
 
 def require_neighbours_agree(
     folder: DatasetFolder,
+    schedule: Schedule,
     interval: Interval,
-    neighbours: tuple[Neighbour | None, Neighbour | None],
     inputs: Mapping[str, Planned],
     gaps: _Gaps,
 ) -> None:
@@ -127,8 +127,8 @@ def require_neighbours_agree(
 
     Args:
         folder: The data set.
+        schedule: Its schedule.
         interval: The planned interval.
-        neighbours: See ``published_neighbours``.
         inputs: Source string → planned range.
         gaps: The losses that are accepted with the plan.
 
@@ -137,26 +137,73 @@ def require_neighbours_agree(
     """
     times = (format_time(interval.start), format_time(interval.end))
     planned = Neighbour("this plan", _of_topics(inputs), gaps, *times)
-    before, after = neighbours
-    lines = []
-    for earlier, later, at in ((before, planned, interval.start), (planned, after, interval.end)):
-        if earlier is None or later is None:
-            continue
-        lines += [
-            f"{edge.source}: {earlier.name} ends at {edge.end}, {later.name} starts at {edge.start}"
-            for edge in _edges(earlier, later)
-            if not edge.meets(edge.end)
-            and not _is_moved_aside(folder, at, edge, is_earlier=later is planned)
-        ]
+    if planned.inputs:
+        before = ending_at(folder, schedule, interval.start)
+        after = starting_at(folder, schedule, interval.end)
+        lines = [*_differences(folder, interval.start, before, planned, by_earlier=True)]
+        lines += _differences(folder, interval.end, planned, after, by_earlier=False)
+        _refuse(folder, f"a plan of {interval.name}", lines)
+
+
+def require_recorded(
+    folder: DatasetFolder, schedule: Schedule, topic: TopicIdentity, boundary: Boundary
+) -> None:
+    """Refuse a boundary that is not the one from which the versions beside it were published.
+
+    Args:
+        folder: The data set.
+        schedule: Its schedule.
+        topic: The open topic.
+        boundary: A boundary of it, from its file.
+
+    Raises:
+        ConflictError: They recorded other offsets.
+    """
+    before = ending_at(folder, schedule, boundary.at)
+    after = starting_at(folder, schedule, boundary.at)
+    time = format_time(boundary.at)
+    ranges = {
+        kafka_source(topic.topic, partition): PlannedInput(
+            connection="", topic=topic.topic, topic_uuid=topic.uuid, cluster=topic.cluster,
+            partition=partition, start=found.offset, end=found.offset,
+        )
+        for partition, found in boundary.partitions.items()
+    }  # fmt: skip
+    file = Neighbour("its file", ranges, [], time, time)
+    lines = [*_differences(folder, boundary.at, before, file, by_earlier=True)]
+    lines += _differences(folder, boundary.at, file, after, by_earlier=False)
+    _refuse(folder, f"the boundary at {time}", lines)
+
+
+def _differences(
+    folder: DatasetFolder,
+    at: datetime,
+    earlier: Neighbour | None,
+    later: Neighbour | None,
+    *,
+    by_earlier: bool,
+) -> Iterator[str]:
+    """Yield one line for each partition whose ranges do not meet at a time."""
+    for edge in _edges(earlier, later) if earlier is not None and later is not None else ():
+        if not edge.meets(edge.end) and not _is_moved_aside(
+            folder, at, edge, by_earlier=by_earlier
+        ):
+            yield (
+                f"{edge.source}: {earlier.name if earlier else None} ends at {edge.end},"
+                f" {later.name if later else None} starts at {edge.start}"
+            )
+
+
+def _refuse(folder: DatasetFolder, what: str, lines: Sequence[str]) -> None:
     if lines:
         raise ConflictError(
-            f"the boundaries of {folder.name}/{interval.name} are not those from which its"
-            f" neighbours were published: {first_few(lines)}; expected equal offsets, else records"
-            " would be in two intervals or in none; nothing was read or published; a boundary file"
-            f" in {folder.path / 'boundaries'} was changed, or was removed and found again: write"
-            f" the files again from the manifests: trainfeed boundaries restore {folder.name}; if a"
-            f" neighbour is the wrong one, trainfeed boundaries check {folder.name} prints the"
-            " commands that move a wrong file aside and build both intervals again"
+            f"{folder.name}: {what} and published intervals beside it have different offsets:"
+            f" {first_few(lines)}; expected equal ones, else records would be in two intervals or"
+            " in none; nothing was read or published; a boundary file in"
+            f" {folder.path / 'boundaries'} was changed, or was removed and found again: write the"
+            f" files again from the manifests: trainfeed boundaries restore {folder.name}; if a"
+            f" published interval is the wrong one, trainfeed boundaries check {folder.name} prints"
+            " the commands that move a wrong file aside and build both intervals again"
         )
 
 
@@ -180,12 +227,14 @@ class _Edge(NamedTuple):
     gaps: _Gaps
 
     def meets(self, offset: int) -> bool:
-        """Return whether the range of the later interval follows from a boundary at an offset."""
+        """Return whether the later range begins at an offset, or behind the gaps from there."""
+        behind = offset
         gaps = [gap for gap in self.gaps if gap["source"] == self.source]
         for gap in sorted(gaps, key=lambda gap: int(gap["start"])):
-            if gap["start"] <= offset:
-                offset = max(offset, gap["end"])
-        return min(offset, self.limit) == self.start
+            if gap["start"] <= behind < gap["end"]:
+                behind = gap["end"]
+        # A gap may end behind the range, which then has nothing left to read.
+        return (offset if behind == offset else min(behind, self.limit)) == self.start
 
 
 def _edges(earlier: Neighbour, later: Neighbour) -> Iterator[_Edge]:
@@ -202,21 +251,21 @@ def _edges(earlier: Neighbour, later: Neighbour) -> Iterator[_Edge]:
             yield _Edge(source, planned, end, start, limit if new else end, later.gaps)
 
 
-def _is_moved_aside(folder: DatasetFolder, at: datetime, edge: _Edge, *, is_earlier: bool) -> bool:
+def _is_moved_aside(folder: DatasetFolder, at: datetime, edge: _Edge, *, by_earlier: bool) -> bool:
     """Return whether a neighbour recorded the offset of a file that was moved aside as wrong.
 
     Args:
         folder: The data set.
         at: The time at which both intervals meet.
         edge: What they have of a partition.
-        is_earlier: Whether the neighbour is the earlier of them.
+        by_earlier: Whether the earlier of them is the published one.
     """
     planned = edge.planned
     path = folder.boundary(planned.topic, planned.topic_uuid, at)
     wrong = path.with_name(path.name + WRONG)
     with suppress(NotFoundError, FormatError):
         offset = read_boundary(wrong, planned.cluster).offset(planned.partition)
-        if offset == edge.end if is_earlier else edge.meets(offset):
+        if offset == edge.end if by_earlier else edge.meets(offset):
             logger.warning(
                 "a neighbour of %s was built from %s: build it again", edge.source, wrong
             )

@@ -8,7 +8,7 @@ it: they cannot overlap or leave a hole, in whatever order and at whatever time 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
@@ -51,6 +51,7 @@ def resolve_boundary(
     *,
     skew_ms: int,
     clock_ms: int | None = None,
+    require: Callable[[Boundary], None] | None = None,
 ) -> Boundary:
     """Return the boundary of ``topic`` at ``at`` from its file; find and write it if needed.
 
@@ -62,6 +63,8 @@ def resolve_boundary(
             in milliseconds.
         clock_ms: Time of planning, milliseconds since 1970; the present time by default. Records
             that are stamped later are no evidence.
+        require: Called with the known boundaries between which a new one is found; raises for one
+            that is wrong, before another follows from it.
 
     Raises:
         TransactionOpenError: An open transaction may hide records that come before the boundary;
@@ -79,7 +82,7 @@ def resolve_boundary(
         with deciding(path.parent):
             # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
-                found = _find(path.parent, topic, at, skew_ms, clock_ms)
+                found = _find(path.parent, topic, at, skew_ms, clock_ms, require)
                 _require_settled(topic, found)
                 write_boundary(path, topic.identity, found)
             return read_boundary(path, cluster)
@@ -146,9 +149,19 @@ def look_for_boundary(
     return _find(path.parent, topic, at, skew_ms, clock_ms)
 
 
-def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
+def _find(
+    folder: Path,
+    topic: Topic,
+    at: datetime,
+    skew_ms: int,
+    clock_ms: int | None,
+    require: Callable[[Boundary], None] | None = None,
+) -> Boundary:
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
+    for each in (lower, upper):
+        if each is not None and require is not None:
+            require(each)
     earlier, is_first = Earlier(folder, at), is_first_topic(folder, at)
     known = {
         partition: Known(

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.errors import ConfigError, TransactionOpenError
-from trainfeed.intervals import Interval, ready_at
+from trainfeed.intervals import Interval, Schedule, ready_at
 from trainfeed.pipeline.boundaries import (
     Boundary,
     Loss,
@@ -24,6 +25,7 @@ from trainfeed.pipeline.boundaries import (
     reasons,
     require_empty_proved,
     require_in_order,
+    require_recorded,
     resolve_boundary,
     transaction_open,
     without,
@@ -200,7 +202,9 @@ def open_topics(
             with placed(kept.setting):
                 topic = stack.enter_context(closing(open_source(env, connection, name)))
                 require_come(spec, interval, kept, folder, topic, clock_ms)
-                resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
+                resolver = _Resolver(
+                    spec.schedule_model(), folder, topic, kept.skew, clock_ms, places
+                )
                 start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
                 windows.append(TopicWindow(topic, connection, start, end))
@@ -218,6 +222,7 @@ def open_topics(
 class _Resolver:
     """Resolves boundaries of one topic, and collects the partitions with an open transaction."""
 
+    schedule: Schedule
     folder: DatasetFolder
     topic: Topic
     skew: timedelta
@@ -228,7 +233,12 @@ class _Resolver:
         skew_ms = int(self.skew / timedelta(milliseconds=1))
         try:
             return resolve_boundary(
-                self.folder, self.topic, at, skew_ms=skew_ms, clock_ms=self.clock_ms
+                self.folder,
+                self.topic,
+                at,
+                skew_ms=skew_ms,
+                clock_ms=self.clock_ms,
+                require=partial(require_recorded, self.folder, self.schedule, self.topic.identity),
             )
         except TransactionOpenError as error:
             self.places.extend(error.places)

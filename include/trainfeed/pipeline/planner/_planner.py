@@ -13,7 +13,7 @@ from trainfeed.dataset.landing_removals import telling_landing_removal
 from trainfeed.errors import NotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject, PlanRef
-from trainfeed.pipeline.boundaries import published_neighbours, require_neighbours_agree
+from trainfeed.pipeline.boundaries import require_neighbours_agree
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
 from trainfeed.pipeline.planner._causes import causes_of
 from trainfeed.pipeline.planner._conflict import (
@@ -233,10 +233,8 @@ class Planner:
     def _require_neighbours_agree(
         self, inputs: Mapping[str, Planned], gaps: list[dict[str, Any]]
     ) -> None:
-        if any(planned.unit == "offsets" for planned in inputs.values()):
-            schedule = self._spec.schedule_model()
-            found = published_neighbours(self._folder, schedule, self._interval)
-            require_neighbours_agree(self._folder, self._interval, found, inputs, gaps)
+        schedule = self._spec.schedule_model()
+        require_neighbours_agree(self._folder, schedule, self._interval, inputs, gaps)
 
     def _acknowledged(self, fingerprint: str) -> list[str]:
         return acknowledged(self._folder, self._interval.name, fingerprint, self._why)

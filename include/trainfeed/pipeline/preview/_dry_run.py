@@ -61,7 +61,8 @@ def dry_run(
         TrainFeedError: The error of planning; a build would raise the same.
     """
     started = time.perf_counter()
-    near = [each.name for each in spec.schedule_model().neighbours(interval)]
+    schedule = spec.schedule_model()
+    near = [schedule.beside(interval.start)[0].name, schedule.beside(interval.end)[1].name]
     with shadowed(env, spec.name, interval.name, published=True, neighbours=near) as shadow:
         planned = plan(
             spec,

@@ -87,7 +87,7 @@ def test_an_offset_that_differs_from_a_published_neighbour_is_refused(
 
 def test_a_dry_run_gives_the_same_error(project):
     move(project, 1, 5)
-    with pytest.raises(ConflictError, match="neighbours"):
+    with pytest.raises(ConflictError, match="have different offsets"):
         dry_run(project.spec, project.interval(DAYS[1]), project.env)
 
 
@@ -274,6 +274,6 @@ def test_neighbours_of_an_interval_are_those_of_the_cron_even_beyond_the_ends(cr
     first = datetime(2024, 3, 4, tzinfo=UTC)
     schedule = Schedule(cron, first, first)
     interval = schedule.interval_starting(first)
-    before, after = schedule.neighbours(interval)
-    assert before.end == interval.start
-    assert after.start == interval.end
+    assert schedule.beside(interval.start)[0].end == interval.start
+    assert schedule.beside(interval.start)[1] == interval
+    assert schedule.beside(interval.end)[1].start == interval.end
