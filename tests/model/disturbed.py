@@ -109,6 +109,7 @@ class Damaged(Builds):
             self._damage(files)
         super().attempt(window, now, allow_gap=allow_gap)
         if self._right is not None and self._noticed:
+            self._noticed = False
             path, data = self._right
             path.unlink()
             path.write_bytes(data)
@@ -125,6 +126,7 @@ class Damaged(Builds):
         if not self._changed(value, kind, files):
             return
         self._right, self._noticed = (path, data), False
+        self._before = set(self._outcome.built)
         path.unlink()
         path.write_bytes(canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}")))
         self.counts["damaged"] += 1
@@ -161,8 +163,15 @@ class Damaged(Builds):
             pair = [place, 0] if place >= 0 else None
             found["evidence"][side] |= {"first": pair, "last": pair}
 
+    def _is_used(self):
+        """Return whether a window was built from the changed file: then it is the right one."""
+        at = datetime.strptime(self._right[0].stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        time = int(at.timestamp()) * 1000
+        fresh = self._outcome.built.keys() - self._before
+        return any(time in self._history.interval(each) for each in fresh)
+
     def _fail(self, window, now, error, *, closing):
-        if self._right is None:
+        if self._right is None or self._is_used():
             super()._fail(window, now, error, closing=closing)
         elif isinstance(error, TrainFeedError):
             self._noticed = True

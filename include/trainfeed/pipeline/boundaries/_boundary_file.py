@@ -196,10 +196,8 @@ def _from_json(value: Any) -> _Stored:
         datetime.strptime(value[name], _TIME).replace(tzinfo=UTC) for name in ("at", "found_at")
     )
     partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
-    if sorted(partitions) != list(range(len(partitions))):
-        raise ValueError(
-            f"expected partitions 0 to {max(partitions)} without a hole, got {sorted(partitions)}"
-        )
+    if not partitions or sorted(partitions) != list(range(len(partitions))):
+        raise ValueError(f"expected partitions from 0 on without a hole, got {sorted(partitions)}")
     # The file has whole seconds; its last millisecond is the latest time that is possible.
     found_ms = milliseconds(found_at) + 999
     names = (value["topic"], value["topic_uuid"], value["cluster"])
