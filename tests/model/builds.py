@@ -48,10 +48,12 @@ _NAMED = re.compile(r"kafka:[^/ ]+/(\d+) offsets \[(\d+), (\d+)\)")
 class Project:
     """A data set in a folder; every history gets a publication root of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *, missing="empty"):
         datasets = folder / "datasets"
         (datasets / "events").mkdir(parents=True)
-        (datasets / "events" / "dataset.yaml").write_text(_SPEC)
+        (datasets / "events" / "dataset.yaml").write_text(
+            _SPEC.replace("settle:", f"missing: {missing}, settle:")
+        )
         (datasets / "events" / "preprocess.py").write_text("def events(record, lookups): ...\n")
         self.folder = folder
         self.datasets = datasets
@@ -211,10 +213,14 @@ class Builds:
             current = _manifest(published)
             if published is not None:
                 return self._again(source, current, published)
+            self._look(windows, interval, now)
             inputs, gaps = source.without_losses(None, allow_gap)
             self._compare(interval, inputs, gaps)
             because = getattr(source, "empty_because", lambda *_: {})(inputs, allow_gap)
             return self._built(windows[0], window, now, inputs, {"gaps": gaps, "why": because})
+
+    def _look(self, windows, interval, now):
+        """Look at the topics before a window is planned that has no version."""
 
     def _compare(self, interval, inputs, gaps):
         """Compare a plan with the published windows beside it, as the planner does."""

@@ -15,7 +15,9 @@ import numpy as np
 
 from tests.model.builds import Builds
 from trainfeed import canonical_json
-from trainfeed.errors import ConflictError, TrainFeedError
+from trainfeed.errors import ConflictError, SourceMissingError, TrainFeedError, WindowOpenError
+from trainfeed.pipeline.inputs._topic_absence import TopicAbsence
+from trainfeed.pipeline.inputs._topic_inputs import TopicInputs
 
 __all__ = ["Damaged", "Disturbed"]
 
@@ -47,6 +49,17 @@ class Disturbed(Builds):
         """Build what has no version, with nothing in between."""
         self._is_over = True
         super().close(window, now)
+
+    def _look(self, windows, interval, now):
+        """Skip or refuse a window without a record if the specification says so."""
+        if self._is_over:
+            return
+        spec, at = self._project.spec, datetime.fromtimestamp(now / 1000, UTC)
+        source = TopicInputs(spec, self._env, windows, TopicAbsence(spec, interval, at))
+        if source.skip() is not None:
+            self._compare(interval, source.inputs(None), [])
+            self.counts["skipped"] += 1
+            raise WindowOpenError("skipped")
 
     def _retire(self, window, _):
         """Remove a window's version, and boundaries between windows without any version."""
@@ -83,7 +96,10 @@ class Disturbed(Builds):
 
     def _fail(self, window, now, error, *, closing):
         self.counts["refused"] += isinstance(error, ConflictError)
-        super()._fail(window, now, error, closing=closing)
+        if isinstance(error, SourceMissingError):
+            self.counts["missing"] += 1
+        else:
+            super()._fail(window, now, error, closing=closing)
 
     def _files(self):
         return sorted((self._folder.path / "boundaries").rglob("*Z.json"))
