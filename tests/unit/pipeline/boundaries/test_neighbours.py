@@ -9,7 +9,13 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
-from trainfeed.errors import ConflictError, FormatError, OffsetOutOfRangeError
+from trainfeed.errors import (
+    ConflictError,
+    FormatError,
+    OffsetOutOfRangeError,
+    SourceMissingError,
+    TrainFeedError,
+)
 from trainfeed.intervals import Schedule
 from trainfeed.pipeline.boundaries import read_boundary, restore_boundaries
 from trainfeed.pipeline.plan import plan
@@ -277,3 +283,43 @@ def test_neighbours_of_an_interval_are_those_of_the_cron_even_beyond_the_ends(cr
     assert schedule.beside(interval.start)[0].end == interval.start
     assert schedule.beside(interval.start)[1] == interval
     assert schedule.beside(interval.end)[1].start == interval.end
+
+
+def test_a_plan_that_would_read_nothing_is_compared_too(project):
+    """Both boundaries were moved below the end of the day before, which has these records."""
+    project.build(DAYS[4])
+    retire(Context.of(project.spec, project.env, who="ann"), DAYS[2], WHY)
+    move(project, 1, -5)
+    move(project, 2, -25)
+    with pytest.raises(ConflictError):
+        planned(project, DAYS[1], allow_gap=WHY)
+
+
+def test_no_boundary_is_found_between_wrong_ones(project):
+    """Day 5 shares no boundary with a published day, but its start is searched from day 3 on."""
+    move(project, 3, -5)
+    before = list(project.folder.path.rglob("*Z.json"))
+    with pytest.raises(ConflictError, match=r"the boundary at 2024-03-04.*different offsets"):
+        planned(project, DAYS[4])
+    assert list(project.folder.path.rglob("*Z.json")) == before
+
+
+@pytest.mark.parametrize(
+    "moved", [("start: 2024-03-01", "start: 2024-03-02"), ("end: 2024-03-31", "end: 2024-03-02")]
+)
+def test_neighbours_outside_of_a_moved_schedule_are_compared(project, moved):
+    project.edit(*moved)
+    move(project, 1 if "start" in moved[0] else 2, 5)
+    with pytest.raises(ConflictError):
+        planned(project, DAYS[1])
+
+
+def test_an_interval_is_not_skipped_because_of_a_changed_boundary(project):
+    """Both files say the same offset, and the rule skips intervals without a record."""
+    project.edit("settle: 0s", "settle: 0s, missing: skip")
+    for partition in "01":
+        move(project, 1, 20, partition)
+    with pytest.raises(TrainFeedError) as caught:
+        planned(project, DAYS[1])
+    assert isinstance(caught.value, ConflictError | SourceMissingError)
+    assert not project.folder.skip(DAYS[1]).exists()
