@@ -15,7 +15,13 @@ import numpy as np
 
 from tests.model.builds import Builds
 from trainfeed import canonical_json
-from trainfeed.errors import ConflictError, SourceMissingError, TrainFeedError, WindowOpenError
+from trainfeed.errors import (
+    ConfigError,
+    ConflictError,
+    FormatError,
+    SourceMissingError,
+    WindowOpenError,
+)
 from trainfeed.pipeline.inputs._topic_absence import TopicAbsence
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs
 
@@ -116,11 +122,13 @@ class Damaged(Builds):
         super().__init__(project, history, *more)
         self.counts = Counter()
         self._rng = np.random.default_rng([8, history.seed])
-        self._right = None
+        self._right, self._before = None, set()
 
     def attempt(self, window, now, *, allow_gap=None):
         """Change a file at some time, then build a window."""
-        files = sorted((self._folder.path / "boundaries").rglob("*Z.json"))
+        # The start of all time has no earlier window: nobody else knows where it was.
+        places = (self._folder.path / "boundaries").rglob("*Z.json")
+        files = sorted(path for path in places if path.stem[:4] != "1970")
         if files and not self.counts["damaged"] and self._rng.random() < 0.3:
             self._damage(files)
         super().attempt(window, now, allow_gap=allow_gap)
@@ -128,7 +136,9 @@ class Damaged(Builds):
             self._noticed = False
             path, data = self._right
             path.unlink()
-            path.write_bytes(data)
+            # Without a published interval beside it the boundary is found again.
+            if self._is_recorded(self._before):
+                path.write_bytes(data)
             self._right = None
             self.counts["refused"] += 1
             super().attempt(window, now, allow_gap=allow_gap)
@@ -179,15 +189,17 @@ class Damaged(Builds):
             pair = [place, 0] if place >= 0 else None
             found["evidence"][side] |= {"first": pair, "last": pair}
 
-    def _is_used(self):
-        """Return whether a window was built from the changed file: then it is the right one."""
+    def _is_recorded(self, windows):
+        """Return whether one of some windows was built from the changed file."""
         at = datetime.strptime(self._right[0].stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         time = int(at.timestamp()) * 1000
-        fresh = self._outcome.built.keys() - self._before
-        return any(time in self._history.interval(each) for each in fresh)
+        return any(time in self._history.interval(each) for each in windows)
 
     def _fail(self, window, now, error, *, closing):
-        if self._right is None or self._is_used():
+        # What was built from the changed file makes it the right one.
+        fresh = self._outcome.built.keys() - self._before
+        is_refused = isinstance(error, ConfigError | ConflictError | FormatError)
+        if self._right is None or self._is_recorded(fresh) or not is_refused:
             super()._fail(window, now, error, closing=closing)
-        elif isinstance(error, TrainFeedError):
+        else:
             self._noticed = True

@@ -22,7 +22,7 @@ from trainfeed.errors import ConflictError
 from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.records import ONCE_UNSEALED, RecordFile
-from trainfeed.sources import Evidence, PartitionBoundary, Topic, TopicIdentity
+from trainfeed.sources import PartitionBoundary, Topic, TopicIdentity
 
 __all__ = [
     "WRONG",
@@ -205,11 +205,8 @@ def _from_json(value: Any) -> _Stored:
 
 
 def _partition(value: dict[str, Any]) -> PartitionBoundary:
-    evidence = value.get("evidence")
-    known = None if evidence is None else Evidence.from_json(evidence)
-    found = PartitionBoundary(**{**value, "evidence": known})
-    # Types are checked too: an offset that is a text would fail in the middle of planning.
-    _PARTITION.validate_json(json.dumps(asdict(found)), strict=True)
+    # Only JSON makes dataclasses in strict mode.
+    found = _PARTITION.validate_json(json.dumps(value), strict=True)
     if not 0 <= found.offset < _OFFSETS:
         raise ValueError(f"offset {found.offset}")
     found.require_evidence_agrees()

@@ -220,27 +220,33 @@ def require_in_order(folder: DatasetFolder, windows: Collection[TopicWindow]) ->
     for window in windows:
         identity = window.topic.identity
         place = folder.boundaries(identity.topic, identity.uuid)
-        before, after = _nearest(place, window.start.at), _nearest(place, window.end.at)
-        window.require_order([before[0], window.start, window.end, after[1]])
+        before, after = _beside(place, window.start.at, window.end.at)
+        window.require_order([_undamaged(before), window.start, window.end, _undamaged(after)])
 
 
-def _nearest(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
-    """Return the nearest boundaries; damaged files are left out, and stop those who need them."""
+def _undamaged(path: Path | None) -> Boundary | None:
+    """Return a boundary; a damaged file is left out here, and stops those who need it."""
     try:
-        return _neighbours(folder, at)
+        return None if path is None else read_boundary(path)
     except FormatError as error:
         logger.warning("boundaries are not compared with a damaged file: %s", error)
-        return None, None
+        return None
 
 
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
     """Return the nearest known boundaries below and above ``at``."""
-    # Names of files are times, which sort as text.
-    name = f"{at:%Y%m%dT%H%M%SZ}.json"
-    paths = {path.name: path for path in listed(folder, "*Z.json")}
-    before = max((each for each in paths if each < name), default=None)
-    after = min((each for each in paths if each > name), default=None)
+    before, after = _beside(folder, at, at)
     return (
-        read_boundary(paths[before]) if before else None,
-        read_boundary(paths[after]) if after else None,
+        None if before is None else read_boundary(before),
+        None if after is None else read_boundary(after),
     )
+
+
+def _beside(folder: Path, start: datetime, end: datetime) -> tuple[Path | None, Path | None]:
+    """Return the nearest files before a time and behind another one."""
+    # Names of files are times, which sort as text.
+    first, last = (f"{at:%Y%m%dT%H%M%SZ}.json" for at in (start, end))
+    paths = {path.name: path for path in listed(folder, "*Z.json")}
+    before = max((name for name in paths if name < first), default="")
+    after = min((name for name in paths if name > last), default="")
+    return paths.get(before), paths.get(after)

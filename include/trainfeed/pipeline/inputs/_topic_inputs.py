@@ -63,6 +63,7 @@ class TopicInputs:
         self._spec = spec
         self._env = env
         self._windows = windows
+        self._is_in_order = False
         self._folder = DatasetFolder(Path(env.root), spec.name)
 
     def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:
@@ -88,7 +89,7 @@ class TopicInputs:
         """
         if self._absence is None:
             return None
-        require_in_order(self._folder, self._windows)
+        self._require_in_order()
         return self._absence.skip(self._windows, self._lost)
 
     def without_losses(
@@ -101,7 +102,7 @@ class TopicInputs:
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
             ConflictError: The boundaries contradict those of other times.
         """
-        require_in_order(self._folder, self._windows)
+        self._require_in_order()
         inputs = self.inputs(current)
         known = self._known_gaps(current)
         losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
@@ -120,6 +121,11 @@ class TopicInputs:
     def confirm(self) -> None:
         """Write boundary files again that retention removed before the plan was there."""
         keep_boundaries(self._folder, self._windows)
+
+    def _require_in_order(self) -> None:
+        if not self._is_in_order:
+            require_in_order(self._folder, self._windows)
+            self._is_in_order = True
 
     def _lost(self, window: TopicWindow) -> list[str]:
         """Return the records of a topic that retention deleted or may have deleted."""
