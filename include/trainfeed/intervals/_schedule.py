@@ -182,7 +182,11 @@ class Schedule:
 
     def beside(self, tick: datetime) -> tuple[Interval, Interval]:
         """Return the intervals that end and start at a tick, also beyond the schedule's ends."""
-        before = _move(croniter(self.cron, tick).get_prev)
+        after = _steady_tick(self.cron, tick)
+        if after is None:
+            before = _move(croniter(self.cron, tick).get_prev)
+        else:
+            before = tick - (after - tick)
         return self._interval(before), self._interval(tick)
 
     def intervals(

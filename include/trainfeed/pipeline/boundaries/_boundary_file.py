@@ -40,6 +40,7 @@ __all__ = [
 _PARTITION: Final = TypeAdapter(PartitionBoundary)
 _OFFSETS: Final = 1 << 63
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_STEM: Final = "%Y%m%dT%H%M%SZ"
 # A file that was moved aside because its boundary is wrong has this behind its name.
 WRONG: Final = ".wrong"
 
@@ -175,7 +176,15 @@ def _dataset_of(path: Path) -> str:
 
 
 def _time_of(path: Path) -> datetime:
-    return datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return _parsed(path.stem, _STEM)
+
+
+def _parsed(text: str, time_format: str) -> datetime:
+    # Unlike ``strptime`` it is fast: a planner has the names of all boundaries of a topic.
+    found = datetime.fromisoformat(text)
+    if found.strftime(time_format) != text:
+        raise ValueError(f"expected a time like 2024-03-01T00:00:00Z, got {text!r}")
+    return found
 
 
 def _to_json(stored: _Stored) -> dict[str, Any]:
@@ -192,9 +201,7 @@ def _to_json(stored: _Stored) -> dict[str, Any]:
 
 
 def _from_json(value: Any) -> _Stored:
-    at, found_at = (
-        datetime.strptime(value[name], _TIME).replace(tzinfo=UTC) for name in ("at", "found_at")
-    )
+    at, found_at = (_parsed(value[name], _TIME) for name in ("at", "found_at"))
     partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
     if not partitions or sorted(partitions) != list(range(len(partitions))):
         raise ValueError(f"expected partitions from 0 on without a hole, got {sorted(partitions)}")
