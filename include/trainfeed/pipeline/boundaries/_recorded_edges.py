@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.identity import kafka_source
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+_HIDDEN: Final = "the only interval beside it begins behind a gap"
 
 _Gaps: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -320,7 +323,8 @@ def restore_boundaries(folder: DatasetFolder) -> Iterator[RestoredFile]:
             for topic in {_topic(each) for each in version.inputs.values()}:
                 beside.setdefault((topic, version.end), [None, None])[0] = version
                 beside.setdefault((topic, version.start), [None, None])[1] = version
-    for (topic, time), (before, after) in sorted(beside.items(), key=lambda item: item[0]):
+    for topic, time in sorted(beside, key=lambda key: (*astuple(key[0]), key[1])):
+        before, after = beside[topic, time]
         at = parse_time(time)
         path = folder.boundary(topic.topic, topic.uuid, at)
         posix.make_public_dir(path.parent)
@@ -350,7 +354,7 @@ def _recorded(
         ranges = [each for each in before.inputs.values() if _topic(each) == topic]
         return {each.partition: _bare(each.end, each.start) for each in ranges}
     if after is None or any(gap["source"] in after.inputs for gap in after.gaps):
-        return "the only interval beside it begins behind a gap"
+        return _HIDDEN
     ranges = [each for each in after.inputs.values() if _topic(each) == topic]
     return {each.partition: _bare(each.start, each.start) for each in ranges}
 
@@ -377,7 +381,7 @@ def _state(
     except FormatError:
         return "damaged"
     if isinstance(recorded, str):
-        return "changed" if "different" in recorded else None
+        return None if recorded == _HIDDEN else "changed"
     numbers = {*recorded, *found.partitions}
     wanted = {number: recorded[number].offset if number in recorded else 0 for number in numbers}
     is_right = all(found.offset(number) == offset for number, offset in wanted.items())

@@ -321,3 +321,15 @@ def test_an_interval_is_not_skipped_because_of_a_changed_boundary(project):
         planned(project, DAYS[1])
     assert isinstance(caught.value, ConflictError | SourceMissingError)
     assert not project.folder.skip(DAYS[1]).exists()
+
+
+def test_files_of_a_topic_and_of_the_one_before_it_are_restored(project):
+    rows = [row for number in range(8) for row in day(number, 7)]
+    other = "22222222-2222-4222-8222-222222222222"
+    project.record({0: [batch(rows)], 1: [batch(rows)]}, uuid=other)
+    project.build(DAYS[1], allow_gap=WHY)
+    file_of(project, 1).unlink()
+    file_of(project, 2, other).unlink()
+    found = [each.path for each in restore_boundaries(project.folder)]
+    assert found == [file_of(project, 1), file_of(project, 2, other)]
+    assert read_boundary(file_of(project, 2, other)).offset(0) == 14
