@@ -106,7 +106,7 @@ def current(data: bytes) -> None:
 
 def boundary(data: bytes) -> None:
     """A boundary file."""
-    found = read_boundary(_placed(_home() / "20130101T000000Z.json", data))
+    found = read_boundary(_placed(_folder().boundaries("t", "u") / "20130101T000000Z.json", data))
     for partition in found.partitions:
         assert found.is_proved(partition) in {True, False}
         assert found.offset(partition) >= 0
@@ -322,13 +322,14 @@ def _quarantines() -> list[bytes]:
 
 
 def _boundaries() -> list[bytes]:
-    side = {"first": [1, 2], "last": None, "minutes_wrong": 0}
+    left = {"first": [0, 2], "last": [0, 2], "minutes_wrong": 0}
+    right = {"first": [1, 5], "last": [1, 5], "minutes_wrong": 0}
     evidence = {
         **dict.fromkeys(("clock_ms", "high_watermark", "without_evidence"), 9),
         **dict.fromkeys(("hint", "index_test", "floor", "ceiling", "proof"), None),
         "method": "index",
-        "left": side,
-        "right": side,
+        "left": left,
+        "right": right,
     }
     partition = {
         "offset": 1,

@@ -22,12 +22,13 @@ from tests.model.simulated_topic import SimulatedTopic
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
-from trainfeed.intervals import Interval
+from trainfeed.intervals import Interval, format_time
+from trainfeed.pipeline.boundaries import Neighbour, _recorded_edges, require_neighbours_agree
 from trainfeed.pipeline.functions._prepared_part import Lateness
 from trainfeed.pipeline.inputs import _topic_inputs
 from trainfeed.specification import load_spec
 
-__all__ = ["Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
+__all__ = ["Builds", "Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
 
 _SPEC = """
 name: events
@@ -47,10 +48,12 @@ _NAMED = re.compile(r"kafka:[^/ ]+/(\d+) offsets \[(\d+), (\d+)\)")
 class Project:
     """A data set in a folder; every history gets a publication root of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *, missing="empty"):
         datasets = folder / "datasets"
         (datasets / "events").mkdir(parents=True)
-        (datasets / "events" / "dataset.yaml").write_text(_SPEC)
+        (datasets / "events" / "dataset.yaml").write_text(
+            _SPEC.replace("settle:", f"missing: {missing}, settle:")
+        )
         (datasets / "events" / "preprocess.py").write_text("def events(record, lookups): ...\n")
         self.folder = folder
         self.datasets = datasets
@@ -130,7 +133,7 @@ class Simulation:
         return topic.records(partition, start, end)
 
 
-def build_history(project, history, root, broker=None):
+def build_history(project, history, root, broker=None, *, kind=None):
     """Build all attempts of the history, then everything that is left, and return what came out.
 
     Args:
@@ -138,13 +141,16 @@ def build_history(project, history, root, broker=None):
         history: The windows to build, and their times.
         root: An empty folder.
         broker: Serves the history's topic; a simulation of it by default.
+        kind: Makes the builds; ``Builds`` by default.
     """
     outcome = Outcome()
-    build = _Builds(project, history, root, outcome, broker or Simulation(history))
+    build = (kind or Builds)(project, history, root, outcome, broker or Simulation(history))
     # Nothing here is about durability, which would take most of the time.
     with (
         mock.patch.object(os, "fsync", new=_nothing),
         mock.patch.object(_topic_inputs, "open_source", new=build.open_source),
+        mock.patch.object(_recorded_edges, "ending_at", new=build.ending_at),
+        mock.patch.object(_recorded_edges, "starting_at", new=build.starting_at),
     ):
         for attempt in history.attempts:
             build.attempt(attempt.window, attempt.now)
@@ -153,7 +159,9 @@ def build_history(project, history, root, broker=None):
     return outcome
 
 
-class _Builds:
+class Builds:
+    """Builds windows as runs do, and keeps what came out."""
+
     def __init__(self, project, history, root, outcome, broker):
         self.topic = None
         self._broker = broker
@@ -205,9 +213,39 @@ class _Builds:
             current = _manifest(published)
             if published is not None:
                 return self._again(source, current, published)
+            self._look(windows, interval, now)
             inputs, gaps = source.without_losses(None, allow_gap)
+            self._compare(interval, inputs, gaps)
             because = getattr(source, "empty_because", lambda *_: {})(inputs, allow_gap)
             return self._built(windows[0], window, now, inputs, {"gaps": gaps, "why": because})
+
+    def _look(self, windows, interval, now):
+        """Look at the topics before a window is planned that has no version."""
+
+    def _compare(self, interval, inputs, gaps):
+        """Compare a plan with the published windows beside it, as the planner does."""
+        schedule = self._project.spec.schedule_model()
+        require_neighbours_agree(self._folder, schedule, interval, inputs, gaps)
+
+    def published(self):
+        """Return the versions whose manifests are there, by window."""
+        return self._outcome.built
+
+    def ending_at(self, _, __, at):
+        """Return what the manifest of the window that ends at a time has of the topic, or None."""
+        return self._recorded(1, at)
+
+    def starting_at(self, _, __, at):
+        """Return the same of the window that starts at a time."""
+        return self._recorded(0, at)
+
+    def _recorded(self, side, at):
+        for window, built in self.published().items():
+            times = [_time(each) for each in self._history.interval(window)]
+            if times[side] == at:
+                name = f"w{window:02d}/g0001"
+                return Neighbour(name, built.inputs, built.gaps, *map(format_time, times))
+        return None
 
     def _again(self, source, current, published):
         inputs = source.inputs(current)

@@ -180,6 +180,15 @@ class Schedule:
             ticks.append(_move(backwards.get_prev))
         return [self._interval(tick) for tick in reversed(ticks)]
 
+    def beside(self, tick: datetime) -> tuple[Interval, Interval]:
+        """Return the intervals that end and start at a tick, also beyond the schedule's ends."""
+        after = _steady_tick(self.cron, tick)
+        if after is None:
+            before = _move(croniter(self.cron, tick).get_prev)
+        else:
+            before = tick - (after - tick)
+        return self._interval(before), self._interval(tick)
+
     def intervals(
         self, first: datetime | None = None, last: datetime | None = None
     ) -> Iterator[Interval]:

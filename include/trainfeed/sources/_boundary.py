@@ -63,6 +63,42 @@ class PartitionBoundary:
             return True
         return known.ceiling is not None and known.ceiling <= self.log_end
 
+    def require_evidence_agrees(self) -> None:
+        """Refuse an offset that cannot follow from the evidence beside it.
+
+        Raises:
+            ValueError: It cannot; the message has the offset and the offsets that are possible.
+        """
+        known = self.evidence
+        if known is None:
+            return
+        ends = [known.left.first, known.left.last, known.right.first, known.right.last]
+        seen = [place[0] for place in ends if place is not None]
+        first = known.right.first
+        low, high = known.floor or 0, self.log_end
+        if known.ceiling is not None:
+            high = min(high, known.ceiling)
+        # The boundary is the end of the part that was searched if all records come before it, and
+        # without an earlier boundary the log start if no record before it has evidence.
+        possible = {high} if known.floor is not None else {high, self.log_start}
+        if known.method == "between":
+            possible |= {max(low, self.log_start)}
+        elif known.method != "end" and first is not None:
+            possible = {first[0]} if known.method == "index" else possible | {first[0]}
+        left = known.left.last is None or known.left.last[0] < self.offset
+        right = first is None or self.offset <= first[0]
+        is_told = self.method == ("end" if self.offset == self.log_end else _told(known.method))
+        if not (left and right and is_told and seen == sorted(seen) and self.offset in possible):
+            raise ValueError(
+                f"offset {self.offset} (method {self.method}) does not follow from its evidence:"
+                f" method {known.method}, last record before it {known.left.last}, first record"
+                f" behind it {first}, possible are {sorted(possible)}"
+            )
+
+
+def _told(method: Method) -> Literal["index", "scan"]:
+    return "index" if method == "index" else "scan"
+
 
 class _FoundTime(NamedTuple):
     offset: int
@@ -149,7 +185,7 @@ class _BoundarySearch:
     def _method(self, found: _FoundTime) -> Literal["index", "scan", "end"]:
         if found.offset == self.state.log_end:
             return "end"
-        return "index" if found.method == "index" else "scan"
+        return _told(found.method)
 
     def _check_known(self) -> None:
         """Refuse a log that was truncated, and neighbours in the wrong order."""

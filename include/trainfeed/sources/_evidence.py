@@ -7,9 +7,9 @@ evidence belongs to the interval of the record before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,12 +49,6 @@ class Side:
     last: tuple[int, int] | None
     minutes_wrong: int
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Side:
-        """Read the JSON of a boundary file."""
-        pairs = {name: _pair(value[name]) for name in ("first", "last")}
-        return cls(**pairs, minutes_wrong=int(value["minutes_wrong"]))
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -90,17 +84,6 @@ class Evidence:
     right: Side
     without_evidence: int
     proof: Proof | None
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Evidence:
-        """Read the JSON of a boundary file.
-
-        Raises:
-            KeyError: A key is missing.
-            TypeError: A key is unknown.
-        """
-        sides = {name: Side.from_json(value[name]) for name in ("left", "right")}
-        return cls(**{**value, **sides})
 
 
 @dataclass(frozen=True)
@@ -227,10 +210,3 @@ def _joined(first: Stamps, second: Stamps) -> Stamps:
         0,
         second.reached,
     )
-
-
-def _pair(value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    offset, stamp = value
-    return int(offset), int(stamp)

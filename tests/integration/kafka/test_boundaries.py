@@ -148,7 +148,7 @@ def write_as_before(project, topic, number):
     }
     path = project.folder.boundary(topic.identity.topic, topic.identity.uuid, at(number))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(canonical_json.dumps(value))
+    path.write_bytes(canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}")))
 
 
 def read_all(topic):

@@ -16,7 +16,7 @@ from trainfeed.errors import ConfigError
 SIZE = 20 << 30
 # What each reader is called with: a file of that size, in a folder of its own.
 READERS = {
-    "a boundary file": ("20130101T000000Z.json", "read_boundary(path)"),
+    "a boundary file": ("a/boundaries/t/u/20130101T000000Z.json", "read_boundary(path)"),
     "a plan": (
         "a/plans/2013-01-01/0123456789abcdef-g0001.json",
         "load_plan(folder, PlanRef('a', '2013-01-01', '0123456789abcdef-g0001'))",

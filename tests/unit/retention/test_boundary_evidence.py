@@ -47,7 +47,10 @@ def write(folder, day, lag, held, proof, *, added=0, limits=(0, 1 << 40)):
     parts = {"0": partition(day, lag, held, proof in "ab", limits)}
     if day + lag >= added:
         parts["1"] = partition(day, lag, held, proof == "b", limits)
-    value = {"at": stamp(time_of(day)), "found_at": stamp(time_of(day + lag)), "partitions": parts}
+    value = {
+        "at": stamp(time_of(day)), "found_at": stamp(time_of(day + lag)), "partitions": parts,
+        "topic": folder.parent.name, "topic_uuid": folder.name, "cluster": "c",
+    }  # fmt: skip
     path = folder / f"{time_of(day):%Y%m%dT%H%M%SZ}.json"
     path.write_text(json.dumps(value))
     return path
@@ -100,7 +103,7 @@ UNPROVED = [(9 - day, 8, "-" if day == 3 else "b") for day in range(DAYS)]
 @example(files=LATE, there=set(range(DAYS)), retired={0, 1, 2, 3}, added=0, has_other=False)
 def test_no_answer_changes(files, there, retired, added, has_other):
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "topic" / "now"
+        folder = Path(place) / "a" / "boundaries" / "topic" / "now"
         folder.mkdir(parents=True)
         if has_other:
             (folder.parent / "before").mkdir()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.pipeline.clicks import Project, batch, day
+from tests.unit.pipeline.clicks import Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
 from tests.unit.retention.test_intervals import prune_command
 from trainfeed.dataset.history import actions
@@ -168,9 +168,12 @@ def test_a_plan_whose_boundary_was_decided_again_is_refused(week, monkeypatch):
     def meanwhile():
         path = place(week) / "20240303T000000Z.json"
         offset = read_boundary(path).offset(0)
-        text = path.read_text().replace(f'"offset":{offset}', f'"offset":{offset - 1}', 1)
-        path.unlink()
-        path.write_text(text)
+
+        def earlier(value):
+            value["partitions"]["0"].pop("evidence")
+            value["partitions"]["0"].update(offset=offset - 1, method="scan")
+
+        rewrite_sealed(path, earlier)
         assert read_boundary(path).offset(0) == offset - 1
 
     with pytest.raises(ConflictError, match=r"decided again with other offsets.*run the"):
@@ -207,9 +210,10 @@ def test_a_topic_that_was_made_again_keeps_a_file_that_shows_the_old_one(week):
     other = place(week, "0" * 8)
     other.mkdir()
     for name in ALL[:3]:
-        data = (place(week) / "20240304T000000Z.json").read_text()
-        at = f"{name[:4]}-{name[4:6]}-{name[6:]}"
-        (other / f"{name}T000000Z.json").write_text(data.replace("2024-03-04", at, 1))
+        copy = other / f"{name}T000000Z.json"
+        shutil.copy(place(week) / "20240304T000000Z.json", copy)
+        at = f"{name[:4]}-{name[4:6]}-{name[6:]}T00:00:00Z"
+        rewrite_sealed(copy, lambda value: value.update(at=at, topic_uuid="0" * 8))  # noqa: B023
     whys = told([each for each in run(week).kept if each.item.name.startswith("clicks/00000000")])
     assert "it is the newest of its topic" in whys["20240303"]
     assert there(week, "0" * 8)[-1:] == ["20240303"]

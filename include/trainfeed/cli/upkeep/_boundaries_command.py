@@ -1,4 +1,4 @@
-"""``trainfeed boundaries check``: compares boundary files with today's rule."""
+"""``trainfeed boundaries``: compares boundary files with today's rule, and restores them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli._known_datasets import readable_environment
+from trainfeed.cli._known_datasets import known_folder, readable_environment
 from trainfeed.cli._printing import print_json, print_message, print_rows, printable_lines
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset import require_writable_root
 from trainfeed.intervals import format_time
+from trainfeed.pipeline.boundaries import restore_boundaries
 from trainfeed.pipeline.inputs import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.specification import check_name, load_spec
 
@@ -53,6 +56,30 @@ def check(
     else:
         _print(files, fixes)
     if fixes:
+        raise typer.Exit(3)
+
+
+@app.command("restore", epilog="Example: trainfeed boundaries restore flights")
+def restore(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write boundary files that are missing, damaged or changed again, from published versions.
+
+    The manifests of the intervals on both sides have the offsets. No topic is read. Status 3 when
+    a file stays as it is, because the two differ or a gap hides the offset.
+    """
+    require_writable_root(environment_from_environ())
+    files = list(restore_boundaries(known_folder(name)))
+    rows = [(str(each.path), each.was, each.why_not or "written again") for each in files]
+    if as_json:
+        print_json({"files": [each._asdict() | {"path": str(each.path)} for each in files]})
+    elif rows:
+        print_rows(("file", "was", "now"), rows)
+    else:
+        typer.echo("every boundary file is as the published versions recorded it")
+    if any(each.why_not for each in files):
         raise typer.Exit(3)
 
 

@@ -24,10 +24,18 @@ if TYPE_CHECKING:
         require_empty_proved,
     )
     from trainfeed.pipeline.boundaries._losses import Loss, without
+    from trainfeed.pipeline.boundaries._recorded_edges import (
+        Neighbour,
+        RestoredFile,
+        require_neighbours_agree,
+        require_recorded,
+        restore_boundaries,
+    )
     from trainfeed.pipeline.boundaries._topic_boundaries import (
         deciding,
         keep_boundaries,
         look_for_boundary,
+        require_in_order,
         resolve_boundary,
         transaction_open,
     )
@@ -36,6 +44,8 @@ __all__ = [
     "UNPROVEN",
     "Boundary",
     "Loss",
+    "Neighbour",
+    "RestoredFile",
     "TopicWindow",
     "boundary_files",
     "deciding",
@@ -49,7 +59,11 @@ __all__ = [
     "read_boundary",
     "reasons",
     "require_empty_proved",
+    "require_in_order",
+    "require_neighbours_agree",
+    "require_recorded",
     "resolve_boundary",
+    "restore_boundaries",
     "transaction_open",
     "without",
 ]
@@ -58,6 +72,8 @@ _HOMES: Final = {
     "UNPROVEN": "._boundary_proof",
     "Boundary": "._boundary_file",
     "Loss": "._losses",
+    "Neighbour": "._recorded_edges",
+    "RestoredFile": "._recorded_edges",
     "TopicWindow": "._boundary_file",
     "boundary_files": "._boundary_file",
     "deciding": "._topic_boundaries",
@@ -71,7 +87,11 @@ _HOMES: Final = {
     "read_boundary": "._boundary_file",
     "reasons": "._boundary_proof",
     "require_empty_proved": "._boundary_proof",
+    "require_in_order": "._topic_boundaries",
+    "require_neighbours_agree": "._recorded_edges",
+    "require_recorded": "._recorded_edges",
     "resolve_boundary": "._topic_boundaries",
+    "restore_boundaries": "._recorded_edges",
     "transaction_open": "._topic_boundaries",
     "without": "._losses",
 }

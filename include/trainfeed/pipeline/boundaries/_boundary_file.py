@@ -6,9 +6,10 @@ Two boundaries give the range of offsets that an interval reads of an open topic
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,14 @@ from pydantic import TypeAdapter
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.identity import kafka_source
-from trainfeed.errors import IngestError
+from trainfeed.errors import ConflictError
 from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.pipeline.plans import PlannedInput
-from trainfeed.sources import Evidence, PartitionBoundary, Topic, TopicIdentity
+from trainfeed.records import ONCE_UNSEALED, RecordFile
+from trainfeed.sources import PartitionBoundary, Topic, TopicIdentity
 
 __all__ = [
+    "WRONG",
     "Boundary",
     "TopicWindow",
     "boundary_files",
@@ -30,11 +33,16 @@ __all__ = [
     "known_boundaries",
     "milliseconds",
     "read_boundary",
-    "to_json",
+    "replace_boundary",
+    "write_boundary",
 ]
 
 _PARTITION: Final = TypeAdapter(PartitionBoundary)
 _OFFSETS: Final = 1 << 63
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_STEM: Final = "%Y%m%dT%H%M%SZ"
+# A file that was moved aside because its boundary is wrong has this behind its name.
+WRONG: Final = ".wrong"
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def boundary_files(folder: Path) -> Iterator[tuple[datetime, Path]]:
         StorageError: The folder cannot be listed.
     """
     for path in listed(folder, "*Z.json"):
-        yield datetime.strptime(path.stem, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC), path
+        yield _time_of(path), path
 
 
 def folders_of_others(folder: Path) -> list[Path]:
@@ -100,52 +108,131 @@ def folders_of_others(folder: Path) -> list[Path]:
         return sorted(path for path in folder.parent.iterdir() if path != folder and path.is_dir())
 
 
-def to_json(topic: TopicIdentity, boundary: Boundary) -> dict[str, Any]:
-    """Return the content of a boundary file."""
+@dataclass(frozen=True)
+class _Stored:
+    """The content of a boundary file; ``dataset`` is None in a file that is not sealed."""
+
+    dataset: str | None
+    topic: str
+    topic_uuid: str
+    cluster: str
+    boundary: Boundary
+
+    @property
+    def at(self) -> datetime:
+        return self.boundary.at
+
+
+def write_boundary(path: Path, topic: TopicIdentity, boundary: Boundary) -> None:
+    """Write a boundary file, unless there is one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    _FILE.write_once(path, _stored(path, topic, boundary))
+
+
+def replace_boundary(path: Path, topic: TopicIdentity, boundary: Boundary) -> None:
+    """Write a boundary file in place of a damaged one.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    _FILE.replace(path, _stored(path, topic, boundary))
+
+
+def read_boundary(path: Path, cluster: str | None = None) -> Boundary:
+    """Read a boundary file, also one without evidence, and compare it with its path.
+
+    Args:
+        path: The file. It is also read where it was moved aside, as ``….json.wrong``.
+        cluster: The cluster of the open topic; None if no topic is open.
+
+    Raises:
+        NotFoundError: There is no such file.
+        FormatError: The file is damaged, or it is that of another data set, topic or time.
+    """
+    # Links are followed: the folder of a dry run has links to the boundary files of the root.
+    data = read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
+    path = path.with_name(path.name.removesuffix(WRONG))
+    expected: dict[str, Any] = {} if cluster is None else {"cluster": cluster}
+    return _FILE.parse(
+        data,
+        path,
+        dataset=_dataset_of(path),
+        topic=path.parent.parent.name,
+        topic_uuid=path.parent.name,
+        at=_time_of(path),
+        **expected,
+    ).boundary
+
+
+def _stored(path: Path, topic: TopicIdentity, boundary: Boundary) -> _Stored:
+    return _Stored(_dataset_of(path), topic.topic, topic.uuid, topic.cluster, boundary)
+
+
+def _dataset_of(path: Path) -> str:
+    return path.parts[-5]
+
+
+def _time_of(path: Path) -> datetime:
+    return _parsed(path.stem, _STEM)
+
+
+def _parsed(text: str, time_format: str) -> datetime:
+    # Unlike ``strptime`` it is fast: a planner has the names of all boundaries of a topic.
+    found = datetime.fromisoformat(text)
+    if found.strftime(time_format) != text:
+        raise ValueError(f"expected a time like 2024-03-01T00:00:00Z, got {text!r}")
+    return found
+
+
+def _to_json(stored: _Stored) -> dict[str, Any]:
+    boundary = stored.boundary
     return {
-        "at": f"{boundary.at:%Y-%m-%dT%H:%M:%SZ}",
-        "found_at": f"{_utc(boundary.found_ms):%Y-%m-%dT%H:%M:%SZ}",
-        "topic": topic.topic,
-        "topic_uuid": topic.uuid,
-        "cluster": topic.cluster,
+        "dataset": stored.dataset,
+        "at": f"{boundary.at:{_TIME}}",
+        "found_at": f"{_utc(boundary.found_ms):{_TIME}}",
+        "topic": stored.topic,
+        "topic_uuid": stored.topic_uuid,
+        "cluster": stored.cluster,
         "partitions": {str(p): asdict(b) for p, b in boundary.partitions.items()},
     }
 
 
-def read_boundary(path: Path) -> Boundary:
-    """Read a boundary file, also one without evidence.
-
-    Raises:
-        IngestError: The file is damaged.
-    """
-    # Links are followed: the folder of a dry run has links to the boundary files of the root.
-    value = canonical_json.loads(
-        read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES), path=str(path)
-    )
-    try:
-        at, found_at = (
-            datetime.strptime(value[name], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-            for name in ("at", "found_at")
-        )
-        partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise IngestError(
-            f"boundary file {path} is damaged ({error}); restore or remove it"
-        ) from error
+def _from_json(value: Any) -> _Stored:
+    at, found_at = (_parsed(value[name], _TIME) for name in ("at", "found_at"))
+    partitions = {int(p): _partition(b) for p, b in value["partitions"].items()}
+    if not partitions or sorted(partitions) != list(range(len(partitions))):
+        raise ValueError(f"expected partitions from 0 on without a hole, got {sorted(partitions)}")
     # The file has whole seconds; its last millisecond is the latest time that is possible.
     found_ms = milliseconds(found_at) + 999
-    return Boundary(at, partitions, found_ms)
+    names = (value["topic"], value["topic_uuid"], value["cluster"])
+    return _Stored(value.get("dataset"), *names, Boundary(at, partitions, found_ms))
 
 
 def _partition(value: dict[str, Any]) -> PartitionBoundary:
-    evidence = value.get("evidence")
-    known = None if evidence is None else Evidence.from_json(evidence)
-    found = PartitionBoundary(**{**value, "evidence": known})
-    # Types are checked too: an offset that is a text would fail in the middle of planning.
-    _PARTITION.validate_json(json.dumps(asdict(found)), strict=True)
+    # Only JSON makes dataclasses in strict mode.
+    found = _PARTITION.validate_json(json.dumps(value), strict=True)
     if not 0 <= found.offset < _OFFSETS:
         raise ValueError(f"offset {found.offset}")
+    found.require_evidence_agrees()
     return found
+
+
+_FILE: Final = RecordFile(
+    _Stored,
+    "a boundary file",
+    "nothing was read or published; offsets of published intervals that start or end there are also"
+    " in their manifests: 'trainfeed boundaries restore NAME' writes the file again from these; if"
+    " no such interval is published, move the file aside, and the next build finds the boundary"
+    " again",
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["boundary"],
+    follow=True,
+    to_json=_to_json,
+    from_json=_from_json,
+)
 
 
 def _utc(time_ms: int) -> datetime:
@@ -169,7 +256,7 @@ class TopicWindow:
     def inputs(self) -> Iterator[tuple[str, PlannedInput]]:
         """Yield source string and planned range of every partition."""
         identity = self.topic.identity
-        self._require_order()
+        self.require_order([self.start, self.end])
         for partition in sorted(self.end.partitions):
             first, last = self.start.offset(partition), self.end.offset(partition)
             yield (
@@ -185,13 +272,23 @@ class TopicWindow:
                 ),
             )
 
-    def _require_order(self) -> None:
-        for partition in sorted({*self.start.partitions, *self.end.partitions}):
-            first, last = self.start.offset(partition), self.end.offset(partition)
-            if first > last:
-                raise IngestError(
-                    f"boundaries of topic {self.topic.identity.topic!r} partition {partition} are"
-                    f" in the wrong order: {first} at {self.start.at}, {last} at {self.end.at};"
-                    " nothing was read or published; 'trainfeed boundaries check' says which"
-                    " boundary file is wrong"
-                )
+    def require_order(self, boundaries: Sequence[Boundary | None]) -> None:
+        """Refuse boundaries of which a later one has a smaller offset.
+
+        Args:
+            boundaries: In order of time; None for one that is not known.
+
+        Raises:
+            ConflictError: They are in the wrong order.
+        """
+        for earlier, later in pairwise(each for each in boundaries if each is not None):
+            for partition in sorted(earlier.partitions):
+                first, last = earlier.offset(partition), later.offset(partition)
+                if first > last:
+                    raise ConflictError(
+                        f"boundaries of topic {self.topic.identity.topic!r} partition {partition}"
+                        f" are in the wrong order: {first} at {earlier.at}, {last} at {later.at};"
+                        " nothing was read or published; a boundary file was changed: 'trainfeed"
+                        " boundaries restore NAME' writes those of published intervals again, and"
+                        " 'trainfeed boundaries check NAME' says which one is wrong"
+                    )

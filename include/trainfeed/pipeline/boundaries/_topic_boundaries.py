@@ -7,24 +7,23 @@ it: they cannot overlap or leave a hole, in whatever order and at whatever time 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import ConflictError, TransactionOpenError
-from trainfeed.paths import make_folders
+from trainfeed.errors import ConflictError, FormatError, TransactionOpenError
+from trainfeed.paths import listed, make_folders
 from trainfeed.pipeline.boundaries._boundary_file import (
     Boundary,
     TopicWindow,
-    boundary_files,
     milliseconds,
     read_boundary,
-    to_json,
+    write_boundary,
 )
 from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
 from trainfeed.sources import Known, Topic, TopicIdentity, find_boundaries
@@ -34,9 +33,12 @@ __all__ = [
     "deciding",
     "keep_boundaries",
     "look_for_boundary",
+    "require_in_order",
     "resolve_boundary",
     "transaction_open",
 ]
+
+logger = logging.getLogger(__name__)
 
 # The search for a boundary reads some thousand records of every partition.
 _LOCK_TIMEOUT_S: Final = 600.0
@@ -49,6 +51,7 @@ def resolve_boundary(
     *,
     skew_ms: int,
     clock_ms: int | None = None,
+    require: Callable[[Boundary], None] | None = None,
 ) -> Boundary:
     """Return the boundary of ``topic`` at ``at`` from its file; find and write it if needed.
 
@@ -60,12 +63,16 @@ def resolve_boundary(
             in milliseconds.
         clock_ms: Time of planning, milliseconds since 1970; the present time by default. Records
             that are stamped later are no evidence.
+        require: Called with the known boundaries between which a new one is found; raises for one
+            that is wrong, before another follows from it.
 
     Raises:
         TransactionOpenError: An open transaction may hide records that come before the boundary;
             no file was written. The message names all such partitions of the topic.
-        IngestError: The source does not answer, or a boundary file is damaged.
+        IngestError: The source does not answer.
+        FormatError: A boundary file is damaged, or is not the one of this topic and time.
     """
+    cluster = topic.identity.cluster
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if not path.exists():
         with posix.map_errors(path.parent):
@@ -75,11 +82,11 @@ def resolve_boundary(
         with deciding(path.parent):
             # Again under the lock: another process may have written the file meanwhile.
             if not path.exists():
-                found = _find(path.parent, topic, at, skew_ms, clock_ms)
+                found = _find(path.parent, topic, at, skew_ms, clock_ms, require)
                 _require_settled(topic, found)
-                posix.create_exclusive(path, canonical_json.dumps(to_json(topic.identity, found)))
-            return read_boundary(path)
-    return read_boundary(path)
+                write_boundary(path, topic.identity, found)
+            return read_boundary(path, cluster)
+    return read_boundary(path, cluster)
 
 
 def deciding(folder: Path) -> AbstractContextManager[object]:
@@ -114,8 +121,8 @@ def _keep(folder: DatasetFolder, topic: TopicIdentity, boundary: Boundary) -> No
     path = folder.boundary(topic.topic, topic.uuid, boundary.at)
     with deciding(path.parent):
         if not path.exists():
-            posix.create_exclusive(path, canonical_json.dumps(to_json(topic, boundary)))
-        found = read_boundary(path)
+            write_boundary(path, topic, boundary)
+        found = read_boundary(path, topic.cluster)
     if found != boundary:
         raise ConflictError(
             f"boundary file {path} was removed with a retired interval and decided again with other"
@@ -138,13 +145,23 @@ def look_for_boundary(
     """
     path = folder.boundary(topic.identity.topic, topic.identity.uuid, at)
     if path.exists():
-        return read_boundary(path)
+        return read_boundary(path, topic.identity.cluster)
     return _find(path.parent, topic, at, skew_ms, clock_ms)
 
 
-def _find(folder: Path, topic: Topic, at: datetime, skew_ms: int, clock_ms: int | None) -> Boundary:
+def _find(
+    folder: Path,
+    topic: Topic,
+    at: datetime,
+    skew_ms: int,
+    clock_ms: int | None,
+    require: Callable[[Boundary], None] | None = None,
+) -> Boundary:
     clock_ms = milliseconds(datetime.now(UTC)) if clock_ms is None else clock_ms
     lower, upper = _neighbours(folder, at)
+    for each in (lower, upper):
+        if each is not None and require is not None:
+            require(each)
     earlier, is_first = Earlier(folder, at), is_first_topic(folder, at)
     known = {
         partition: Known(
@@ -194,12 +211,42 @@ def transaction_open(places: Collection[str]) -> TransactionOpenError:
     return error
 
 
+def require_in_order(folder: DatasetFolder, windows: Collection[TopicWindow]) -> None:
+    """Refuse boundaries that contradict the nearest files of earlier and later times.
+
+    Raises:
+        ConflictError: An offset is larger than that of a later time.
+    """
+    for window in windows:
+        identity = window.topic.identity
+        place = folder.boundaries(identity.topic, identity.uuid)
+        before, after = _beside(place, window.start.at, window.end.at)
+        window.require_order([_undamaged(before), window.start, window.end, _undamaged(after)])
+
+
+def _undamaged(path: Path | None) -> Boundary | None:
+    """Return a boundary; a damaged file is left out here, and stops those who need it."""
+    try:
+        return None if path is None else read_boundary(path)
+    except FormatError as error:
+        logger.warning("boundaries are not compared with a damaged file: %s", error)
+        return None
+
+
 def _neighbours(folder: Path, at: datetime) -> tuple[Boundary | None, Boundary | None]:
     """Return the nearest known boundaries below and above ``at``."""
-    paths = dict(boundary_files(folder))
-    before = max((moment for moment in paths if moment < at), default=None)
-    after = min((moment for moment in paths if moment > at), default=None)
+    before, after = _beside(folder, at, at)
     return (
-        read_boundary(paths[before]) if before else None,
-        read_boundary(paths[after]) if after else None,
+        None if before is None else read_boundary(before),
+        None if after is None else read_boundary(after),
     )
+
+
+def _beside(folder: Path, start: datetime, end: datetime) -> tuple[Path | None, Path | None]:
+    """Return the nearest files before a time and behind another one."""
+    # Names of files are times, which sort as text.
+    first, last = (f"{at:%Y%m%dT%H%M%SZ}.json" for at in (start, end))
+    paths = {path.name: path for path in listed(folder, "*Z.json")}
+    before = max((name for name in paths if name < first), default="")
+    after = min((name for name in paths if name > last), default="")
+    return paths.get(before), paths.get(after)

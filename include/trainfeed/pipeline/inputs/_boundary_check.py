@@ -111,7 +111,8 @@ def check_boundaries(spec: DatasetSpec, env: Environment) -> list[CheckedFile]:
 
     Raises:
         TopicNotFoundError: A topic is not there.
-        IngestError: A broker does not answer, or a file is damaged.
+        IngestError: A broker does not answer.
+        FormatError: A file is damaged.
     """
     folder = DatasetFolder(Path(env.root), spec.name)
     checked: list[CheckedFile] = []

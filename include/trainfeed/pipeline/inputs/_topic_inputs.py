@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.errors import ConfigError, TransactionOpenError
-from trainfeed.intervals import Interval, ready_at
+from trainfeed.intervals import Interval, Schedule, ready_at
 from trainfeed.pipeline.boundaries import (
     Boundary,
     Loss,
@@ -23,6 +24,8 @@ from trainfeed.pipeline.boundaries import (
     milliseconds,
     reasons,
     require_empty_proved,
+    require_in_order,
+    require_recorded,
     resolve_boundary,
     transaction_open,
     without,
@@ -60,6 +63,7 @@ class TopicInputs:
         self._spec = spec
         self._env = env
         self._windows = windows
+        self._is_in_order = False
         self._folder = DatasetFolder(Path(env.root), spec.name)
 
     def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:
@@ -81,8 +85,12 @@ class TopicInputs:
 
         Raises:
             SourceMissingError: A topic has no record of the interval, and has to have one.
+            ConflictError: The boundaries contradict those of other times.
         """
-        return None if self._absence is None else self._absence.skip(self._windows, self._lost)
+        if self._absence is None:
+            return None
+        self._require_in_order()
+        return self._absence.skip(self._windows, self._lost)
 
     def without_losses(
         self, current: Manifest | None, allow_gap: str | None
@@ -92,7 +100,9 @@ class TopicInputs:
         Raises:
             OffsetOutOfRangeError: Retention deleted records of the interval, or may have.
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty.
+            ConflictError: The boundaries contradict those of other times.
         """
+        self._require_in_order()
         inputs = self.inputs(current)
         known = self._known_gaps(current)
         losses = [loss for loss in self._losses(inputs) if not loss.is_in(known)]
@@ -111,6 +121,11 @@ class TopicInputs:
     def confirm(self) -> None:
         """Write boundary files again that retention removed before the plan was there."""
         keep_boundaries(self._folder, self._windows)
+
+    def _require_in_order(self) -> None:
+        if not self._is_in_order:
+            require_in_order(self._folder, self._windows)
+            self._is_in_order = True
 
     def _lost(self, window: TopicWindow) -> list[str]:
         """Return the records of a topic that retention deleted or may have deleted."""
@@ -193,7 +208,9 @@ def open_topics(
             with placed(kept.setting):
                 topic = stack.enter_context(closing(open_source(env, connection, name)))
                 require_come(spec, interval, kept, folder, topic, clock_ms)
-                resolver = _Resolver(folder, topic, kept.skew, clock_ms, places)
+                resolver = _Resolver(
+                    spec.schedule_model(), folder, topic, kept.skew, clock_ms, places
+                )
                 start, end = resolver.resolve(interval.start), resolver.resolve(interval.end)
             if start is not None and end is not None:
                 windows.append(TopicWindow(topic, connection, start, end))
@@ -211,6 +228,7 @@ def open_topics(
 class _Resolver:
     """Resolves boundaries of one topic, and collects the partitions with an open transaction."""
 
+    schedule: Schedule
     folder: DatasetFolder
     topic: Topic
     skew: timedelta
@@ -221,7 +239,12 @@ class _Resolver:
         skew_ms = int(self.skew / timedelta(milliseconds=1))
         try:
             return resolve_boundary(
-                self.folder, self.topic, at, skew_ms=skew_ms, clock_ms=self.clock_ms
+                self.folder,
+                self.topic,
+                at,
+                skew_ms=skew_ms,
+                clock_ms=self.clock_ms,
+                require=partial(require_recorded, self.folder, self.schedule, self.topic.identity),
             )
         except TransactionOpenError as error:
             self.places.extend(error.places)

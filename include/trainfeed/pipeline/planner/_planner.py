@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
@@ -11,6 +12,7 @@ from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.landing_removals import telling_landing_removal
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.boundaries import require_neighbours_agree
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
 from trainfeed.pipeline.planner._causes import causes_of
 from trainfeed.pipeline.planner._conflict import (
@@ -160,10 +162,14 @@ class Planner:
         Raises:
             WindowOpenError: Its source, or its uploads, are waited for.
             SourceMissingError: Its source did not come in time, and has to come.
+            ConflictError: Its ranges of offsets do not meet those of its published neighbours.
         """
         if self._current is not None:
             return None
-        return source.skip() or skip_without_labels(self._labels, datetime.now(UTC))
+        decision = source.skip()
+        if decision is not None and self._spec.source.kind.topics:
+            self._require_neighbours_agree(source.inputs(None), [])
+        return decision or skip_without_labels(self._labels, datetime.now(UTC))
 
     def make(
         self,
@@ -200,10 +206,12 @@ class Planner:
             EmptyUnprovenError: Nothing would be read, and nothing proves the interval empty; or an
                 inner join has no upload.
             WithdrawnError: The same content was withdrawn, and nobody gave a reason since.
+            ConflictError: Its ranges of offsets do not meet those of its published neighbours.
         """
         unlabelled = require_labels(self._labels)
         with telling_landing_removal(self._folder, self._interval.name):
             inputs, gaps = source.without_losses(self._current, allow_gap)
+        self._require_neighbours_agree(inputs, gaps)
         current = self._current
         supersedes = {"generation": current.generation, "why": rebuild} if current else None
         plan = self._plan(self._next_generation, inputs, ranges)
@@ -220,6 +228,12 @@ class Planner:
             "acknowledges": acknowledges,
         }
         return plan.model_copy(update=update)
+
+    def _require_neighbours_agree(
+        self, inputs: Mapping[str, Planned], gaps: list[dict[str, Any]]
+    ) -> None:
+        schedule = self._spec.schedule_model()
+        require_neighbours_agree(self._folder, schedule, self._interval, inputs, gaps)
 
     def _acknowledged(self, fingerprint: str) -> list[str]:
         return acknowledged(self._folder, self._interval.name, fingerprint, self._why)

@@ -61,7 +61,9 @@ def dry_run(
         TrainFeedError: The error of planning; a build would raise the same.
     """
     started = time.perf_counter()
-    with shadowed(env, spec.name, interval.name, published=True) as shadow:
+    schedule = spec.schedule_model()
+    near = [schedule.beside(interval.start)[0].name, schedule.beside(interval.end)[1].name]
+    with shadowed(env, spec.name, interval.name, published=True, neighbours=near) as shadow:
         planned = plan(
             spec,
             interval,

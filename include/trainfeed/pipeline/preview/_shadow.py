@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,12 @@ _PREFIX: Final = "trainfeed-"
 
 @contextmanager
 def shadowed(
-    env: Environment, dataset: str, interval: str, *, published: bool
+    env: Environment,
+    dataset: str,
+    interval: str,
+    *,
+    published: bool,
+    neighbours: Sequence[str] = (),
 ) -> Iterator[Environment]:
     """Yield ``env`` with a temporary root that has a data set of the real one; removed at the end.
 
@@ -38,6 +43,7 @@ def shadowed(
         published: Whether plans and versions of the interval are linked, too. Without them the
             interval counts as not published, and a version may be published in the shadow. With
             them it may not: a linked folder of versions is the real folder.
+        neighbours: Intervals whose versions are linked, too, because a plan is compared with them.
 
     Raises:
         RootError: The root of ``env`` was not made by ``trainfeed init``.
@@ -56,6 +62,8 @@ def shadowed(
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
                 _link_folder(real.interval(interval), shadow.interval(interval))
+            for name in neighbours:
+                _link_folder(real.interval(name), shadow.interval(name))
         yield replace(env, root=root)
 
 

@@ -34,7 +34,7 @@ def evidence_of(
             a file; at least the first one behind the files.
 
     Raises:
-        IngestError: A file is damaged.
+        FormatError: A file is damaged.
     """
     found: dict[datetime, str] = {}
     if max(paths) in unneeded:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed import faults
-from trainfeed.errors import FormatError, IngestError
+from trainfeed.errors import FormatError
 from trainfeed.paths import listed
 from trainfeed.pipeline.boundaries import boundary_files, deciding
 from trainfeed.pipeline.upkeep import RETENTION
@@ -51,7 +51,7 @@ class BoundaryFiles:
         needed: set[datetime] | str
         try:
             needed = needed_times(context, ended)
-        except (FormatError, IngestError) as error:
+        except FormatError as error:
             needed = f"which boundaries are needed cannot be told: {error}"
         for folder, paths in topics.items():
             yield from _of_topic(folder, paths, ended, needed)
@@ -108,7 +108,7 @@ def _of_topic(
         free = [at for at in asked if at not in needed]
         try:
             why |= evidence_of(paths, free, needed) if free else {}
-        except IngestError as error:
+        except FormatError as error:
             why |= dict.fromkeys(free, f"a boundary file of the topic is damaged: {error}")
     for at in asked:
         with posix.map_errors(paths[at]):

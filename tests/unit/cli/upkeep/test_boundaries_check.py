@@ -8,8 +8,9 @@ import shutil
 
 import pytest
 
-from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day
+from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, rewrite_sealed
 from trainfeed.dataset import Version
+from trainfeed.pipeline.planner import _planner
 
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 
@@ -25,11 +26,12 @@ def files(project):
 
 def rewrite(path, **changes):
     """Change what a boundary file says of partition 0, as an older version would have written."""
-    value = json.loads(path.read_bytes())
-    value["partitions"]["0"].update(changes)
-    value["partitions"]["0"].pop("evidence", None)
-    path.chmod(0o644)
-    path.write_text(json.dumps(value))
+
+    def change(value):
+        value["partitions"]["0"].update(changes)
+        value["partitions"]["0"].pop("evidence", None)
+
+    rewrite_sealed(path, change)
 
 
 def run_repairs(cli, commands):
@@ -50,12 +52,14 @@ def test_boundaries_that_are_right_end_with_status_0(cli, files):
     assert cli("boundaries", "check", "clicks")[0] == 0
 
 
-def test_a_wrong_boundary_is_named_with_what_puts_it_right(cli, project, files):
+def test_a_wrong_boundary_is_named_with_what_puts_it_right(cli, project, files, monkeypatch):
     """Two days were published wrongly: one has the records of the other."""
     right = [project.version(name).manifest.content_digest for name in DAYS]
     rewrite(files[1], offset=600, record_timestamp_ms=START_MS + 2 * DAY_MS, method="scan")
-    for name in DAYS[:2]:
-        project.build(name, rebuild="as the older version", allow_gap="as the older version")
+    with monkeypatch.context() as older:
+        older.setattr(_planner, "require_neighbours_agree", lambda *_: None)
+        for name in DAYS[:2]:
+            project.build(name, rebuild="as the older version", allow_gap="as the older version")
     assert project.version(DAYS[1]).manifest.empty
     status, output, _ = cli("boundaries", "check", "clicks", "--json")
     report = json.loads(output)
@@ -107,3 +111,28 @@ def test_boundaries_of_a_topic_that_was_deleted_cannot_be_checked(cli, project, 
 def test_a_data_set_that_was_never_built_has_nothing_to_check(cli, project):
     status, output, _ = cli("boundaries", "check", "clicks")
     assert (status, output) == (0, "0 right, 0 differs, 0 cannot be checked\n")
+
+
+def test_files_are_restored_from_the_versions_on_both_sides(cli, files):
+    assert cli("boundaries", "restore", "clicks")[0] == 0
+    files[1].unlink()
+    files[2].unlink()
+    files[2].write_bytes(b"{")
+    status, output, _ = cli("boundaries", "restore", "clicks", "--json")
+    assert status == 0
+    assert json.loads(output)["files"] == [
+        {"path": str(files[1]), "was": "missing", "why_not": None},
+        {"path": str(files[2]), "was": "damaged", "why_not": None},
+    ]
+    status, output, _ = cli("boundaries", "check", "clicks")
+    assert (status, output) == (0, "4 right, 0 differs, 0 cannot be checked\n")
+
+
+def test_a_file_that_versions_recorded_differently_is_status_3(cli, project, files, monkeypatch):
+    rewrite(files[1], offset=310, method="scan")
+    with monkeypatch.context() as older:
+        older.setattr(_planner, "require_neighbours_agree", lambda *_: None)
+        project.build(DAYS[1], rebuild="as the older version")
+    status, output, _ = cli("boundaries", "restore", "clicks")
+    assert status == 3
+    assert "different" in " ".join(output.split())

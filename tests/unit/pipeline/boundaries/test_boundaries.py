@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from tests.unit.pipeline.clicks import DAY_MS, START_MS
+from tests.unit.pipeline.clicks import DAY_MS, START_MS, rewrite_sealed
 from tests.unit.sources.memory_topic import MemoryTopic
 from trainfeed.errors import (
+    ConflictError,
     EmptyUnprovenError,
-    IngestError,
+    FormatError,
     OffsetOutOfRangeError,
     TransactionOpenError,
     WindowOpenError,
 )
 from trainfeed.intervals import Interval
+from trainfeed.pipeline.boundaries import read_boundary
 from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
 from trainfeed.pipeline.inputs import _topic_inputs
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
@@ -122,11 +124,10 @@ def test_a_file_without_evidence_is_read_as_before(project, planned):
     topic = Topic(day(0) + day(1) + day(2))
     planned(topic, 1)
     for number in (1, 2):
-        path = project.folder.boundary("clicks", "first", at(number))
-        value = json.loads(path.read_bytes())
-        del value["partitions"]["0"]["evidence"]
-        path.chmod(0o644)
-        path.write_text(json.dumps(value))
+        rewrite_sealed(
+            project.folder.boundary("clicks", "first", at(number)),
+            lambda value: value["partitions"]["0"].pop("evidence"),
+        )
     assert planned(topic, 1) == ({"kafka:clicks/0": (48, 96)}, [], {})
 
 
@@ -265,25 +266,24 @@ def test_an_empty_interval_that_nothing_shows_is_refused(project, planned):
     planned(topic, 1)
     for number in (1, 2):
         path = project.folder.boundary("clicks", "first", at(number))
-        value = json.loads(path.read_bytes())
-        value["partitions"]["0"].update(offset=48, record_timestamp_ms=day(1)[0], method="scan")
-        del value["partitions"]["0"]["evidence"]
-        path.chmod(0o644)
-        path.write_text(json.dumps(value))
+        found = {"offset": 48, "record_timestamp_ms": day(1)[0], "method": "scan"}
+        rewrite_sealed(path, lambda value: older(value["partitions"]["0"], found))  # noqa: B023
     with pytest.raises(EmptyUnprovenError, match=r"kafka:clicks/0: both boundaries are offset 48"):
         planned(topic, 1)
     assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
 
 
+def older(partition, found):
+    """Make a partition of a file as a version wrote it that kept no evidence."""
+    partition.update(found)
+    del partition["evidence"]
+
+
 def write_at_the_end(project, number, end):
     """Rewrite a boundary as an older version left it where the index had no position."""
     path = project.folder.boundary("clicks", "first", at(number))
-    value = json.loads(path.read_bytes())
-    partition = value["partitions"]["0"]
-    partition.update(offset=end, log_end=end, record_timestamp_ms=None, method="end")
-    del partition["evidence"]
-    path.chmod(0o644)
-    path.write_text(json.dumps(value))
+    found = {"offset": end, "log_end": end, "record_timestamp_ms": None, "method": "end"}
+    rewrite_sealed(path, lambda value: older(value["partitions"]["0"], found))
 
 
 @pytest.mark.parametrize(("old", "later"), [((1, 2), []), ((1,), []), ((1, 3), day(7))])
@@ -337,11 +337,8 @@ def test_boundaries_that_lost_a_partition_are_refused(project, planned):
     topic = Topic(day(0) + day(1) + day(2), day(0) + day(1) + day(2))
     planned(topic, 1)
     path = project.folder.boundary("clicks", "first", at(2))
-    value = json.loads(path.read_bytes())
-    del value["partitions"]["1"]
-    path.chmod(0o644)
-    path.write_text(json.dumps(value))
-    with pytest.raises(IngestError, match="partition 1 are in the wrong order: 48 at"):
+    rewrite_sealed(path, lambda value: value["partitions"].pop("1"))
+    with pytest.raises(ConflictError, match="partition 1 are in the wrong order: 48 at"):
         planned(topic, 1)
 
 
@@ -360,3 +357,80 @@ def test_records_before_the_first_boundary_of_a_topic_created_anew_are_named(pla
     new = Topic(day(0)[:5] + day(2) + day(3), uuid="second")
     with pytest.raises(OffsetOutOfRangeError, match=r"offsets \[0, 5\) may have been deleted"):
         planned(new, 2)
+
+
+def file_of(project, number):
+    return project.folder.boundary("clicks", "first", at(number))
+
+
+def test_no_changed_byte_of_a_boundary_file_is_believed(project, planned):
+    planned(Topic(day(0) + day(1) + day(2), day(1)), 1)
+    path = file_of(project, 2)
+    data = path.read_bytes()
+    path.unlink()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(FormatError):
+            read_boundary(path)
+    for length in range(0, len(data), 7):
+        path.write_bytes(data[:length])
+        with pytest.raises(FormatError):
+            read_boundary(path)
+
+
+def test_the_boundary_file_of_another_time_topic_or_data_set_is_refused(project, planned):
+    topics = [Topic(day(0) + day(1) + day(2), name=name) for name in ("clicks", "views")]
+    project.edit(
+        "kafka: {connection: kafka_default, topic: clicks, settle: 0s}",
+        "kafka: [{topic: clicks}, {topic: views}]",
+    )
+    planned(topics, 1)
+    others = [
+        project.folder.boundary("clicks", "first", at(1)),
+        project.folder.boundary("views", "first", at(2)),
+    ]
+    path = file_of(project, 2)
+    data = path.read_bytes()
+    for other in others:
+        path.unlink()
+        path.write_bytes(other.read_bytes())
+        with pytest.raises(FormatError):
+            planned(topics, 1)
+    for name in ("clicks/boundaries/clicks/second", "other/boundaries/clicks/first"):
+        copy = project.folder.root / name / path.name
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(data)
+        with pytest.raises(FormatError):
+            read_boundary(copy)
+
+
+def test_a_boundary_of_another_cluster_is_refused(project, planned):
+    topic = Topic(day(0) + day(1) + day(2))
+    planned(topic, 1)
+    topic.identity = TopicIdentity("clicks", "first", "another")
+    with pytest.raises(FormatError):
+        planned(topic, 1)
+
+
+@pytest.mark.parametrize("moved", [-5, -1, 1, 3, 5])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_offset_that_contradicts_its_own_evidence_is_refused(project, planned, moved, number):
+    """Found by the index, by comparing all records, and at the end of the log."""
+    topic = Topic(day(0) + day(1) + [START_MS + DAY_MS + 1000, -1] + day(2))
+    for each in (1, 2):
+        planned(topic, each)
+
+    def change(value):
+        value["partitions"]["0"]["offset"] += moved
+
+    rewrite_sealed(file_of(project, number), change)
+    with pytest.raises(FormatError):
+        planned(topic, min(number, 2))
+
+
+def test_a_boundary_file_without_one_of_its_partitions_is_refused(project, planned):
+    topic = Topic(*[day(0) + day(1) + day(2)] * 3)
+    planned(topic, 1)
+    rewrite_sealed(file_of(project, 1), lambda value: value["partitions"].pop("1"))
+    with pytest.raises(FormatError):
+        planned(topic, 1)
