@@ -166,7 +166,7 @@ class Manifest(_ManifestModel):
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FormatError(
                 f"expected a manifest whose counts agree: {error}; nothing was read; restore the"
-                " version from a backup, or build the interval again (--rebuild WHY)",
+                " version from a backup, or withdraw it and build the interval with --rebuild WHY",
                 path=path,
             ) from error
         return manifest

@@ -187,8 +187,8 @@ class Version:
             lines = [str(error)]
         for line in lines:
             yield FormatError(
-                f"expected a ledger that accounts for every record: {line}; build the interval"
-                " again (--rebuild WHY)",
+                f"expected a ledger that accounts for every record: {line}; restore the version"
+                " from a backup, or build the interval with --rebuild WHY",
                 path=str(self.path / MANIFEST),
             )
         yield from folder_problems(self.path, self.manifest.file_digests(), own)
