@@ -95,7 +95,7 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
     late = _late(stage, accounts)
     measured = measured_gates(stage, ledger, late, shards, statistics)
     verdict = Verdict(
-        plan_sha256=stage.plan.sha256(),
+        plan_sha256=stage.plan_sha256,
         ledger=ledger,
         quarantine=quarantine,
         filtered=filtered_reasons(ledger),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from trainfeed.dataset import Manifest
 from trainfeed.errors import (
     ConflictError,
+    FormatError,
     NotFoundError,
     SourceReplacedError,
     TrainFeedError,
@@ -98,7 +99,7 @@ def conflict_error(
     try:
         ref = PlanRef(folder.name, interval, current.plan)
         published = load_plan(folder, ref).fingerprint_of
-    except NotFoundError:
+    except (FormatError, NotFoundError):
         # Without the plan, the manifest has only these two values to compare. The others are in
         # the fingerprint, which shows that something differs, but not what.
         published = {"code": current.code["digest"], "lookups": current.lookups}
@@ -107,9 +108,9 @@ def conflict_error(
     now = told_uploads(now, [asdict(upload) for upload in uploads])
     changes, code = told_changes(folder, recipe.texts, published, now)
     return ConflictError(
-        f"{version.name} is published from other inputs: {changes or 'its plan file is gone'}; the"
-        " published version stays; to leave it as it is, run again with --outdated keep; to make"
-        " the next generation from what is there now, with --outdated rebuild, or with --rebuild"
-        " WHY for a reason of your own (Airflow: parameters 'outdated' and 'rebuild');"
+        f"{version.name} is published from other inputs: {changes or 'no plan file says which'};"
+        " the published version stays; to leave it as it is, run again with --outdated keep; to"
+        " make the next generation from what is there now, with --outdated rebuild, or with"
+        " --rebuild WHY for a reason of your own (Airflow: parameters 'outdated' and 'rebuild');"
         f" trainfeed outdated {folder.name} lists all such intervals{code}"
     )

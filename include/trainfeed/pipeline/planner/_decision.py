@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Skip
 from trainfeed.dataset.layout import generation_name
-from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._outdated_rule import OutdatedRule
 from trainfeed.pipeline._ref import PlanRef
@@ -115,11 +115,11 @@ def _kept(found: OutdatedVersion) -> FoundPlan:
     logger.warning("plan %s/%s: %s", folder.name, interval, note)
     try:
         plan = load_plan(folder, PlanRef(folder.name, interval, current.plan))
-    except NotFoundError as error:
+    except (FormatError, NotFoundError) as error:
         raise NotFoundError(
-            f"{note}; but its plan {folder.plan(interval, current.plan)} is gone, and the later"
-            " stages of the run need it; nothing was changed; read the version as it is, or build"
-            " the next generation with --outdated rebuild"
+            f"{note}; but its plan {folder.plan(interval, current.plan)} is gone or damaged, and"
+            " the later stages of the run need it; nothing was changed; read the version as it is,"
+            " or build the next generation with --outdated rebuild"
         ) from error
     return FoundPlan(plan, "kept", note)
 

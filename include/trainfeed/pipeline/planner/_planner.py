@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -9,7 +10,7 @@ from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.landing_removals import telling_landing_removal
-from trainfeed.errors import NotFoundError
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.inputs import Inputs, KnownInputs
@@ -43,6 +44,8 @@ from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import applied_uploads
 
 __all__ = ["Planner"]
+
+logger = logging.getLogger(__name__)
 
 
 class Planner:
@@ -226,11 +229,12 @@ class Planner:
         return acknowledged(self._folder, self._interval.name, fingerprint, self._why)
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
-        """Return the plan of the published version; write its file again if it was removed."""
+        """Return the plan of the published version; write its file again if none can be read."""
         ref = PlanRef(self._spec.name, self._interval.name, current.plan)
         try:
             return load_plan(self._folder, ref)
-        except NotFoundError:
+        except (FormatError, NotFoundError) as error:
+            logger.warning("the plan of a published version is written again: %s", error)
             plan = self._plan(current.generation, inputs)
             return save_plan(self._folder, plan.model_copy(update=decided_then(current)))
 

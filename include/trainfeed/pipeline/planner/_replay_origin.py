@@ -14,7 +14,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.retirements import told_missing
-from trainfeed.errors import NotFoundError, SourceReplacedError
+from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.inputs import Inputs, KeptInputs, reader_of
@@ -110,7 +110,7 @@ def _of_version(folder: DatasetFolder, interval: str, current: Manifest) -> Orig
     try:
         plan = load_plan(folder, PlanRef(folder.name, interval, current.plan))
         inputs = KeptInputs.of_plan(plan)
-    except NotFoundError:
+    except (FormatError, NotFoundError):
         inputs = KeptInputs.of_version(current)
     reasons = current.quarantine["reasons"]
     return Origin(generation_name(current.generation), inputs, reasons, is_published=True)

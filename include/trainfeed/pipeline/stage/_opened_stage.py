@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,11 @@ class Stage:
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
         require_writable_root(build.env)
         return cls(build.spec, build.env, load_plan(folder, build.ref))
+
+    @cached_property
+    def plan_sha256(self) -> str:
+        """The digest of the plan, which takes long for thousands of ranges."""
+        return self.plan.sha256()
 
     @property
     def folder(self) -> DatasetFolder:

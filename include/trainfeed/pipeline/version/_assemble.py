@@ -70,7 +70,7 @@ def _verdict(stage: Stage) -> Verdict:
             " nothing was published; build the interval again (in Airflow: clear the task check)"
         )
     verdict = Verdict.from_bytes(stage.verdict_file.read_bytes(), path=stage.verdict_file.uri)
-    if verdict.plan_sha256 != stage.plan.sha256():
+    if verdict.plan_sha256 != stage.plan_sha256:
         raise GateError(
             f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
             " published; build the interval again (in Airflow: clear the task check)"
