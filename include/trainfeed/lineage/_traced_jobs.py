@@ -38,16 +38,14 @@ class Trainings:
 
     trace: Trace
     _jobs: dict[str, list[KeptJob]] = field(default_factory=dict)
+    _readers: dict[str, dict[tuple[str, str], list[KeptJob]]] = field(default_factory=dict)
     _models: list[Model | RemovedModel] | None = None
 
     def readers_of(self, dataset: str, interval: str, generation: int) -> list[str]:
         """Add the jobs that read a version, and what came of them; return their names."""
         key = (interval, generation_name(generation))
-        found = {
-            job.job.name: self.add_job(job)
-            for job in self.jobs(dataset)
-            if key in {(each.interval, each.generation) for each in job.job.versions}
-        }
+        readers = self._jobs_by_version(dataset).get(key, [])
+        found = {job.job.name: self.add_job(job) for job in readers}
         for model in self.models():
             manifest = model.manifest
             read = {(each.interval, each.generation) for each in manifest.data}
@@ -108,6 +106,15 @@ class Trainings:
         if self._models is None:
             self._models = list(self._read_models())
         return self._models
+
+    def _jobs_by_version(self, dataset: str) -> dict[tuple[str, str], list[KeptJob]]:
+        """Return the jobs that read each version, found once for all versions that are asked."""
+        if dataset not in self._readers:
+            readers = self._readers[dataset] = {}
+            for job in self.jobs(dataset):
+                for key in {(each.interval, each.generation) for each in job.job.versions}:
+                    readers.setdefault(key, []).append(job)
+        return self._readers[dataset]
 
     def _read_jobs(self, dataset: str) -> Iterator[KeptJob]:
         for home in job_homes(self.trace.root, dataset):

@@ -98,7 +98,7 @@ def _proved(stage: Stage) -> tuple[Verdict, Counts]:
         dataset=stage.plan.dataset,
         interval=stage.plan.interval_name,
         plan_id=stage.plan.plan_id,
-        plan_sha256=stage.plan.sha256(),
+        plan_sha256=stage.plan_sha256,
         ledger=ledger,
         quarantine=quarantine,
         filtered=filtered_reasons(ledger),

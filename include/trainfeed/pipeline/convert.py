@@ -156,7 +156,7 @@ def write_shard(stage: Stage, shard: PlannedShard, blocks: Iterator[pa.Table]) -
         positions = TrailerWriter(file, PART_SCHEMA)
         part = _write_samples(stage, shard, blocks, positions)
         # By the plan, a later attempt knows whose shard it is.
-        positions.close({**part.to_json(), "plan": stage.plan.sha256()})
+        positions.close({**part.to_json(), "plan": stage.plan_sha256})
         written.append(part.entry)
 
     stage.part_file(shard).write_atomic(write)

@@ -52,6 +52,7 @@ class FileInfo:
         is_dir: A folder rather than a file.
         file_id: Number of the file in the file system: a new file with the same path has another
             one. None if the protocol does not give it.
+        is_link: A symbolic link to a folder of this machine; the other facts are about its target.
     """
 
     name: str
@@ -60,6 +61,7 @@ class FileInfo:
     modified_ms: int
     is_dir: bool
     file_id: int | None = field(default=None, compare=False)
+    is_link: bool = field(default=False, compare=False)
 
 
 # An alias, because ``list`` is a method in the class below.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import BinaryIO, Final, Protocol
 
 from trainfeed.errors import (
@@ -93,7 +94,22 @@ class HadoopFiles(FileSystem, Protocol):
             is_dir = False
         if is_dir:
             raise ConflictError(f"{self.uri(target)}: expected a file to replace, got a folder")
-        self._move(source, target, overwrite=True)
+        moved = self.stat(source)
+        try:
+            self._move(source, target, overwrite=True)
+        except NotFoundError:
+            # A client whose answer was lost sends the rename again, and finds no source any more.
+            if not self._is_there(target, moved):
+                raise
+
+    def _is_there(self, path: str, moved: FileInfo) -> bool:
+        """Return whether a path has the file that had another one; a rename keeps these facts."""
+        try:
+            found = self.stat(path)
+        except NotFoundError:
+            return False
+        there = replace(moved, name=found.name, path=found.path)
+        return (found, found.file_id) == (there, moved.file_id)
 
     def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
         """Write a file that appears when it is complete."""

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
@@ -76,7 +76,10 @@ class LocalFileSystem:
         with os_errors(path):
             for child in Path(path).iterdir():
                 try:
-                    infos.append(_file_info(str(child), child.stat()))
+                    info = _file_info(str(child), child.stat())
+                    # A link matters to those who go down, as a loop or a way out.
+                    is_link = info.is_dir and child.is_symlink()
+                    infos.append(replace(info, is_link=True) if is_link else info)
                 except FileNotFoundError:  # deleted meanwhile, or a broken link
                     continue
         return sorted(infos, key=lambda info: info.name)

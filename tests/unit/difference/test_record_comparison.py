@@ -185,10 +185,12 @@ def test_memory_holds_chunks_and_not_versions(tmp_path, many, monkeypatch):
     assert most <= 2 * 2 * chunk < len(many) / 10
 
 
+@pytest.mark.parametrize("most_files", [256, 3])
 def test_versions_of_other_seeds_are_sorted_through_files_of_bounded_size(
-    tmp_path, many, monkeypatch
+    tmp_path, many, monkeypatch, most_files
 ):
     monkeypatch.setattr(_samples_reordered, "_FILE_BYTES", 4096)
+    monkeypatch.setattr(_samples_reordered, "_MOST_FILES", most_files)
     one, other = (
         made(tmp_path, number, many, FIXED, seed=seed) for number, seed in ((1, 7), (2, 8))
     )
@@ -200,6 +202,8 @@ def test_versions_of_other_seeds_are_sorted_through_files_of_bounded_size(
     counts, _, _ = compare(one, other, (7, 8))
     assert (counts.equal, counts.has_changes) == (len(many), False)
     assert len(sizes) > 4
+    # A file also holds the descriptions of its columns.
+    assert max(sizes) < 4 * 4096
 
 
 def test_fields_of_other_types_are_compared_by_their_values(tmp_path, many):

@@ -3,11 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.lineage import SourcePosition, Tracer
+from trainfeed.lineage._traced_jobs import Trainings
 from trainfeed.retention import Context, prune
 
 DAY = "2024-03-01"
@@ -55,6 +57,21 @@ def test_a_model_leads_up_to_the_same_offsets(chain):
     assert not down.graph.sources(VERSION)
     assert not up.graph.targets(MODEL)
     assert {node.kind for node in up.graph.sources(VERSION)} == {"input", "code"}
+
+
+def test_the_versions_of_a_job_are_read_once_for_all_versions_that_are_asked(tmp_path):
+    class Read:
+        name, looks = "job", 0
+
+        @property
+        def versions(self):
+            Read.looks += 1
+            return []
+
+    trainings = Trainings(SimpleNamespace(root=tmp_path))
+    trainings._jobs["clicks"] = [SimpleNamespace(job=Read())]
+    assert [trainings.readers_of("clicks", DAY, number) for number in range(1, 50)] == [[]] * 49
+    assert Read.looks == 1
 
 
 def test_a_job_leads_both_ways(chain):

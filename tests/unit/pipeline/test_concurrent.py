@@ -96,6 +96,26 @@ def test_a_lookup_that_changes_between_two_tasks_stops_the_run(project):
         preprocess(Build(project.spec, project.env, ref), 0)
 
 
+def test_a_deployment_that_is_rolled_back_while_a_task_runs_changes_no_value(project):
+    project.build()
+    before = project.version().manifest.content_digest
+    (project.env.datasets / "clicks" / "factor.py").write_text("FACTOR = 1\n")
+    deployed = """
+    from pathlib import Path
+    helper = Path(__file__).with_name("factor.py")
+    helper.write_text("FACTOR = 1000\\n")
+    from .factor import FACTOR
+    helper.write_text("FACTOR = 1\\n")
+"""
+    project.edit("seed: 7", "seed: 7\nresources: {processes: 1}")
+    project.edit(
+        "    row = record.json()\n", deployed + "    row = record.json()\n", "preprocess.py"
+    )
+    project.edit('"value": row["value"]', '"value": row["value"] * FACTOR', "preprocess.py")
+    project.build(rebuild="a late import")
+    assert project.version().manifest.content_digest == before
+
+
 def test_a_missing_lookup_says_where_it_belongs(project):
     project.edit("seed: 7", "seed: 7\nlookups: {names: names.csv}")
     with pytest.raises(ConfigError, match=r"lookup 'names'.*names\.csv"):

@@ -27,6 +27,7 @@ from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs
 from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
@@ -182,6 +183,39 @@ def test_a_published_plan_that_was_deleted_is_made_again(project):
     plan_file.unlink()
     assert project.build()["verdict"] == "identical"
     assert plan_file.read_bytes() == content
+
+
+@pytest.mark.parametrize("cut", [0, 100])
+def test_a_published_plan_that_is_damaged_is_made_again(project, caplog, cut):
+    project.build()
+    plan_file = project.folder.plan("2024-03-01", project.version().manifest.plan)
+    content = plan_file.read_bytes()
+    plan_file.write_bytes(content[:cut])
+    with caplog.at_level(logging.WARNING):
+        assert project.build()["verdict"] == "identical"
+    assert plan_file.read_bytes() == content
+    assert str(plan_file) in caplog.text
+    plan_file.write_bytes(content[:cut])
+    assert project.build(rebuild="because")["generation"] == "g0002"
+
+
+def test_a_damaged_plan_of_a_version_of_other_code_is_no_error_of_its_own(project):
+    project.build()
+    project.folder.plan("2024-03-01", project.version().manifest.plan).write_bytes(b"{")
+    project.edit('"label": n', '"label": n + 1', "preprocess.py")
+    with pytest.raises(ConflictError, match="the code"):
+        project.build()
+
+
+def test_the_digest_of_a_plan_is_computed_once_for_all_shards_of_a_task(project, monkeypatch):
+    build = planned(project)
+    for stage in (ingest, preprocess):
+        stage(build, 0)
+    digests = []
+    real = Plan.sha256
+    monkeypatch.setattr(Plan, "sha256", lambda each: digests.append(1) or real(each))
+    assert convert(build, 0).shards > 2
+    assert len(digests) == 1
 
 
 def test_a_topic_added_to_the_spec_is_a_changed_input_not_a_replaced_one(project):

@@ -10,7 +10,7 @@ from trainfeed.dataset.trainings._launched_jobs import was_launched
 from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.boundaries._boundary_file import boundary_files
 from trainfeed.pipeline.plans import _plan_file
-from trainfeed.usercode import code_digest, training_digest
+from trainfeed.usercode import code_texts, training_texts
 
 DAY = "2024-03-01"
 
@@ -29,11 +29,11 @@ def jobs(project):
 
 
 def modules(project):
-    return project.spec.folder / "parts", lambda: code_digest(project.spec)
+    return project.spec.folder / "parts", lambda: code_texts(project.spec)
 
 
 def training_modules(project):
-    return project.spec.folder / "parts", lambda: training_digest(project.spec.folder)
+    return project.spec.folder / "parts", lambda: training_texts(project.spec.folder)
 
 
 def shards(project):

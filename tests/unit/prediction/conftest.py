@@ -18,7 +18,7 @@ from trainfeed.models import (
     register,
 )
 from trainfeed.prediction import ModelPlace, PredictionLimits, RawRecord
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 __all__ = ["project"]
 
@@ -103,7 +103,7 @@ class Predicting:
             name=f"job-{number}",
             identity=f"{number:064x}",
             entry="train:main",
-            code=training_digest(self.project.env.datasets / "clicks"),
+            code=digest_of_texts(training_texts(self.project.env.datasets / "clicks")),
             seed=7,
             ranks=1,
         )

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.errors import CommitUnknownError, StorageError
+from trainfeed.errors import CommitUnknownError, NotFoundError, StorageError
 from trainfeed.storage import Location
 from trainfeed.storage._atomic import claim_by_rename, temporary_path
+from trainfeed.storage._hadoop import HadoopFiles
 from trainfeed.storage._local_files import LocalFileSystem
 
 
@@ -23,6 +24,18 @@ class LostRename(LocalFileSystem):
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
         super().rename(source, target)
+
+
+class LostReplacement(LocalFileSystem):
+    """The same for a rename that replaces, as on a NameNode."""
+
+    replace = HadoopFiles.replace
+    _is_there = HadoopFiles._is_there
+
+    def _move(self, source: str, target: str, *, overwrite: bool) -> None:
+        assert overwrite
+        super().replace(source, target)
+        super().replace(source, target)
 
 
 class FailingRename(LocalFileSystem):
@@ -54,6 +67,29 @@ def test_a_claim_that_nobody_confirmed_is_an_error(
         claim_by_rename(fs, str(tmp_path / "file"), b"data")
     assert type(caught.value) is expected
     assert [path.name for path in tmp_path.iterdir()] in ([], ["file"])
+
+
+def test_a_replacement_that_the_client_has_sent_twice_is_done(tmp_path: Path) -> None:
+    fs, old, new = LostReplacement(), tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"old")
+    new.write_bytes(b"new")
+    fs.replace(str(new), str(old))
+    assert old.read_bytes() == b"new"
+    with pytest.raises(NotFoundError):
+        fs.replace(str(new), str(old))
+
+
+def test_a_replacement_whose_file_is_not_there_is_an_error(tmp_path: Path) -> None:
+    class Gone(LostReplacement):
+        def _move(self, source: str, target: str, *, overwrite: bool) -> None:
+            Path(source).unlink()
+            super()._move(source, target, overwrite=overwrite)
+
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "new").write_bytes(b"new")
+    with pytest.raises(NotFoundError):
+        Gone().replace(str(tmp_path / "new"), str(tmp_path / "old"))
+    assert (tmp_path / "old").read_bytes() == b"old"
 
 
 def test_a_claim_by_rename_works_like_any_other(tmp_path: Path) -> None:

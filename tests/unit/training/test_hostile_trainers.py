@@ -15,7 +15,7 @@ from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError
 from trainfeed.jobs import JobRecord, JobRoots, LocalLauncher, _bounded_log
 from trainfeed.jobs.local import _local_job
 from trainfeed.process_ties import has_ended
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 ROOT = Path(__file__).parents[3]
 HEAD = """
@@ -35,7 +35,7 @@ def launch(tmp_path):
         home.mkdir(exist_ok=True)
         text = HEAD + "def main(job):\n" + textwrap.indent(textwrap.dedent(body), "    ")
         (code / "train.py").write_text(text)
-        job = spec(ranks=ranks, code=training_digest(code))
+        job = spec(ranks=ranks, code=digest_of_texts(training_texts(code)))
         record = JobRecord(home)
         record.write(job)
         LocalLauncher(JobRoots(tmp_path, code)).start(job, home)

@@ -31,7 +31,7 @@ from trainfeed.jobs import JobRemoval, JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
 from trainfeed.training.launch import train
 from trainfeed.training.ranks._job_lease import job_lease
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -322,7 +322,7 @@ def test_where_one_file_ends_and_the_next_begins_is_part_of_the_code(tmp_path):
         folder.mkdir()
         for name, text in files.items():
             (folder / name).write_text(text)
-        digests.add(training_digest(folder))
+        digests.add(digest_of_texts(training_texts(folder)))
     assert len(digests) == 3
 
 

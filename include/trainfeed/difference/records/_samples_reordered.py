@@ -1,8 +1,9 @@
 """The samples of a version in the order of another seed: sorted through temporary files.
 
 Versions of different seeds have their samples in different orders. One of them is then written to
-files by ranges of its new keys, each of which fits into memory, and read back range by range. The
-files have no names, so a process that is killed leaves none behind.
+files by ranges of its new keys, each of which fits into memory, and read back range by range; a
+range that is larger is divided again. The files have no names, so a process that is killed leaves
+none behind.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trainfeed.difference.records._merged_samples import Blocks
 from trainfeed.difference.records._sample_rows import SampleRows, objects
@@ -36,7 +39,9 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def reordered(streams: Sequence[Blocks], num_bytes: int) -> Iterator[SampleRows]:
+def reordered(
+    streams: Sequence[Blocks], num_bytes: int, keys: tuple[int, int] = (0, 1 << 64)
+) -> Iterator[SampleRows]:
     """Yield the samples of streams in ascending order of their keys.
 
     The samples lie in files of ``TMPDIR`` meanwhile, which have no names, and which take about
@@ -45,24 +50,33 @@ def reordered(streams: Sequence[Blocks], num_bytes: int) -> Iterator[SampleRows]
     Args:
         streams: Streams in any order.
         num_bytes: Size of all records.
+        keys: Range of their keys, half-open.
 
     Raises:
         StorageError: ``TMPDIR`` refused or failed.
     """
     num_files = min(max(num_bytes // _FILE_BYTES, 1), _MOST_FILES)
+    first, end = keys
+    edges = [first + (end - first) * n // num_files for n in range(num_files + 1)]
     with ExitStack() as stack:
         with os_errors(tempfile.gettempdir()):
             files = [
                 stack.enter_context(tempfile.TemporaryFile(prefix=_PREFIX))
                 for _ in range(num_files)
             ]
-            _scatter(streams, files)
-        for file in files:
-            yield _sorted(file)
+            _scatter(streams, files, np.array(edges[1:-1], np.uint64))
+        for file, span in zip(files, pairwise(edges), strict=True):
+            size = file.tell()
+            # Samples of one key cannot be divided.
+            if size > 2 * _FILE_BYTES and span[1] - span[0] > 1:
+                yield from reordered([_blocks(file)], size, span)
+            else:
+                yield _sorted(file)
 
 
-def _scatter(streams: Sequence[Blocks], files: Sequence[BinaryIO]) -> None:
-    starts = np.array([(n << 64) // len(files) for n in range(1, len(files))], np.uint64)
+def _scatter(
+    streams: Sequence[Blocks], files: Sequence[BinaryIO], starts: NDArray[np.uint64]
+) -> None:
     with ExitStack() as stack:
         writers = [stack.enter_context(pa.ipc.new_stream(file, _SCHEMA)) for file in files]
         for block in (block for stream in streams for block in stream):
@@ -76,10 +90,19 @@ def _batch(rows: SampleRows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
+def _blocks(file: BinaryIO) -> Iterator[SampleRows]:
+    file.seek(0)
+    for batch in pa.ipc.open_stream(file):
+        yield _rows(pa.Table.from_batches([batch]))
+
+
 def _sorted(file: BinaryIO) -> SampleRows:
     file.seek(0)
-    table = pa.ipc.open_stream(file).read_all()
+    rows = _rows(pa.ipc.open_stream(file).read_all())
+    return rows.taken(np.argsort(rows.keys, kind="stable"))
+
+
+def _rows(table: pa.Table) -> SampleRows:
     records = objects(table["records"].to_pylist())
     columns = {name: table[name].to_numpy() for name in _SCHEMA.names if name != "records"}
-    rows = SampleRows(**columns, records=records)
-    return rows.taken(np.argsort(rows.keys, kind="stable"))
+    return SampleRows(**columns, records=records)

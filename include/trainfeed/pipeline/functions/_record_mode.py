@@ -69,7 +69,8 @@ class RecordMode:
         block = _Block(landed, source)
         # Local names, because the loop runs once per record.
         tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
-        most = self._limits.block_bytes
+        # With much memory, a block takes more than a record can: none too large may hide in it.
+        most = min(self._limits.block_bytes, self._limits.sample_bytes)
         for row, record in enumerate(iter_landed(landed, source)):
             tell(record.offset)
             field_hash = None

@@ -66,7 +66,7 @@ def _because(found: VersionDrift, reference: int) -> str:
     judged = [each for part in found.judgement.values() for each in part.values()]
     if not any(each.limit is not None for each in judged):
         if found.versions >= LEAST_VERSIONS:
-            return "not judged: nothing that 14 earlier versions have"
+            return f"not judged: nothing that {LEAST_VERSIONS} earlier versions have"
         return f"not judged: {found.versions} of {LEAST_VERSIONS} versions"
     if not found.beyond:
         against = min(reference, found.versions)

@@ -69,12 +69,12 @@ def _count_rejected(
 def _count_valid(
     stage: Stage, file: ArrowWithTrailer, reasons: _Reasons, outcomes: _Outcomes
 ) -> None:
-    codec = TypedCodec(Schema.from_json(stage.plan.fields))
+    codec, sources = TypedCodec(Schema.from_json(stage.plan.fields)), stage.plan.sources
     for number in range(len(file.trailer["starts"])):
         head, records = file.head(number), file.records(number)
         columns = (head[name].to_pylist() for name in ("source", "offset", "ordinal"))
         for row, (source, offset, ordinal) in enumerate(zip(*columns, strict=True)):
-            place = stage.plan.sources[source], offset
+            place = sources[source], offset
             outcome = outcomes[reasons[place]]
             # A record with several samples counts once.
             outcome.valid += ordinal == 0

@@ -42,7 +42,7 @@ def is_whole(stage: Stage, shard: PlannedShard) -> bool:
 
 def _part(stage: Stage, shard: PlannedShard) -> ShardPart | None:
     with closing(ArrowWithTrailer(stage.part_file(shard))) as file:
-        if file.trailer.get("plan") != stage.plan.sha256():
+        if file.trailer.get("plan") != stage.plan_sha256:
             return None
         # Reading compares every batch with its digest; the names of the columns have none.
         if not all(table.schema.equals(PART_SCHEMA) for table in file.iter_tables()):

@@ -8,30 +8,33 @@ makes them again.
 ================================ ================================================================
 place                            removed files
 ================================ ================================================================
-``<root>/<data set>/_staging``   unfinished files of one attempt; folders of plans that were
-                                 never published; in ``<root>/models`` those of models; places
-                                 of repairs that were killed, also in ``<work>/spill``
-``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
-``training``, ``receipts``,      incomplete
-``unpublished``, ``_leases``
-aliases; landing
+``<root>``, ``<data set>``,      unfinished files and folders, which have a name of their own: of
+``models``, and those of their   all that is written there, only these can be incomplete; likewise
+folders that ``_DATASET`` and    the folders of downloads to ``models/_start``, and those with
+``_MODELS`` name; landing        which a build tries out what the file system can
+``<root>/<data set>/_staging``   folders of plans that were never published; in ``<root>/models``
+                                 those of models; places of repairs that were killed, also in
+                                 ``<work>/spill``
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/previews``              quarantined records of previews that were killed
 ``<work>/attempts``              marks of attempts that were killed
 ``_trash``, ``+trash``           the rest of a sweep, or of retention, that was killed
 ================================ ================================================================
 
-Nothing below ``versions`` is looked at, and no landing file that is complete.
+Nothing in a version is looked at, and no landing file that is complete. Locks stay: they are no
+leftovers. Unfinished files elsewhere have an end of their own: those of a conversion with the next
+one to its output, those of ``trainfeed pfs`` with ``trainfeed pfs rm --unfinished``, those in the
+temporary folder of the machine with whatever empties it.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from trainfeed import faults
 from trainfeed.attempts import ATTEMPTS
@@ -40,6 +43,7 @@ from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
+from trainfeed.storage.folders import is_temporary
 
 __all__ = [
     "LANDING_TRASH",
@@ -59,7 +63,8 @@ OLD: Final = timedelta(days=3)
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
 # Begins the names of the places in which a repair makes files again.
 REPAIR: Final = "repair-"
-_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|(\.probe-|{REPAIR}){_UUID}")
+_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|{REPAIR}{_UUID}")
+_PROBE: Final = re.compile(rf"\.probe-{_UUID}(\.moved)?")
 _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 # Begins the names of what retention throws away: its next run deletes what a kill left.
@@ -68,17 +73,29 @@ _TRASHED: Final = re.compile(rf"({RETENTION})?{_UUID}")
 TRASH: Final = "_trash"
 # In the landing area, whose folders are topics: no topic has such a name.
 LANDING_TRASH: Final = "+trash"
-# Folder → levels of folders between it and its files.
-_DEPTHS: Final = {
-    "_staging/tmp": 0,
-    "plans": 1,
-    "unpublished": 0,
-    "boundaries": 2,
-    "training": 2,
-    "receipts": 1,
-    "_leases": 0,
+# Name of a folder, or * for any other → the folders in it where files are written, likewise.
+_Folders: TypeAlias = Mapping[str, "_Folders"]
+_JOB: Final[_Folders] = {"attempts": {}}
+_DATASET: Final[_Folders] = {
+    "_leases": {},
+    "_staging": {"tmp": {}},
+    "boundaries": {"*": {"*": {}}},
+    "code": {},
+    "history": {"*": {}},
+    "lookups": {},
+    "plans": {"*": {}},
+    "receipts": {"*": {}},
+    "tags": {"*": {"requests": {}}},
+    "training": {"*": {"*": {**_JOB, "checkpoints": {}, "evaluations": {"*": _JOB}}}},
+    "unpublished": {},
+    "versions": {"*": {}},
 }
-_LANDING_DEPTH: Final = 3
+_MODELS: Final[_Folders] = {
+    "_staging": {"tmp": {}},
+    "_start": {},
+    "*": {"aliases": {"*": {}}, "removed": {}},
+}
+_LANDING: Final[_Folders] = {"*": {"*": {"*": {}}}}
 
 
 @dataclass(frozen=True)
@@ -129,20 +146,20 @@ def leftovers(env: Environment) -> Iterator[Leftover]:
     Raises:
         StorageError: A place cannot be read.
     """
-    for info in _listed(root := Location.parse(env.root)):
+    yield from _unfinished(root := Location.parse(env.root), {})
+    for info in _listed(root):
         # ``is_name`` excludes folders of the file system itself, such as lost+found, which only
         # root may list.
-        if info.is_dir and is_name(info.name) and (root / info.name / "_staging").exists():
+        is_whole = info.name == MODELS or (root / info.name / "_staging").exists()
+        if info.is_dir and is_name(info.name) and is_whole:
             yield from leftovers_of_dataset(root / info.name)
-    for model in _listed(models := root / MODELS):
-        yield from _files(models / model.name / "aliases", 1)
     work = Location.parse(env.work)
     yield from leftover_spills(work)
     yield from _folders(work / "previews", _PREVIEW, work / TRASH)
-    yield from _files(work / ATTEMPTS, 0, _is_mark)
+    yield from _unfinished(work / ATTEMPTS, {}, _is_mark)
     yield from _folders(work / TRASH, _TRASHED)
     landing = Location.parse(env.landing)
-    yield from _files(landing, _LANDING_DEPTH)
+    yield from _unfinished(landing, _LANDING)
     yield from _folders(landing / LANDING_TRASH, _TRASHED)
 
 
@@ -152,8 +169,7 @@ def leftovers_of_dataset(dataset: Location) -> Iterator[Leftover]:
     Raises:
         StorageError: A place cannot be read.
     """
-    for folder, depth in _DEPTHS.items():
-        yield from _files(dataset / folder, depth)
+    yield from _unfinished(dataset, _MODELS if dataset.name == MODELS else _DATASET)
     yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
     yield from _folders(dataset / TRASH, _TRASHED)
 
@@ -171,14 +187,19 @@ def _is_mark(name: str) -> bool:
     return _MARK.fullmatch(name) is not None or is_unfinished(name)
 
 
-def _files(
-    folder: Location, depth: int, is_left: Callable[[str], bool] = is_unfinished
+def _has_no_name_yet(name: str) -> bool:
+    return is_unfinished(name) or _PROBE.fullmatch(name) is not None or is_temporary(name)
+
+
+def _unfinished(
+    folder: Location, below: _Folders, is_left: Callable[[str], bool] = _has_no_name_yet
 ) -> Iterator[Leftover]:
     for info in _listed(folder):
-        if info.is_dir and depth:
-            yield from _files(folder / info.name, depth - 1, is_left)
-        elif not info.is_dir and is_left(info.name):
-            yield Leftover(folder / info.name, info.size_bytes, info.modified_ms)
+        inner = below.get(info.name, below.get("*"))
+        if is_left(info.name):
+            yield _leftover(folder, info)
+        elif info.is_dir and inner is not None:
+            yield from _unfinished(folder / info.name, inner, is_left)
 
 
 def _folders(
@@ -186,16 +207,20 @@ def _folders(
 ) -> Iterator[Leftover]:
     for info in _listed(folder):
         if info.is_dir and names.fullmatch(info.name):
-            place = folder / info.name
-            inside = list(_inside(place))
-            newest_ms = max(each.modified_ms for each in [info, *inside])
-            yield Leftover(place, sum(each.size_bytes for each in inside), newest_ms, trash)
+            yield _leftover(folder, info, trash)
+
+
+def _leftover(folder: Location, info: FileInfo, trash: Location | None = None) -> Leftover:
+    place = folder / info.name
+    entries = [info, *(_inside(place) if info.is_dir and not info.is_link else ())]
+    newest_ms = max(each.modified_ms for each in entries)
+    return Leftover(place, sum(each.size_bytes for each in entries), newest_ms, trash)
 
 
 def _inside(folder: Location) -> Iterator[FileInfo]:
     for info in _listed(folder):
         yield info
-        if info.is_dir:
+        if info.is_dir and not info.is_link:
             yield from _inside(folder / info.name)
 
 

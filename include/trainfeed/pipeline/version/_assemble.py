@@ -85,7 +85,7 @@ def _verdict(stage: Stage) -> Verdict:
             " interval again (in Airflow: clear the task check)",
             path=stage.verdict_file.uri,
         )
-    if verdict.plan_sha256 != plan.sha256():
+    if verdict.plan_sha256 != stage.plan_sha256:
         raise GateError(
             f"plan {stage.plan.plan_id} was made again and has not passed check since; nothing was"
             " published; build the interval again (in Airflow: clear the task check)"

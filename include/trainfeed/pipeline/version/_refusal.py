@@ -87,7 +87,7 @@ def refusal(
 def _question(stage: Stage, gates: Sequence[GateResult]) -> JsonObject | None:
     if any(gate.severity != "ask" for gate in gates):
         return None
-    return {"plan_sha256": stage.plan.sha256(), "gates": [gate.to_json() for gate in gates]}
+    return {"plan_sha256": stage.plan_sha256, "gates": [gate.to_json() for gate in gates]}
 
 
 def check_report(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainfeed.accounts import person
 from trainfeed.dataset import DatasetFolder, Manifest, read_unpublished
-from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.layout import MANIFEST, generation_of_plan
 from trainfeed.dataset.waivers import Refused, read_refused, read_waivers
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.pipeline._ref import PlanRef
@@ -108,7 +108,7 @@ def _chosen(folder: DatasetFolder, interval: str) -> str:
 
 
 def _is_published(folder: DatasetFolder, interval: str, plan_id: str) -> bool:
-    number = int(plan_id.rpartition("-g")[2])
+    number = generation_of_plan(plan_id)
     with posix.map_errors(folder.interval(interval)):
         return (folder.version(interval, number) / MANIFEST).is_file() or folder.is_removed(
             interval, number

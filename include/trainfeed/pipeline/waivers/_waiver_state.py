@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from trainfeed.dataset import DatasetFolder, Manifest
-from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.layout import MANIFEST, generation_of_plan
 from trainfeed.dataset.waivers import Waiver, read_waiver, waiver_numbers
 from trainfeed.errors import AccessDeniedError, FormatError
 from trainfeed.storage import posix
@@ -101,7 +101,7 @@ def waiver_states(
 def _state(
     folder: DatasetFolder, interval: str, waiver: Waiver, now: datetime
 ) -> tuple[State, str | None]:
-    path = folder.version(interval, int(waiver.plan.rpartition("-g")[2]))
+    path = folder.version(interval, generation_of_plan(waiver.plan))
     with posix.map_errors(path):
         is_published = (path / MANIFEST).is_file()
     if not is_published:

@@ -62,7 +62,7 @@ def kept_shards(stage: Stage, shards: Sequence[PlannedShard]) -> list[ShardEntry
 def _was_measured(stage: Stage) -> bool:
     ref = stage.plan.ref()
     refused = read_refused(stage.folder, ref.interval, ref.plan_id)
-    return refused is not None and refused.plan_sha256 == stage.plan.sha256()
+    return refused is not None and refused.plan_sha256 == stage.plan_sha256
 
 
 def _entry(stage: Stage, shard: PlannedShard) -> ShardEntry:

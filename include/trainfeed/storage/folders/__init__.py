@@ -8,6 +8,7 @@ never replaces, merges or deletes a folder that is there.
 from trainfeed.storage.folders._folder_manifest import TRANSFER_MANIFEST, FolderFile, FolderManifest
 from trainfeed.storage.folders._inner_names import check_inner_name
 from trainfeed.storage.folders._patience import Patience
+from trainfeed.storage.folders._temporary_folder import is_temporary
 from trainfeed.storage.folders._transfer import download, download_below, upload
 from trainfeed.storage.folders._transfer_report import TransferReport
 from trainfeed.storage.folders._verification import read_manifest, verify
@@ -23,6 +24,7 @@ __all__ = [
     "check_inner_name",
     "download",
     "download_below",
+    "is_temporary",
     "read_manifest",
     "require_writable",
     "upload",

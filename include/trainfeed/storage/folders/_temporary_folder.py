@@ -29,7 +29,7 @@ from trainfeed.storage._base import FileInfo
 from trainfeed.storage._location import Location
 from trainfeed.storage.folders._patience import Patience
 
-__all__ = ["remove_leftovers", "temporary_folder"]
+__all__ = ["is_temporary", "remove_leftovers", "temporary_folder"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,11 @@ def temporary_folder(target: Location, patience: Patience) -> Iterator[Location]
             temporary.delete(recursive=True)
         except StorageError as error:
             logger.warning("%s is left, for the next transfer to remove: %s", temporary.uri, error)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether this is the name of a temporary folder, of whatever target."""
+    return any(re.fullmatch(rf"\..+{kind.pattern}", name) for kind in (_OWNED, _REMOVED))
 
 
 def remove_leftovers(target: Location) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from trainfeed.dataset import (
     write_skip,
 )
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.dataset.retirements import _told_retirements
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowIncompleteError
 from trainfeed.intervals import PRESETS, Schedule, format_time, intervals_in, parse_range
 
@@ -189,6 +190,27 @@ def test_a_long_list_of_missing_intervals_is_shortened(folder):
     assert len(refused.value.missing) == 30
     assert "2026-01-20 … and 20 more;" in str(refused.value)
     assert str(refused.value).count("trainfeed build") == 3
+
+
+@pytest.mark.parametrize("has_folders", [False, True])
+def test_a_message_about_many_missing_intervals_reads_few_files(folder, monkeypatch, has_folders):
+    hours = first_intervals("@hourly", 721)
+    record_schedule(folder, Schedule("@hourly", START))
+    publish(folder, hours[0])
+    if has_folders:
+        for hour in hours[1:]:
+            folder.interval(hour.name).mkdir()
+    looked = []
+    for name in ("retirement_of", "told_withdrawals"):
+        real = getattr(_told_retirements, name)
+        monkeypatch.setattr(
+            _told_retirements, name, lambda *asked, real=real: looked.append(asked) or real(*asked)
+        )
+    with pytest.raises(WindowIncompleteError) as refused:
+        cover(folder, "2026-01-01/2026-01-31").require("fail")
+    assert len(refused.value.missing) >= 720
+    assert len(looked) <= 40
+    assert ("further intervals were not looked up" in str(refused.value)) == has_folders
 
 
 def test_nothing_published_is_an_error_also_where_gaps_are_skipped(folder):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainfeed import canonical_json
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobRecord, JobRoots, JobSpec, JobVersion
 from trainfeed.jobs.kubernetes import ApiError, KubernetesLauncher
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 IMAGE = "registry.example/trainers/flights@sha256:" + "0" * 64
 SETTINGS = {
@@ -93,7 +93,7 @@ class Ground:
             "interval": "2013-01-03",
             "folder": ".",
             "entry": "train:main",
-            "code": training_digest(self.code),
+            "code": digest_of_texts(training_texts(self.code)),
             "seed": 7,
             "ranks": 2,
             "image": IMAGE,

@@ -23,7 +23,7 @@ from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject, json_columns
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import load_spec
-from trainfeed.usercode._folder_code import load_function
+from trainfeed.usercode import code_texts, load_function
 
 ROOT = Path(__file__).parents[4]
 FLIGHTS = ROOT / "include" / "datasets" / "flights"
@@ -108,7 +108,8 @@ def functions(data, tmp_path_factory):
     lookups = {"weather": read_weather(data), "planes": read_planes(data)}
     assert pq.read_table(folder / "weather.parquet").equals(lookups["weather"])
     one, many = (
-        load_function(spec, name) for name in ("preprocess:flights", "batch:flights_batch")
+        load_function(spec, name, code_texts(spec))
+        for name in ("preprocess:flights", "batch:flights_batch")
     )
 
     def outcomes(values):

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.pipeline import Build, local
 from trainfeed.pipeline._parallel import run_units
 from trainfeed.pipeline.convert import convert
+from trainfeed.pipeline.functions import _sample_limits
+from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits, fitting_processes
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
@@ -25,7 +28,7 @@ from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
 from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
-from trainfeed.samples import Statistics
+from trainfeed.samples import Schema, Statistics
 from trainfeed.storage import Location
 
 MIB = 1 << 20
@@ -243,6 +246,27 @@ def test_a_limit_says_what_a_process_has():
     assert limits.sample_bytes == 128 * MIB // 10
     error = limits.refusal(20 * MIB, lambda what, remedy: PreprocessError(f"{what} {remedy}"))
     assert f"to {800 * MIB}," in str(error)
+
+
+def test_a_sample_that_no_record_can_hold_is_refused_with_its_place_for_any_memory(
+    monkeypatch,
+):
+    monkeypatch.setattr(_sample_limits, "_MAX_SAMPLE_BYTES", 1000)
+
+    class Function:
+        def call(self, record):
+            return [{"value": b"x" * (2000 if record.offset == 5 else 1)}]
+
+        def mistake(self, record, message, remedy):
+            return PreprocessError(f"{message} at offset {record.offset}; {remedy}")
+
+    schema = Schema.from_json([{"name": "value", "dtype": "bytes", "shape": []}])
+    limits = SampleLimits(memory_bytes=2 * MIB, limit_bytes=2 * MIB, block_bytes=MIB)
+    told = SimpleNamespace(record=lambda _: None)
+    mode = RecordMode(Function(), schema, None, None, told=told, limits=limits)
+    landed = batch([event(1, START_MS)] * 10)
+    with pytest.raises(PreprocessError, match="a record takes 1000 at most, at offset 5"):
+        list(mode.blocks(landed, "kafka:clicks/0"))
 
 
 @pytest.fixture

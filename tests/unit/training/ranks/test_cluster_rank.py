@@ -14,7 +14,7 @@ from tests.unit.training.points import spec
 from trainfeed.errors import JobRejectedError
 from trainfeed.jobs import EXHAUSTED, REJECTED, JobRecord
 from trainfeed.training.ranks._cluster_rank import cluster_rank
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 ROOT = Path(__file__).parents[4]
 
@@ -29,7 +29,7 @@ def pod(tmp_path):
     def start(body="return {'a': 1.0}", *, is_changed=False, **variables):
         text = "import os, signal, threading\n\n\ndef main(job):\n"
         (code / "train.py").write_text(text + textwrap.indent(textwrap.dedent(body), "    ") + "\n")
-        JobRecord(home).write(spec(ranks=2, code=training_digest(code)))
+        JobRecord(home).write(spec(ranks=2, code=digest_of_texts(training_texts(code))))
         if is_changed:
             (code / "train.py").write_text("changed")
         environment = {
