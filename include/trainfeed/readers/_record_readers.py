@@ -61,7 +61,8 @@ def recordio(
         NotFoundError: A part of ``paths`` matches no file; the message names the part.
         ConfigError: The rank is not below ``world_size``, or the manifests of the files differ.
             Raised by a pass: there are fewer chunks than ranks.
-        FormatError: A manifest is damaged. Raised by a pass: a file is damaged.
+        FormatError: A manifest is damaged, or a shard has another size than its manifest says.
+            Raised by a pass: a file is damaged.
     """
     rank, world_size = rank_of(rank, world_size)
     files = expand_paths(paths)
@@ -157,21 +158,24 @@ class _Chunks:
         buffers = ChunkBuffers()
         if self._world_size == 1 and not position:
             for path in self._paths:
-                for info, framing in self._sets.over(iter_chunks(path, buffers=buffers)):
+                size = self._sets.size_of(path)
+                chunks = iter_chunks(path, buffers=buffers, size=size)
+                for info, framing in self._sets.over(chunks):
                     yield path, info, framing, 0
             return
-        chunks = self._mine()
-        numbers = (info.num_records for _, info in chunks)
+        mine = self._mine()
+        numbers = (info.num_records for _, info in mine)
         *starts, total = itertools.accumulate(numbers, initial=0)
         if position > total:
             raise ended(position, total)
-        for start, (path, info) in zip(starts, chunks, strict=True):
+        for start, (path, info) in zip(starts, mine, strict=True):
             if start + info.num_records > position:
                 with open_plain(path, follow=False) as file, self._sets.explains():
                     self._sets.require_unchanged()
                     yield path, info, read_chunk(file, info), max(0, position - start)
 
     def _mine(self) -> list[tuple[str, ChunkInfo]]:
+        self._sets.require_sizes()
         chunks = [(path, info) for path in self._paths for info in RecordIndex.load(path).chunks]
         if len(chunks) < self._world_size > 1:
             raise ConfigError(

@@ -29,6 +29,8 @@ class TFRecordReader:
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None recognises it for each file.
         max_record_bytes: Limit for the length of a record; a longer one is refused.
         on_damage: Policy for damaged records; None is strict. Its limits count over all files.
+            A shard that is shorter or longer than its manifest says is damaged at its end: records
+            up to the smaller size are read, and the rest is one dropped range.
 
     Attributes:
         paths: The files.
@@ -38,6 +40,7 @@ class TFRecordReader:
         NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
             missing.
         ConflictError: The files are of several sets of shards.
+        FormatError: A shard has another size than its manifest says, and the policy is strict.
         FileReplacedError: The set of shards is being replaced. Also raised by a pass, if the set
             was converted again after this object was made.
         ConfigError: The compression is unknown.
@@ -52,7 +55,8 @@ class TFRecordReader:
         on_damage: DamagePolicy | None = None,
     ) -> None:
         self.paths = expand_paths(paths, counts=True)
-        self._sets = SetWatch(self.paths)
+        strict = on_damage in (None, DamagePolicy.strict())
+        self._sets = SetWatch(self.paths, sizes=strict)
         self.report = DamageReport()
         self._options = ReadOptions(
             compression=None if compression is None else compression_named(compression),
@@ -98,9 +102,10 @@ class TFRecordReader:
     def _iter_runs(self) -> Iterator[list[bytes]]:
         report = self.report = DamageReport()
         for path in self.paths:
+            size = self._sets.size_of(path)
             with open_file(path) as opened:
                 self._sets.require_unchanged()
-                yield from iter_runs(opened, path, self._options, report)
+                yield from iter_runs(opened, path, self._options, report, size)
 
 
 def iter_records(
