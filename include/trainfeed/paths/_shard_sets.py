@@ -33,6 +33,7 @@ from trainfeed.errors import (
     TruncatedError,
 )
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._file_names import path_of
 from trainfeed.paths._plain_files import read_plain
 from trainfeed.paths._shard_names import ShardName, commit_name, manifest_name, shard_name
 
@@ -183,7 +184,8 @@ class SetWatch:
     """The state of the sets whose files are read together, as of its construction.
 
     Args:
-        paths: Paths of the files.
+        paths: Paths of the files; open files count by their names, and those without one are left
+            out.
         sizes: Whether to call ``require_sizes`` at once; readers that may be told to tolerate
             damage compare each file when they open it.
 
@@ -193,9 +195,9 @@ class SetWatch:
         NotFoundError: See ``require_sizes``.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]], *, sizes: bool = True) -> None:
+    def __init__(self, paths: Iterable[object], *, sizes: bool = True) -> None:
         self._paths: defaultdict[_Set, list[str]] = defaultdict(list)
-        for path in map(os.fspath, paths):
+        for path in filter(None, map(path_of, paths)):
             if (parsed := _parse(path)) is not None:
                 self._paths[parsed[0]].append(path)
         # One file of a set cannot be mixed with files of another version of the set.
@@ -223,18 +225,17 @@ class SetWatch:
                     if num_bytes is not None:
                         ShardSize(num_bytes, manifest).require(path)
 
-    def size_of(self, path: str | os.PathLike[str]) -> ShardSize | None:
-        """Return the size that the manifest beside a file states; None if none does.
+    def size_of(self, file: object) -> ShardSize | None:
+        """Return the size that the manifest beside a path or an open file states, if one does.
 
         Raises:
             FormatError: The manifest is damaged.
         """
-        folder, name = os.path.split(path)
-        shard = ShardName.parse(name)
-        if shard is None:
+        path = path_of(file)
+        if path is None or (parsed := _parse(path)) is None:
             return None
-        manifest, sizes = _stated(_Set(folder, shard.prefix, shard.num_shards))
-        num_bytes = sizes.get(name)
+        manifest, sizes = _stated(parsed[0])
+        num_bytes = sizes.get(os.path.basename(path))  # noqa: PTH119
         return None if num_bytes is None else ShardSize(num_bytes, manifest)
 
     def require_unchanged(self) -> None:

@@ -202,7 +202,7 @@ class SampleReader:
         """Yield columns of the chunks that ``on_damage`` does not drop."""
         limit, copy = self._max_raw_bytes, self._copy
         for file in self._files:
-            size = self._sets.size_of(file.path or "" if isinstance(file, MappedFile) else file)
+            size = self._sets.size_of(file)
             chunks = iter_chunks(
                 file, max_raw_bytes=limit, on_damage=on_damage, report=report, size=size
             )
