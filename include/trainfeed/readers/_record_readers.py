@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from trainfeed.dataset.shards import Encoding, manifests_of
@@ -26,7 +27,7 @@ from trainfeed.samples import Schema, TypedCodec, ValueCodec
 from trainfeed.whole_numbers import rank_of
 
 if TYPE_CHECKING:
-    from trainfeed.tfrecord import Compression, TFRecordReader
+    from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader
 
 __all__ = ["recordio", "tfrecord"]
 
@@ -118,8 +119,13 @@ def tfrecord(
         codec = ExampleCodec(decode)
 
         def blocks_from(position: int) -> Iterator[Block]:
+            first = position
             for batch in _batches(records, position):
-                yield codec.decode_records(batch)
+                block = None
+                with suppress(FormatError):
+                    block = codec.decode_records(batch)
+                yield block or _located_block(codec, batch, first, records)
+                first += len(batch)
 
         return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
 
@@ -139,6 +145,24 @@ def _batches(records: TFRecordReader, position: int) -> Iterator[list[bytes]]:
         left -= min(left, len(batch))
     if left:
         raise ended(position, position - left)
+
+
+def _located_block(
+    codec: ExampleCodec, batch: Sequence[bytes], first: int, records: TFRecordReader
+) -> Block:
+    """Decode a batch that does not match; the error has file and number of the first bad record."""
+    for number, record in enumerate(batch, first):
+        try:
+            codec.decode(record)
+        except FormatError as error:
+            file = bisect.bisect_right(records.starts, number) - 1
+            in_record = (
+                "" if error.offset_bytes is None else f", at byte {error.offset_bytes} of it"
+            )
+            error.args = (f"record {number - records.starts[file]}: {error.args[0]}{in_record}",)
+            error.path, error.offset_bytes = records.paths[file], None
+            raise
+    return codec.decode_records(batch)
 
 
 class _Chunks:

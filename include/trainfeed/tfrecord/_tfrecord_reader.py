@@ -35,6 +35,8 @@ class TFRecordReader:
     Attributes:
         paths: The files.
         report: Account of the records that the latest iteration has dropped so far.
+        starts: For each file that the latest iteration has opened so far, the number of records
+            before it.
 
     Raises:
         NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
@@ -58,6 +60,7 @@ class TFRecordReader:
         strict = on_damage in (None, DamagePolicy.strict())
         self._sets = SetWatch(self.paths, sizes=strict)
         self.report = DamageReport()
+        self.starts: list[int] = []
         self._options = ReadOptions(
             compression=None if compression is None else compression_named(compression),
             max_record_bytes=max_record_bytes,
@@ -101,11 +104,16 @@ class TFRecordReader:
 
     def _iter_runs(self) -> Iterator[list[bytes]]:
         report = self.report = DamageReport()
+        starts, num_records = [], 0
+        self.starts = starts
         for path in self.paths:
+            starts.append(num_records)
             size = self._sets.size_of(path)
             with open_file(path) as opened:
                 self._sets.require_unchanged()
-                yield from iter_runs(opened, path, self._options, report, size)
+                for records in iter_runs(opened, path, self._options, report, size):
+                    num_records += len(records)
+                    yield records
 
 
 def iter_records(
