@@ -6,7 +6,7 @@ with many records, and a record in TFRecord; both are called a piece here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Final, NamedTuple, Self
 
@@ -93,6 +93,11 @@ class DamagePolicy:
         """Whether reading may go on behind damage other than a torn tail."""
         return self.mode is DamageMode.SKIP_CHUNK
 
+    def allows(self, error: FormatError) -> bool:
+        """Return whether damage of this kind may be dropped, however much was dropped before."""
+        torn = isinstance(error, TruncatedError)
+        return self.skips or (self.mode is DamageMode.TOLERATE_TRUNCATED_TAIL and torn)
+
     def require_drop(self, error: FormatError, report: DamageReport) -> None:
         """Raise ``error`` unless the policy allows dropping the damaged place.
 
@@ -104,15 +109,44 @@ class DamagePolicy:
         Raises:
             FormatError: The argument ``error``.
         """
-        if self.mode is DamageMode.TOLERATE_TRUNCATED_TAIL and isinstance(error, TruncatedError):
-            return
-        if not self.skips:
+        if not self.allows(error):
             raise error
+        if not self.skips:
+            return
         num_dropped = len(report.dropped)
         if num_dropped >= self.max_dropped:
             allowance = f"{num_dropped} ranges were dropped before, {self.max_dropped} may be"
             error.args = (f"{error.args[0]}; {allowance}",)
             raise error
+
+    def drop_rest(
+        self,
+        report: DamageReport,
+        path: str | None,
+        start_bytes: int,
+        end_bytes: int,
+        error: FormatError,
+    ) -> None:
+        """Drop the end of a file that has not the size that its manifest states.
+
+        A dropped piece right before is the same damage: its range is extended.
+
+        Args:
+            report: The ranges dropped before; gets the range.
+            path: The file.
+            start_bytes: The smaller of the two sizes.
+            end_bytes: The larger one.
+            error: The error about the size.
+
+        Raises:
+            FormatError: The argument ``error``: the policy does not allow it.
+        """
+        last = report.dropped[-1] if report.dropped else None
+        if last is not None and (last.path, last.end_bytes) == (path, start_bytes):
+            report.dropped[-1] = replace(last, end_bytes=end_bytes, num_records=None)
+            return
+        self.require_drop(error, report)
+        report.drop(path, start_bytes, DamageGap(end_bytes), error)
 
 
 class DamageGap(NamedTuple):
@@ -140,7 +174,8 @@ class DroppedRange:
             decompressed content.
         end_bytes: Offset at which reading went on; the end of the file if no intact piece follows.
             In a compressed TFRecord file, the end of the decompressed content, behind which
-            nothing can be read.
+            nothing can be read. Of a shard that is shorter or longer than its manifest says, the
+            larger of the two sizes.
         num_records: Number of lost records by the headers; None if the header is damaged, too, or
             more than one piece may have been there.
         reason: The error.

@@ -120,6 +120,7 @@ def convert_files(  # noqa: PLR0913 (as for convert)
         with sets.explains():
             for file in opened.files:
                 add_file(runs, file, target)
+        sets.require_sizes()
         sets.require_unchanged()
 
     return target.fill(read, options)

@@ -28,7 +28,7 @@ from trainfeed.errors import ConflictError
 from trainfeed.paths import commit_name, make_folders, os_errors, sync_folder
 from trainfeed.storage.posix import file_lock, remove_tree, rename_directory
 
-__all__ = ["Journal", "Publication", "refuse_folder"]
+__all__ = ["Journal", "Publication", "owned_folder", "refuse_folder"]
 
 _STAGING: Final = ".tmp"
 _OWNER: Final = ".owner"
@@ -96,11 +96,7 @@ class Journal:
         with os_errors(parent):
             make_folders(parent)
         self._remove_dead()
-        start = self._beside if beside else self._inside
-        folder = parent / f"{start}{uuid.uuid4()}{_STAGING}"
-        with _owned(folder):
-            with os_errors(folder):
-                folder.mkdir(0o755)
+        with owned_folder(parent, self._beside if beside else self._inside) as folder:
             yield folder
 
     def publish(self, staging: Path, publication: Publication) -> None:
@@ -215,26 +211,32 @@ class Journal:
 
     def _remove_dead(self) -> None:
         """Remove the staging folders, beside the output folder and in it, whose owner has died."""
-        for parent, start in ((self.output.parent, self._beside), (self.output, self._inside)):
-            if not parent.is_dir():
-                continue
-            with os_errors(parent):
-                names = [path.name for path in parent.iterdir()]
-            for name in names:
-                if name.startswith(start) and name.endswith(_STAGING + _OWNER):
-                    _remove_if_dead(parent / name)
+        _remove_dead(self.output.parent, self._beside)
+        _remove_dead(self.output, self._inside)
 
 
 @contextmanager
-def _owned(folder: Path) -> Iterator[None]:
+def owned_folder(parent: Path, start: str) -> Iterator[Path]:
+    """Make a folder of this process; at the end it is removed, unless it was renamed.
+
+    Folders with the same start of processes that were killed are removed first.
+
+    Args:
+        parent: Folder of the new folder.
+        start: Start of its name.
+
+    Raises:
+        StorageError: The file system refused.
+    """
+    _remove_dead(parent, start)
+    folder = parent / f"{start}{uuid.uuid4()}{_STAGING}"
     path = folder.with_name(folder.name + _OWNER)
     with os_errors(path):
-        owner = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-        # Between open and flock another process may take this file for one of a dead owner, lock
-        # it and remove the folder, which does not exist yet. It releases the lock soon.
-        fcntl.flock(owner, fcntl.LOCK_EX)
+        owner = _locked_owner(path)
     try:
-        yield
+        with os_errors(folder):
+            folder.mkdir(0o755)
+        yield folder
     finally:
         # After a publication the folder is gone. After an error, an error of the cleanup must not
         # hide the first one.
@@ -242,6 +244,30 @@ def _owned(folder: Path) -> Iterator[None]:
             remove_tree(folder)
             path.unlink(missing_ok=True)
         os.close(owner)
+
+
+def _locked_owner(path: Path) -> int:
+    """Make the owner file of a folder and lock it; return its descriptor."""
+    while True:
+        owner = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        # Before the lock, another process may have taken the file for one of a dead owner and
+        # removed it: a lock of a file without a name protects nothing.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(owner), path.stat()):
+                return owner
+        os.close(owner)
+
+
+def _remove_dead(parent: Path, start: str) -> None:
+    """Remove the folders whose names start so, and whose owner has died."""
+    if not parent.is_dir():
+        return
+    with os_errors(parent):
+        names = [path.name for path in parent.iterdir()]
+    for name in names:
+        if name.startswith(start) and name.endswith(_STAGING + _OWNER):
+            _remove_if_dead(parent / name)
 
 
 def refuse_folder(path: Path) -> None:

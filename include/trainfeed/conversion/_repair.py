@@ -14,7 +14,7 @@ from trainfeed.conversion.samplefiles import Format, known_encoding, write_sidec
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset.shards import Encoding
-from trainfeed.errors import ConfigError
+from trainfeed.errors import ConfigError, TruncatedError
 from trainfeed.paths import FilePath, NewFile, UnfinishedFile, write_all
 from trainfeed.recordio import ChunkBuffers, iter_chunks
 from trainfeed.tfrecord import TFRecordWriter, iter_records
@@ -60,8 +60,8 @@ def repair_file(
         ConflictError: A file exists at the path ``output``.
         ConfigError: The format is neither RecordIO nor TFRecord.
         FormatError: The file has another layout of RecordIO, or is built so that the search for
-            whole parts would take too long; or the file with its schema, or the manifest of its
-            set, is damaged.
+            whole parts would take too long; the file became shorter while it was read; or the
+            file with its schema, or the manifest of its set, is damaged.
     """
     path, output = Path(local_source(path)), Path(local_target(output))
     encoding, schema = known_encoding(path)
@@ -108,7 +108,14 @@ def _repair_recordio(path: Path, file: BinaryIO, on_progress: OnProgress | None)
             source.seek(info.offset_bytes)
             left = info.end_bytes - info.offset_bytes
             while left:
-                piece = source.read(min(left, _COPY_BYTES))
+                if not (piece := source.read(min(left, _COPY_BYTES))):
+                    raise TruncatedError(
+                        f"expected {left} more bytes of a chunk that was whole a moment ago, the"
+                        " file ends: another process writes to it; nothing was kept; repair a copy"
+                        " of the file, or repair it when its writer has ended",
+                        path=str(path),
+                        offset_bytes=info.end_bytes - left,
+                    )
                 write_all(file, piece)
                 left -= len(piece)
             num_chunks, num_records = num_chunks + 1, num_records + info.num_records

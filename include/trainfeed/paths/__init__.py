@@ -22,7 +22,7 @@ from trainfeed.paths._shard_names import (
     num_shards_of,
     shard_name,
 )
-from trainfeed.paths._shard_sets import SetWatch
+from trainfeed.paths._shard_sets import FileMark, SetWatch, ShardSize, mark_of
 from trainfeed.paths._target_writer import TargetWriter
 from trainfeed.paths._written import DigestedFile, TargetFile, durable_file, sync_folder, write_all
 
@@ -30,10 +30,12 @@ __all__ = [
     "ERRNO_KINDS",
     "MAX_SHARDS",
     "DigestedFile",
+    "FileMark",
     "FilePath",
     "NewFile",
     "SetWatch",
     "ShardName",
+    "ShardSize",
     "TargetFile",
     "TargetWriter",
     "UnfinishedFile",
@@ -49,6 +51,7 @@ __all__ = [
     "listed_folder",
     "make_folders",
     "manifest_name",
+    "mark_of",
     "matching",
     "num_shards_of",
     "open_emptied",

@@ -1,33 +1,97 @@
-"""Checks that sets of shards are complete, and unchanged between finding and reading them.
+"""Checks that sets of shards are complete, as long as their manifest says, and unchanged.
 
 Files ``<prefix>-aaaaa-of-bbbbb`` of one folder are a set, and their names give the number of
 files. A conversion into an existing folder replaces a set file by file, in this order: make the
 folder ``.<prefix>.commit``, remove the manifest ``<prefix>.shards.json``, move the shards, write
 the new manifest. So a reader that finds an unchanged manifest after opening a shard has a shard of
 the same set; a reader that finds another manifest must stop.
+
+The manifest of a set, and that of a published version, states the size of every shard. A shard that
+was cut between two chunks or records, or emptied, is a valid file with fewer records: only the
+comparison with the manifest finds it.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from trainfeed.errors import ConflictError, FileReplacedError, NotFoundError, TrainFeedError
+from trainfeed import canonical_json
+from trainfeed.errors import (
+    ConflictError,
+    FileReplacedError,
+    FormatError,
+    NotFoundError,
+    TrainFeedError,
+    TruncatedError,
+)
 from trainfeed.paths._errors import os_errors
+from trainfeed.paths._file_names import path_of
+from trainfeed.paths._plain_files import read_plain
 from trainfeed.paths._shard_names import ShardName, commit_name, manifest_name, shard_name
 
-__all__ = ["SetWatch", "require_whole_sets"]
+__all__ = ["FileMark", "SetWatch", "ShardSize", "mark_of", "require_whole_sets"]
 
 _VERSION: Final = "MANIFEST.json"
+_VERSION_DIGEST: Final = "MANIFEST.sha256"
 _SHOWN: Final = 3
 _Item = TypeVar("_Item")
-# Inode, modification time in nanoseconds and size of a manifest; None for a set without one.
-_Mark: TypeAlias = tuple[int, int, int] | None
+# Inode, modification time in nanoseconds and size of a manifest.
+FileMark: TypeAlias = tuple[int, int, int]
+_Mark: TypeAlias = FileMark | None
+# Sets whose sizes are kept: a set may be opened file by file.
+_KEPT_SETS: Final = 4
+
+
+class ShardSize(NamedTuple):
+    """The size of a shard, as a manifest states it.
+
+    Attributes:
+        num_bytes: Size of the file.
+        manifest: Path of the manifest.
+    """
+
+    num_bytes: int
+    manifest: str
+
+    def require(self, path: str) -> None:
+        """Compare the size of a file.
+
+        Raises:
+            TruncatedError: The file is shorter.
+            FormatError: The file is longer.
+            NotFoundError: The file is missing.
+        """
+        with os_errors(path):
+            try:
+                found = Path(path).stat()
+            except FileNotFoundError as error:
+                raise NotFoundError(
+                    f"expected {path} of {self.num_bytes} bytes, as {self.manifest} says, the file"
+                    " is missing; bring it back from a copy, or write the set again"
+                ) from error
+        # Something else than a file is refused where it is opened.
+        if S_ISREG(found.st_mode) and (problem := self.problem(path, found.st_size)) is not None:
+            raise problem
+
+    def problem(self, path: str | None, num_bytes: int) -> FormatError | None:
+        """Return the error of a shard that has ``num_bytes``; None if it has the stated size."""
+        if num_bytes == self.num_bytes:
+            return None
+        return (TruncatedError if num_bytes < self.num_bytes else FormatError)(
+            f"expected {self.num_bytes} bytes, as {os.path.basename(self.manifest)} says, got"  # noqa: PTH119
+            f" {num_bytes}; the file was changed after its set was complete; bring it back from a"
+            " copy, or write the set again; to read what is whole in it, copy it with 'trainfeed"
+            " file repair', or use a reader with on_damage",
+            path=path,
+        )
 
 
 class _Set(NamedTuple):
@@ -120,18 +184,59 @@ class SetWatch:
     """The state of the sets whose files are read together, as of its construction.
 
     Args:
-        paths: Paths of the files.
+        paths: Paths of the files; open files count by their names, and those without one are left
+            out.
+        sizes: Whether to call ``require_sizes`` at once; readers that may be told to tolerate
+            damage compare each file when they open it.
 
     Raises:
         FileReplacedError: One of the sets is being replaced.
+        FormatError: See ``require_sizes``.
+        NotFoundError: See ``require_sizes``.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        found = Counter(one for path in paths if (one := _set_of(path)) is not None)
+    def __init__(self, paths: Iterable[object], *, sizes: bool = True) -> None:
+        self._paths: defaultdict[_Set, list[str]] = defaultdict(list)
+        for path in filter(None, map(path_of, paths)):
+            if (parsed := _parse(path)) is not None:
+                self._paths[parsed[0]].append(path)
         # One file of a set cannot be mixed with files of another version of the set.
-        self._marks = {one: _mark(one) for one, count in found.items() if count > 1}
+        self._marks = {one: _mark(one) for one, files in self._paths.items() if len(files) > 1}
         for one in self._marks:
             _refuse_replaced(one)
+        if sizes:
+            self.require_sizes()
+
+    def require_sizes(self) -> None:
+        """Compare the size of every file with the manifest of its set or version, if there is one.
+
+        Raises:
+            TruncatedError: A file is shorter than its manifest says.
+            FormatError: A file is longer, or a manifest is damaged.
+            NotFoundError: A file that a manifest names is missing.
+            FileReplacedError: A set was replaced since the files were looked up.
+        """
+        for one, paths in self._paths.items():
+            # Without this, a set that is replaced right now would pass for a damaged one.
+            with self.explains():
+                manifest, sizes = _stated(one)
+                for path in paths:
+                    num_bytes = sizes.get(os.path.basename(path))  # noqa: PTH119 - many paths
+                    if num_bytes is not None:
+                        ShardSize(num_bytes, manifest).require(path)
+
+    def size_of(self, file: object) -> ShardSize | None:
+        """Return the size that the manifest beside a path or an open file states, if one does.
+
+        Raises:
+            FormatError: The manifest is damaged.
+        """
+        path = path_of(file)
+        if path is None or (parsed := _parse(path)) is None:
+            return None
+        manifest, sizes = _stated(parsed[0])
+        num_bytes = sizes.get(os.path.basename(path))  # noqa: PTH119
+        return None if num_bytes is None else ShardSize(num_bytes, manifest)
 
     def require_unchanged(self) -> None:
         """Raise when a set was replaced; call it after opening a file, before reading it.
@@ -169,28 +274,59 @@ class SetWatch:
                 first item.
         """
         # The first item opens the file: only then does the check of the manifest cover it.
-        first = next(items, None)
+        with self.explains():
+            first = next(items, None)
         self.require_unchanged()
         if first is not None:
             yield first
             yield from items
 
 
-def _set_of(path: str | os.PathLike[str]) -> _Set | None:
-    parsed = _parse(os.fspath(path))
-    return None if parsed is None else parsed[0]
-
-
 def _mark(one: _Set) -> _Mark:
-    path = Path(one.folder) / manifest_name(one.prefix)
-    with os_errors(str(path)):
+    return mark_of(os.path.join(one.folder, manifest_name(one.prefix)))  # noqa: PTH118
+
+
+def mark_of(path: str | os.PathLike[str]) -> FileMark | None:
+    """Return what tells a file from every other that had or gets its name; None without a file.
+
+    Raises:
+        StorageError: The file system refused.
+    """
+    with os_errors(path):
         try:
-            found = path.stat()
+            found = Path(path).stat()
         except FileNotFoundError:
             return None
     # A new manifest is a new file, so its inode differs, unless the number was reused; then the
     # time does.
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _stated(one: _Set) -> tuple[str, dict[str, int]]:
+    """Return the path of the manifest beside a set, and the sizes that it states by file name."""
+    for name in (manifest_name(one.prefix), _VERSION):
+        path = os.path.join(one.folder, name)  # noqa: PTH118 - called per file
+        if (mark := mark_of(path)) is not None:
+            return path, _sizes_in(path, mark)
+    return "", {}
+
+
+@lru_cache(maxsize=_KEPT_SETS)
+def _sizes_in(path: str, _mark: FileMark) -> dict[str, int]:
+    """Return the sizes by file name that a manifest of a set or of a version states."""
+    is_version = path.endswith(_VERSION)
+    # Other programs write a MANIFEST.json too, and versions of models have no splits.
+    if is_version and mark_of(f"{path.removesuffix(_VERSION)}{_VERSION_DIGEST}") is None:
+        return {}
+    data = read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
+    value = canonical_json.loads(data, path=path)
+    if not is_version:
+        canonical_json.require_intact(data, path=path)
+    try:
+        sets = value.get("splits", {}).values() if is_version else [value]
+        return {shard["name"]: int(shard["bytes"]) for one in sets for shard in one["shards"]}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError("expected a manifest with the sizes of shards", path=path) from error
 
 
 def _refuse_replaced(one: _Set) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from trainfeed.dataset.shards import Encoding, manifests_of
@@ -26,7 +27,7 @@ from trainfeed.samples import Schema, TypedCodec, ValueCodec
 from trainfeed.whole_numbers import rank_of
 
 if TYPE_CHECKING:
-    from trainfeed.tfrecord import Compression, TFRecordReader
+    from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader
 
 __all__ = ["recordio", "tfrecord"]
 
@@ -61,7 +62,8 @@ def recordio(
         NotFoundError: A part of ``paths`` matches no file; the message names the part.
         ConfigError: The rank is not below ``world_size``, or the manifests of the files differ.
             Raised by a pass: there are fewer chunks than ranks.
-        FormatError: A manifest is damaged. Raised by a pass: a file is damaged.
+        FormatError: A manifest is damaged, or a shard has another size than its manifest says.
+            Raised by a pass: a file is damaged.
     """
     rank, world_size = rank_of(rank, world_size)
     files = expand_paths(paths)
@@ -117,8 +119,13 @@ def tfrecord(
         codec = ExampleCodec(decode)
 
         def blocks_from(position: int) -> Iterator[Block]:
+            first = position
             for batch in _batches(records, position):
-                yield codec.decode_records(batch)
+                block = None
+                with suppress(FormatError):
+                    block = codec.decode_records(batch)
+                yield block or _located_block(codec, batch, first, records)
+                first += len(batch)
 
         return BlockSource(lambda: blocks_from(0), blocks_from=blocks_from)
 
@@ -140,6 +147,24 @@ def _batches(records: TFRecordReader, position: int) -> Iterator[list[bytes]]:
         raise ended(position, position - left)
 
 
+def _located_block(
+    codec: ExampleCodec, batch: Sequence[bytes], first: int, records: TFRecordReader
+) -> Block:
+    """Decode a batch that does not match; the error has file and number of the first bad record."""
+    for number, record in enumerate(batch, first):
+        try:
+            codec.decode(record)
+        except FormatError as error:
+            file = bisect.bisect_right(records.starts, number) - 1
+            in_record = (
+                "" if error.offset_bytes is None else f", at byte {error.offset_bytes} of it"
+            )
+            error.args = (f"record {number - records.starts[file]}: {error.args[0]}{in_record}",)
+            error.path, error.offset_bytes = records.paths[file], None
+            raise
+    return codec.decode_records(batch)
+
+
 class _Chunks:
     """The chunks of files that belong to one rank."""
 
@@ -157,21 +182,24 @@ class _Chunks:
         buffers = ChunkBuffers()
         if self._world_size == 1 and not position:
             for path in self._paths:
-                for info, framing in self._sets.over(iter_chunks(path, buffers=buffers)):
+                size = self._sets.size_of(path)
+                chunks = iter_chunks(path, buffers=buffers, size=size)
+                for info, framing in self._sets.over(chunks):
                     yield path, info, framing, 0
             return
-        chunks = self._mine()
-        numbers = (info.num_records for _, info in chunks)
+        mine = self._mine()
+        numbers = (info.num_records for _, info in mine)
         *starts, total = itertools.accumulate(numbers, initial=0)
         if position > total:
             raise ended(position, total)
-        for start, (path, info) in zip(starts, chunks, strict=True):
+        for start, (path, info) in zip(starts, mine, strict=True):
             if start + info.num_records > position:
                 with open_plain(path, follow=False) as file, self._sets.explains():
                     self._sets.require_unchanged()
                     yield path, info, read_chunk(file, info), max(0, position - start)
 
     def _mine(self) -> list[tuple[str, ChunkInfo]]:
+        self._sets.require_sizes()
         chunks = [(path, info) for path in self._paths for info in RecordIndex.load(path).chunks]
         if len(chunks) < self._world_size > 1:
             raise ConfigError(

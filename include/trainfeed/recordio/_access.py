@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, SetWatch
 from trainfeed.recordio._byte_source import MappedFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
 from trainfeed.recordio._chunk_index import RecordIndex
@@ -47,7 +47,8 @@ class RandomAccess:
 
     Raises:
         NotFoundError: No file is at the path.
-        FormatError: The file has damaged headers, and no index was given.
+        FormatError: The file has damaged headers, and no index was given; or it has another size
+            than the manifest of its set says.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class RandomAccess:
         mapped: bool = False,
         max_raw_bytes: int = MAX_RAW_BYTES,
     ) -> None:
+        SetWatch([path])
         self.index = RecordIndex.load(path) if index is None else index
         chunks = self.index.chunks
         self._ends = np.cumsum([chunk.num_records for chunk in chunks], dtype=np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from trainfeed.paths import FilePath
+from trainfeed.paths import FilePath, SetWatch
 from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader, read_header
 from trainfeed.recordio._framing import check_sizes, iter_records, record_bounds
@@ -117,6 +117,7 @@ class RangeScanner:
             return
         number, skip = self._index.locate(self._start)
         left = self._length
+        SetWatch([self._path])
         with open_source(self._path) as source:
             reader = ChunkReader(source, ChunkBuffers(), self._max_raw_bytes)
             while left:

@@ -157,6 +157,8 @@ class ChunkResync:
         """Yield the starts of magics that lie completely in the range."""
         while start_bytes + len(_MAGIC_BYTES) <= stop_bytes:
             window = self._read(start_bytes, min(_WINDOW_BYTES, stop_bytes - start_bytes))
+            if not window:  # the file became shorter while it was read
+                return
             place = window.find(_MAGIC_BYTES)
             while place >= 0:
                 yield start_bytes + place

@@ -7,7 +7,7 @@ from typing import Final
 
 from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import path_of
+from trainfeed.paths import ShardSize, path_of
 from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
 from trainfeed.recordio._chunk import ChunkBuffers, ChunkReader
 from trainfeed.recordio._chunk_index import RecordIndex
@@ -28,6 +28,7 @@ def iter_chunks(
     buffers: ChunkBuffers | None = None,
     on_damage: DamagePolicy = _STRICT,
     report: DamageReport | None = None,
+    size: ShardSize | None = None,
 ) -> Iterator[tuple[ChunkInfo, memoryview]]:
     """Read a file chunk by chunk.
 
@@ -38,6 +39,8 @@ def iter_chunks(
         on_damage: Policy for damaged chunks.
         report: Account of dropped chunks; needed unless ``on_damage`` is strict. Earlier entries
             count towards the limits of the policy.
+        size: The size that the manifest of the file's set states. Another size is damage: what the
+            file lacks, or has after the stated end, is one dropped range at its end.
 
     Yields:
         Each chunk and its framing, with verified checksum and length. The number of records is
@@ -46,12 +49,12 @@ def iter_chunks(
         of its own.
 
     Raises:
-        TruncatedError: The file ends inside a chunk.
+        TruncatedError: The file ends inside a chunk, or is shorter than ``size``.
         BadMagicError: No chunk starts where one should.
         ChecksumError: A payload is damaged.
         UnsupportedCodecError: This version does not know the codec.
         FormatError: A chunk is larger than allowed, does not decompress to the announced size, or
-            the file has another layout.
+            the file has another layout, or is longer than ``size``.
         ConfigError: ``on_damage`` is not strict, and there is no ``report``.
     """
     if report is None:
@@ -60,6 +63,11 @@ def iter_chunks(
         report = DamageReport()
     with open_source(file) as source:
         end_bytes, offset_bytes, number = source.num_bytes(), 0, 0
+        sizes = (end_bytes,) if size is None else sorted((end_bytes, size.num_bytes))
+        problem = None if size is None else size.problem(source.path, end_bytes)
+        if problem is not None and not on_damage.allows(problem):
+            raise problem
+        end_bytes = sizes[0]
         # Buffers of its own: a search for the next chunk must not overwrite a framing still in use.
         resync = ChunkResync(source, ChunkReader(source, ChunkBuffers(), max_raw_bytes), end_bytes)
         drops = _Drops(on_damage, report, source, resync)
@@ -78,6 +86,8 @@ def iter_chunks(
                 yield info, framing
                 offset_bytes = info.end_bytes
             number += 1
+        if problem is not None:
+            on_damage.drop_rest(report, source.path, sizes[0], sizes[-1], problem)
 
 
 def verify_shard(file: ReadableFile, *, max_raw_bytes: int = MAX_RAW_BYTES) -> RecordIndex:

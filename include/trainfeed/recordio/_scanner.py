@@ -24,6 +24,8 @@ class RecordScanner:
             may be a glob, whose matches are sorted by name; path objects are taken literally.
         max_raw_bytes: Limit for the bytes of a chunk's framing; a larger chunk is refused.
         on_damage: Policy for damaged chunks; None is strict. Its limits count over all files.
+            A shard that is shorter or longer than its manifest says is damaged at its end: records
+            up to the smaller size are read, and the rest is one dropped range.
 
     Attributes:
         paths: The files, in the order in which they are read.
@@ -33,6 +35,7 @@ class RecordScanner:
         NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
             missing.
         ConflictError: The files are of several sets of shards.
+        FormatError: A shard has another size than its manifest says, and the policy is strict.
         FileReplacedError: The set of shards is being replaced.
     """
 
@@ -44,10 +47,10 @@ class RecordScanner:
         on_damage: DamagePolicy | None = None,
     ) -> None:
         self.paths = expand_paths(paths)
-        self._sets = SetWatch(self.paths)
+        self._on_damage = on_damage or DamagePolicy.strict()
+        self._sets = SetWatch(self.paths, sizes=self._on_damage == DamagePolicy.strict())
         self.report = DamageReport()
         self._max_raw_bytes = max_raw_bytes
-        self._on_damage = on_damage or DamagePolicy.strict()
 
     def __iter__(self) -> Iterator[bytes]:
         """Read all files.
@@ -69,6 +72,7 @@ class RecordScanner:
                 buffers=buffers,
                 on_damage=self._on_damage,
                 report=report,
+                size=self._sets.size_of(path),
             )
             for number, (info, framing) in enumerate(self._sets.over(chunks)):
                 with located(path, info.offset_bytes, number):

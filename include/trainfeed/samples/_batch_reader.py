@@ -78,7 +78,8 @@ class SampleReader:
         if threads < 1:
             raise ConfigError(f"expected at least 1 thread, got {threads}")
         self.paths = expand_paths(paths)
-        self._sets = SetWatch(self.paths)
+        # A pass that may drop damage counts a shard of another size as damage.
+        self._sets = SetWatch(self.paths, sizes=False)
         self.schema = schema
         self._codec = TypedCodec(schema)
         self._threads = threads
@@ -161,6 +162,7 @@ class SampleReader:
 
     @cached_property
     def _places(self) -> list[ChunkPlace]:
+        self._sets.require_sizes()
         places = [
             ChunkPlace(file, info, number)
             for file in self._files
@@ -172,6 +174,7 @@ class SampleReader:
 
     def _pieces(self, batch_size: int) -> Iterator[tuple[_Columns, int]]:
         """Yield columns with their number of samples; all chunks, strictly."""
+        self._sets.require_sizes()
         memory = self._memory_for(batch_size) if self.schema.is_fixed else None
         if self._threads == 1:
             chunks = read_chunks(
@@ -199,7 +202,10 @@ class SampleReader:
         """Yield columns of the chunks that ``on_damage`` does not drop."""
         limit, copy = self._max_raw_bytes, self._copy
         for file in self._files:
-            chunks = iter_chunks(file, max_raw_bytes=limit, on_damage=on_damage, report=report)
+            size = self._sets.size_of(file)
+            chunks = iter_chunks(
+                file, max_raw_bytes=limit, on_damage=on_damage, report=report, size=size
+            )
             for number, (info, framing) in enumerate(self._sets.over(chunks)):
                 with ChunkPlace(file, info, number).located():
                     columns = self._codec.decode_columns(framing, info.num_records, copy=copy)

@@ -7,9 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from trainfeed.paths import FilePath, open_plain, os_errors
+from trainfeed.paths import FilePath, open_plain, os_errors, path_of
 
-__all__ = ["open_file", "read_at"]
+__all__ = ["FirstBytes", "open_file", "read_at"]
+
+
+class FirstBytes:
+    """The first bytes of an open file, as a file that ends there; shares its position.
+
+    Args:
+        file: A seekable binary file.
+        end_bytes: Where to end.
+    """
+
+    def __init__(self, file: BinaryIO, end_bytes: int) -> None:
+        self._file = file
+        self._end_bytes = end_bytes
+        self.name = path_of(file)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._file.tell()
+
+    def seek(self, offset_bytes: int, whence: int = os.SEEK_SET) -> int:
+        """Move to a position, from the start or, with ``SEEK_END``, from the end."""
+        from_end = whence == os.SEEK_END
+        return self._file.seek(offset_bytes + (self._end_bytes if from_end else 0))
+
+    def read(self, num_bytes: int) -> bytes:
+        """Return up to ``num_bytes``; none at the end."""
+        return self._file.read(max(min(num_bytes, self._end_bytes - self._file.tell()), 0))
 
 
 @contextmanager

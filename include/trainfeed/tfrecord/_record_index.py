@@ -13,7 +13,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, os_errors, path_of
+from trainfeed.paths import FilePath, SetWatch, os_errors, path_of
 from trainfeed.tfrecord._byte_files import open_file, read_at
 from trainfeed.tfrecord._inflated_streams import sniff
 from trainfeed.tfrecord._tfrecord_format import (
@@ -96,7 +96,8 @@ class TFRecordAccess:
     Raises:
         NotFoundError: No file is at the path.
         ConfigError: The file is compressed, and no index was given.
-        FormatError: The file has damaged headers, and no index was given.
+        FormatError: The file has damaged headers, and no index was given; or it has another size
+            than the manifest of its set says.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class TFRecordAccess:
         *,
         max_record_bytes: int = MAX_RECORD_BYTES,
     ) -> None:
+        SetWatch([path])
         self.index = TFRecordIndex.load(path) if index is None else index
         self._path = os.fspath(path)
         self._max_record_bytes = max_record_bytes

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from trainfeed.damage import DamageGap, DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.paths import os_errors
+from trainfeed.paths import ShardSize, os_errors
+from trainfeed.tfrecord._byte_files import FirstBytes
 from trainfeed.tfrecord._inflated_streams import BLOCK_BYTES, Stream, open_stream
 from trainfeed.tfrecord._record_resync import RecordResync
 from trainfeed.tfrecord._record_runs import next_run
@@ -39,7 +41,11 @@ class ReadOptions:
 
 
 def iter_runs(
-    file: BinaryIO, path: str | None, options: ReadOptions, report: DamageReport
+    file: BinaryIO,
+    path: str | None,
+    options: ReadOptions,
+    report: DamageReport,
+    size: ShardSize | None = None,
 ) -> Iterator[list[bytes]]:
     """Yield the records of a file in lists: the records of one block at a time.
 
@@ -48,14 +54,38 @@ def iter_runs(
         path: Name for messages.
         options: How the file is read.
         report: Account of dropped records. Earlier entries count towards the limits of the policy.
+        size: The size that the manifest of the file's set states, for a file read from its start.
+            Another size is damage: what the file lacks, or has after the stated end, is dropped.
 
     Raises:
-        TruncatedError: The file ends inside a record.
+        TruncatedError: The file ends inside a record, or is shorter than ``size``.
         ChecksumError: A length or a record is damaged.
-        FormatError: A record is longer than allowed, or the file cannot be decompressed. All three
-            errors have the file and the offset of the record, in decompressed bytes.
+        FormatError: A record is longer than allowed, the file cannot be decompressed, or it is
+            longer than ``size``. All three errors have the file and the offset of the record, in
+            decompressed bytes, unless they are about ``size``.
     """
+    if size is None:
+        yield from _runs(_Walk(file, path, options, report))
+        return
+    with os_errors(path):
+        num_bytes = file.seek(0, os.SEEK_END)
+        file.seek(0)
+    if (problem := size.problem(path, num_bytes)) is None:
+        yield from _runs(_Walk(file, path, options, report))
+        return
+    if not options.on_damage.allows(problem):
+        raise problem
+    if num_bytes > size.num_bytes:
+        file = cast("BinaryIO", FirstBytes(file, size.num_bytes))
     walk = _Walk(file, path, options, report)
+    yield from _runs(walk)
+    # A compressed file that cannot be read on was dropped up to its end.
+    if not walk.is_lost:
+        sizes = sorted((num_bytes, size.num_bytes))
+        options.on_damage.drop_rest(report, path, *sizes, problem)
+
+
+def _runs(walk: _Walk) -> Iterator[list[bytes]]:
     while (records := walk.next_records()) is not None:
         yield records
 
@@ -84,6 +114,11 @@ class _Walk:
         self._block, self._block_bytes, self._start, self._number = b"", 0, 0, 0
         self._known_header, self._num_bytes = b"", 0
         self._damage: ChecksumError | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the rest of the file cannot be decompressed, and was dropped."""
+        return self._stream is None
 
     def next_records(self) -> list[bytes] | None:
         """Return the next records, possibly none; None at the end."""

@@ -29,15 +29,20 @@ class TFRecordReader:
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``; None recognises it for each file.
         max_record_bytes: Limit for the length of a record; a longer one is refused.
         on_damage: Policy for damaged records; None is strict. Its limits count over all files.
+            A shard that is shorter or longer than its manifest says is damaged at its end: records
+            up to the smaller size are read, and the rest is one dropped range.
 
     Attributes:
         paths: The files.
         report: Account of the records that the latest iteration has dropped so far.
+        starts: For each file that the latest iteration has opened so far, the number of records
+            before it.
 
     Raises:
         NotFoundError: A part matches no file (the message names the part), or a shard of a glob is
             missing.
         ConflictError: The files are of several sets of shards.
+        FormatError: A shard has another size than its manifest says, and the policy is strict.
         FileReplacedError: The set of shards is being replaced. Also raised by a pass, if the set
             was converted again after this object was made.
         ConfigError: The compression is unknown.
@@ -52,8 +57,10 @@ class TFRecordReader:
         on_damage: DamagePolicy | None = None,
     ) -> None:
         self.paths = expand_paths(paths, counts=True)
-        self._sets = SetWatch(self.paths)
+        strict = on_damage in (None, DamagePolicy.strict())
+        self._sets = SetWatch(self.paths, sizes=strict)
         self.report = DamageReport()
+        self.starts: list[int] = []
         self._options = ReadOptions(
             compression=None if compression is None else compression_named(compression),
             max_record_bytes=max_record_bytes,
@@ -97,10 +104,16 @@ class TFRecordReader:
 
     def _iter_runs(self) -> Iterator[list[bytes]]:
         report = self.report = DamageReport()
+        starts, num_records = [], 0
+        self.starts = starts
         for path in self.paths:
+            starts.append(num_records)
+            size = self._sets.size_of(path)
             with open_file(path) as opened:
                 self._sets.require_unchanged()
-                yield from iter_runs(opened, path, self._options, report)
+                for records in iter_runs(opened, path, self._options, report, size):
+                    num_records += len(records)
+                    yield records
 
 
 def iter_records(

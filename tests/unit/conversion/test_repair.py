@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import accumulate, pairwise
 
@@ -13,13 +14,14 @@ from trainfeed.conversion import (
     Format,
     SinkOptions,
     SourceOptions,
+    _repair,
     convert,
     open_sample_file,
     repair_file,
     repair_in_place,
     transcode,
 )
-from trainfeed.errors import ConfigError, ConflictError, FormatError
+from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
 from trainfeed.recordio import RecordScanner, RecordWriter
 from trainfeed.tfrecord import TFRecordIndex, TFRecordReader, TFRecordWriter
 
@@ -194,3 +196,21 @@ def test_records_of_which_nothing_is_known_get_no_account(recordio, tmp_path):
     with pytest.raises(FormatError, match=r"schema\.json"):
         repair_file(path, tmp_path / "c", Format.RECORDIO)
     assert not (tmp_path / "c").exists()
+
+
+def test_a_file_that_becomes_shorter_while_it_is_copied_is_an_error_and_leaves_nothing(
+    tmp_path, monkeypatch
+):
+    path, pieces = tmp_path / "a.recordio", []
+    with RecordWriter(path) as writer:
+        writer.write(bytes(5_000_000))
+
+    def written(file, piece):
+        pieces.append(piece)
+        assert len(pieces) < 100, "pieces without end"
+        os.truncate(path, 2_000_000)
+
+    monkeypatch.setattr(_repair, "write_all", written)
+    with pytest.raises(TruncatedError, match="another process writes to it"):
+        repair_file(path, tmp_path / "new", Format.RECORDIO)
+    assert not (tmp_path / "new").exists()

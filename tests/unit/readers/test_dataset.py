@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import trainfeed
-from trainfeed.dataset import Skip, write_skip
+from trainfeed.conversion import SourceOptions, convert_files, open_sample_file
+from trainfeed.dataset import Skip, Version, write_skip
 from trainfeed.decorators import batch, shuffle
+from trainfeed.dispatch import TaskList
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -17,7 +19,8 @@ from trainfeed.errors import (
     WindowError,
     WindowIncompleteError,
 )
-from trainfeed.readers import open_dataset
+from trainfeed.loader import DataLoader, RecordFiles
+from trainfeed.readers import open_dataset, recordio
 
 
 @pytest.fixture
@@ -33,6 +36,61 @@ def read(project, interval, split="train", **options):
 
 def values(reader, **options):
     return [(float(s["value"]), int(s["label"])) for s in reader.reader(**options)()]
+
+
+def loaded(reader, **options):
+    with DataLoader(reader, batch_size=7, **options) as loader:
+        return [label for batch in loader for label in batch["label"].tolist()]
+
+
+READINGS = {
+    "open_dataset": lambda reader, _: values(reader),
+    "open_dataset in ranks": lambda reader, _: values(reader, rank=1, world_size=2),
+    "DataLoader": lambda reader, _: loaded(reader),
+    "DataLoader that shuffles": lambda reader, _: loaded(reader, shuffle=True),
+    "recordio of a glob": lambda _, paths: list(recordio(f"{paths[0].parent}/*-of-*")()),
+    "RecordFiles": lambda reader, paths: loaded(RecordFiles(paths, reader.schema)),
+    "convert_files of the folder": lambda _, paths: convert_files(
+        paths[0].parent, paths[0].parents[4] / "out", 2, "q"
+    ),
+    "Tasks": lambda reader, _: (
+        TaskList("clicks", reader.split, tuple(reader.versions), chunks_per_task=1).num_tasks
+    ),
+}
+
+
+@pytest.mark.parametrize("left", [0, 0.5, 2])
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_shard_of_a_version_has_the_size_that_the_manifest_says(built, reading, left):
+    reader = read(built, "2024-03-01")
+    (version,) = reader.versions
+    paths = version.shard_paths("train")
+    READINGS[reading](reader, paths)
+    content = paths[-1].read_bytes()
+    paths[-1].chmod(0o644)
+    paths[-1].write_bytes((content * 2)[: int(left * len(content))])
+    with pytest.raises(FormatError, match=f"expected {len(content)} bytes") as caught:
+        READINGS[reading](read(built, "2024-03-01"), paths)
+    assert paths[-1].name in str(caught.value)
+
+
+def test_a_loader_that_may_skip_chunks_counts_those_that_a_cut_shard_lacks(built):
+    whole = loaded(read(built, "2024-03-01"))
+    path = read(built, "2024-03-01").versions[0].shard_paths("train")[-1]
+    path.chmod(0o644)
+    path.write_bytes(b"")
+    assert len(loaded(read(built, "2024-03-01"), max_skipped_chunks=9)) < len(whole)
+
+
+def test_the_manifest_of_a_version_is_read_once_for_all_its_shards(built, monkeypatch):
+    folder, opened = read(built, "2024-03-01").versions[0].path, []
+    open_version = Version.open
+    monkeypatch.setattr(Version, "open", lambda path: opened.append(path) or open_version(path))
+    paths = sorted(folder.glob("*-of-*"))
+    assert len(paths) > 1
+    for path in paths:
+        assert open_sample_file(path, SourceOptions()).schema is not None
+    assert len(opened) == 1
 
 
 def test_a_range_is_its_intervals_one_after_another(built):

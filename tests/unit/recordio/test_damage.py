@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from trainfeed.damage import DamagePolicy
 from trainfeed.errors import (
     BadMagicError,
     ChecksumError,
@@ -23,6 +24,7 @@ from trainfeed.recordio import (
     RecordIndex,
     RecordScanner,
     RecordWriter,
+    _byte_source,
     iter_chunks,
     read_chunk,
     verify_shard,
@@ -195,3 +197,28 @@ def test_file_that_shrinks_while_it_is_read_is_truncated(tmp_path):
     os.truncate(path, ends[1] + 25)
     with pytest.raises(TruncatedError):
         next(chunks)
+
+
+@pytest.mark.parametrize("left", [0, 3, 30])
+def test_a_file_that_becomes_shorter_while_it_is_read_ends_the_search_for_whole_chunks(
+    tmp_path, monkeypatch, left
+):
+    path = tmp_path / "a"
+    with RecordWriter(path, max_chunk_bytes=1, quantum_records=1) as writer:
+        writer.write(b"first")
+        writer.write(bytes(3_000_000))
+    first = writer.chunks[0]
+    reads, read_into = [], _byte_source._Descriptor.read_into
+
+    def counted(self, offset_bytes, out):
+        reads.append(offset_bytes)
+        assert len(reads) < 100, "reads without end"
+        return read_into(self, offset_bytes, out)
+
+    monkeypatch.setattr(_byte_source._Descriptor, "read_into", counted)
+    scanner = RecordScanner(path, on_damage=DamagePolicy.skip_chunk(max=9))
+    records = iter(scanner)
+    assert next(records) == b"first"
+    os.truncate(path, first.end_bytes + left)
+    assert list(records) == []
+    assert scanner.report.num_chunks == 1

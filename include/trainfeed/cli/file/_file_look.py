@@ -142,10 +142,12 @@ def index(
 ) -> None:
     """Print the places of the chunks of a RecordIO file, or the records of a TFRecord file."""
     from trainfeed.conversion import Format, format_of
+    from trainfeed.paths import SetWatch
     from trainfeed.recordio import RecordIndex
     from trainfeed.storage.posix import create_exclusive
     from trainfeed.tfrecord import TFRecordIndex
 
+    SetWatch([file])
     found = format_of(file)
     rows: list[dict[str, int | str]]
     if found is Format.RECORDIO:

@@ -25,6 +25,7 @@ from trainfeed.conversion.samplefiles._sidecar import known_encoding
 from trainfeed.conversion.samplefiles._sniff import Format
 from trainfeed.dataset.shards import Encoding, FileFormat
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import SetWatch
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.tfrecord import ExampleCodec, TFRecordReader
@@ -35,7 +36,12 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def records_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
-    """Return the records of a RecordIO or TFRecord file, in their encoding if that is known."""
+    """Return the records of a RecordIO or TFRecord file, in their encoding if that is known.
+
+    Raises:
+        FormatError: A manifest beside the file is damaged, or states another size.
+    """
+    SetWatch([path])
     schema, encoding = options.schema, Encoding.TYPED
     if schema is None:
         encoding, schema = known_encoding(path)

@@ -7,6 +7,7 @@ that is written alone gets this sidecar.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from trainfeed.dataset import Version
 from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.shards import Encoding, manifests_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.paths import FilePath
+from trainfeed.paths import FileMark, FilePath, mark_of
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import replace_file
 
@@ -86,8 +87,16 @@ def _parse(data: bytes, path: Path) -> tuple[Encoding, Schema | None]:
 
 def _schema_of_version(path: Path) -> Schema | None:
     """Return the schema of the published version to which a shard belongs; None for other files."""
-    if not (path.parent / MANIFEST).is_file():
+    mark = mark_of(path.parent / MANIFEST)
+    if mark is None:
         return None
-    version = Version.open(path.parent)
-    shards = {shard.name for split in version.manifest.splits.values() for shard in split.shards}
-    return version.schema if path.name in shards else None
+    schema, shards = _schema_and_shards(path.parent, mark)
+    return schema if path.name in shards else None
+
+
+@lru_cache(maxsize=4)
+def _schema_and_shards(folder: Path, _mark: FileMark) -> tuple[Schema, frozenset[str]]:
+    """Return the schema and the shards of a version; kept, for versions opened file by file."""
+    version = Version.open(folder)
+    splits = version.manifest.splits.values()
+    return version.schema, frozenset(shard.name for split in splits for shard in split.shards)

@@ -17,19 +17,27 @@ from trainfeed.attempts import attempt
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert_files import add_file
 from trainfeed.conversion._foreign_input import read_small
+from trainfeed.conversion._journal import owned_folder
 from trainfeed.conversion.samplefiles import open_sample_file
 from trainfeed.conversion.shardset import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset.shards import ShardInfo, ShardManifest
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import (
+    ConflictError,
+    FormatError,
+    NonDeterminismError,
+    NotFoundError,
+    TrainFeedError,
+)
 from trainfeed.paths import UnfinishedFile, listed, make_folders
 from trainfeed.storage import Location
 from trainfeed.storage.posix import (
     create_exclusive,
     map_errors,
     remove_tree,
+    rename_directory,
     sync_dir,
 )
 
@@ -116,6 +124,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
 
     Raises:
         FormatError: A spill file is damaged.
+        NonDeterminismError: An earlier attempt at the unit wrote other shards.
         StorageError: The file system refused.
     """
     plan = _plan(roots, plan_name)
@@ -125,15 +134,30 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
     report = {"unit": unit, "shards": len(wanted), "samples": sum(size for _, size in wanted)}
     if not wanted:
         return {"verdict": "idle", **report}
-    account = _account_path(plan, unit)
-    # An account alone is no proof: the shards may have been removed since.
-    if account.exists() and (_has_shards(plan, unit) or _is_published(plan)):
+    if _is_done(plan, unit):
         return {"verdict": "adopted", **report}
-    folder = plan.staging / f"unit-{unit:05d}"
-    # Shards of a killed attempt have no account, and are written again.
-    remove_tree(folder)
-    with map_errors(folder):
-        make_folders(folder)
+    with map_errors(plan.staging):
+        make_folders(plan.staging)
+    try:
+        # Each attempt has a folder of its own: one that is believed dead may still be writing.
+        with owned_folder(plan.staging, f".{plan.target.prefix}.unit-{unit:05d}.") as folder:
+            infos = _write_unit(plan, unit, folder)
+            _settle(plan, unit, folder, infos)
+    except NonDeterminismError:
+        raise
+    except TrainFeedError:
+        # Another attempt has finished the unit meanwhile, and the publication removed this folder.
+        if not _is_done(plan, unit):
+            raise
+        return {"verdict": "adopted", **report}
+    return {"verdict": "built", **report}
+
+
+def _write_unit(plan: ConversionPlan, unit: int, folder: Path) -> list[ShardInfo]:
+    """Write the shards of a unit to a folder."""
+    numbers = plan.shards_of(unit)
+    shards = plan.target.shards(plan.num_samples)
+    wanted = shards[numbers.start : numbers.stop]
     with ExitStack() as closing:
         closing.enter_context(_attempt(plan, f"gather-{unit}"))
         spills = [
@@ -143,17 +167,34 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         ]
         _require_count(num_samples_of(spills), plan.num_samples, str(plan.folder))
         start = sum(size for _, size in shards[: numbers.start])
-        samples = iter_sorted(
-            spills, start, start + report["samples"], memory_bytes=_OPTIONS.memory_bytes
-        )
+        stop = start + sum(size for _, size in wanted)
+        samples = iter_sorted(spills, start, stop, memory_bytes=_OPTIONS.memory_bytes)
         written = write_shards(samples, folder, wanted, shard_format=plan.target.shard_format)
-        infos = [info.to_json() for info in written]
-    # The names of shards and folders are durable before the account says that they exist.
-    for each in (folder, plan.staging, plan.staging.parent):
-        sync_dir(each)
+        return list(written)
+
+
+def _settle(plan: ConversionPlan, unit: int, folder: Path, infos: list[ShardInfo]) -> None:
+    """Write the account of a unit, and give the folder of the attempt the unit's name."""
+    sync_dir(folder)
     faults.point("convert.before_account")
-    create_exclusive(account, canonical_json.dumps(infos))
-    return {"verdict": "built", **report}
+    account = canonical_json.dumps([info.to_json() for info in infos])
+    path = _account_path(plan, unit)
+    if not create_exclusive(path, account) and _account(plan, unit) != infos:
+        raise NonDeterminismError(
+            f"two attempts at unit {unit} of conversion {plan.folder.name} wrote different shards;"
+            " nothing was published; run the conversion again, with one version of trainfeed and"
+            f" its libraries on all machines; the account of the first is {path}"
+        )
+    place = _unit_path(plan, unit)
+    try:
+        rename_directory(folder, place)
+    except ConflictError:
+        # Another attempt was first; what an attempt has left incomplete is replaced.
+        if any(info.problem(place, deep=False) for info in infos):
+            remove_tree(place)
+            rename_directory(folder, place)
+    for each in (plan.staging, plan.staging.parent):
+        sync_dir(each)
 
 
 def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
@@ -165,6 +206,7 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
 
     Raises:
         NotFoundError: Shards of a unit are missing.
+        FormatError: A shard has not the size that the account of its unit says.
         StorageError: The file system refused.
     """
     plan = _plan(roots, plan_name)
@@ -174,11 +216,12 @@ def publish_conversion(roots: Roots, plan_name: str) -> dict[str, Any]:
     finish_publication(target.output, target.prefix)
     verdict = "published"
     staging = plan.staging
-    if staging.exists():
-        _flatten(plan, staging)
+    if staging.exists() and _flatten(plan, manifest):
         Staging(target.output, target.prefix, staging).publish(manifest)
     elif ShardManifest.load(target.output, target.prefix) == manifest:
         verdict = "adopted"
+        # A late attempt at a unit may have made the folder again.
+        remove_tree(staging)
     else:
         raise NotFoundError(f"{staging} is not there, and {target.output} holds another set")
     faults.point("convert.after_publish")
@@ -228,36 +271,65 @@ def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
     return [ShardInfo.from_json(each) for each in value]
 
 
+def _unit_path(plan: ConversionPlan, unit: int) -> Path:
+    return plan.staging / f"unit-{unit:05d}"
+
+
+def _is_done(plan: ConversionPlan, unit: int) -> bool:
+    """Return whether the unit has its account and its shards, staged or published."""
+    # An account alone is no proof: the shards may have been removed or cut since.
+    return _account_path(plan, unit).exists() and (_has_shards(plan, unit) or _is_published(plan))
+
+
 def _has_shards(plan: ConversionPlan, unit: int) -> bool:
-    """Return whether the shards of the unit still exist in the staging folder."""
-    places = (plan.staging / f"unit-{unit:05d}", plan.staging)
+    """Return whether the staging folder has the shards of the unit, each with its size."""
+    # In this order: a publication moves shards from the first place to the second.
+    places = (_unit_path(plan, unit), plan.staging)
     return all(
-        any((place / info.name).is_file() for place in places) for info in _account(plan, unit)
+        any(info.problem(place, deep=False) is None for place in places)
+        for info in _account(plan, unit)
     )
 
 
 def _is_published(plan: ConversionPlan) -> bool:
     try:
         manifest = ShardManifest.load(plan.target.output, plan.target.prefix)
-        return manifest == plan.target.manifest(tuple(_accounts(plan)))
+        wanted = plan.target.manifest(tuple(_accounts(plan)))
     except NotFoundError:
         return False
+    return manifest == wanted and not manifest.problems(plan.target.output)
 
 
-def _flatten(plan: ConversionPlan, staging: Path) -> None:
-    """Move the shards of all units into one folder; an earlier attempt may have moved some."""
+def _flatten(plan: ConversionPlan, manifest: ShardManifest) -> bool:
+    """Move the shards of all units into one folder; an earlier attempt may have moved some.
+
+    Returns:
+        Whether all are there; False if they are not, and the set is published already.
+
+    Raises:
+        NotFoundError: A shard is missing.
+        FormatError: A shard has not the size that the account of its unit says.
+    """
+    staging = plan.staging
     with map_errors(staging):
         for folder in listed(staging, "unit-*"):
             for path in list(folder.iterdir()):
                 path.replace(staging / path.name)
             folder.rmdir()
-        found = {path.name for path in staging.iterdir()}
-        for name, _ in plan.target.shards(plan.num_samples):
-            if name not in found:
-                raise NotFoundError(f"{staging / name} is not there; clear the step that writes it")
-        # Files that a killed attempt has left.
-        for name in found - {name for name, _ in plan.target.shards(plan.num_samples)}:
-            (staging / name).unlink()
+        if problem := next(
+            filter(None, (shard.problem(staging, deep=False) for shard in manifest.shards)), None
+        ):
+            if _is_published(plan):
+                return False
+            kind = NotFoundError if problem.endswith("missing") else FormatError
+            raise kind(
+                f"{staging}: {problem}; nothing was published; clear the step that writes it"
+            )
+        # Folders and files of attempts that were killed, or that still run and are not needed.
+        for path in list(staging.iterdir()):
+            if not manifest.names(path.name):
+                remove_tree(path)
+    return True
 
 
 def _require_count(found: int, expected: int, path: str) -> None:

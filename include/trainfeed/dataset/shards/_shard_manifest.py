@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +22,12 @@ from trainfeed.dataset.shards._shard_format import ShardFormat
 from trainfeed.dataset.shards._shard_info import ShardInfo
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import (
+    FileMark,
     FilePath,
     ShardName,
     listed,
     manifest_name,
+    mark_of,
     read_plain,
     shard_name,
 )
@@ -208,7 +210,7 @@ class ShardManifest:
 def manifests_of(paths: Iterable[FilePath]) -> Iterator[ShardManifest | None]:
     """Yield, for each file, the manifest that has it as a shard, or None.
 
-    A manifest is read once for consecutive files of its set.
+    A manifest is read once for the files of its set, also in several calls, while it is unchanged.
 
     Raises:
         ChecksumError: A manifest was changed.
@@ -238,7 +240,14 @@ def prefixes_in(folder: FilePath) -> list[str]:
 
 
 def _manifest_if_any(folder: Path, prefix: str) -> ShardManifest | None:
+    mark = mark_of(folder / manifest_name(prefix))
     try:
-        return ShardManifest.load(folder, prefix)
+        return None if mark is None else _loaded(folder, prefix, mark)
     except NotFoundError:
         return None
+
+
+@lru_cache(maxsize=4)
+def _loaded(folder: Path, prefix: str, _mark: FileMark) -> ShardManifest:
+    """Return a manifest; kept, because the files of a set are often asked for one by one."""
+    return ShardManifest.load(folder, prefix)

@@ -37,7 +37,7 @@ from trainfeed.errors import (
     NotFoundError,
     UnsupportedCodecError,
 )
-from trainfeed.paths import FilePath, read_plain
+from trainfeed.paths import FilePath, ShardSize, read_plain
 from trainfeed.samples import Schema
 
 __all__ = ["Version"]
@@ -90,13 +90,25 @@ class Version:
         """The schema of the samples."""
         return Schema.from_json(self.manifest.fields)
 
-    def shard_paths(self, split: str) -> list[Path]:
+    def shard_paths(self, split: str, *, sizes: bool = True) -> list[Path]:
         """Return the shard files of a split in order.
+
+        Args:
+            split: Name of the split.
+            sizes: Whether to compare the size of every file with the manifest.
 
         Raises:
             ConfigError: The version has no such split.
+            TruncatedError: A file is shorter than the manifest says.
+            FormatError: A file is longer.
+            NotFoundError: A file is missing.
         """
-        return [self.path / shard.name for shard in self._split(split).shards]
+        shards = self._split(split).shards
+        paths = [self.path / shard.name for shard in shards]
+        for path, shard in zip(paths, shards, strict=True):
+            if sizes:
+                ShardSize(shard.bytes, str(self.path / MANIFEST)).require(str(path))
+        return paths
 
     def num_samples(self, split: str) -> int:
         """Return the number of samples of a split."""

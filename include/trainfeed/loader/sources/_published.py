@@ -29,12 +29,14 @@ def published_source(
 
     Raises:
         ChecksumError: A chunk index differs from the published one.
+        FormatError: A shard has another size than the manifest says, and no chunk may be skipped.
     """
     paths: list[Path] = []
     chunks: list[tuple[int, Chunk]] = []
     for version in dataset.versions:
         first_shard = len(paths)
-        paths += version.shard_paths(dataset.split)
+        # The index of the version has every chunk: those that a cut shard lacks count as damaged.
+        paths += version.shard_paths(dataset.split, sizes=not max_skipped)
         chunks += [
             (first_shard + chunk.shard, chunk.info) for chunk in version.chunks(dataset.split)
         ]

@@ -39,6 +39,7 @@ class RecordFiles:
     Raises:
         NotFoundError: A path matches no file, or a shard of a glob is missing.
         ConflictError: The files are of several sets of shards.
+        FormatError: A shard has another size than its manifest says.
         FileReplacedError: The set of shards is being replaced. Also raised while the files are
             read, if the set was converted again after this object was made.
         ConfigError: There is not one index per file.
@@ -75,10 +76,14 @@ class RecordFiles:
         """Return the files as a source.
 
         Raises:
-            FormatError: A file is damaged, or has another layout, or a chunk is too large.
+            FormatError: A file is damaged, has another layout or another size than its manifest
+                says, or a chunk is too large.
         """
         indexes = self._indexes or [RecordIndex.load(path) for path in self.paths]
-        # The indexes and the files must be of the same version of the set.
+        # The indexes and the files must be of the same version of the set. The order of samples
+        # follows from the chunks, so a shard of another size is refused also where damaged chunks
+        # are left out.
+        self._sets.require_sizes()
         self._sets.require_unchanged()
         chunks: list[tuple[int, ChunkInfo]] = [
             (shard, info) for shard, index in enumerate(indexes) for info in index.chunks

@@ -42,6 +42,7 @@ class TFRecordFiles:
     Raises:
         NotFoundError: A path matches no file, or a shard of a glob is missing.
         ConflictError: The files are of several sets of shards.
+        FormatError: A shard has another size than its manifest says.
         FileReplacedError: The set of shards is being replaced. Also raised while the files are
             read, if the set was converted again after this object was made.
     """
@@ -78,6 +79,7 @@ class TFRecordFiles:
         with self._sets.explains():
             places = [self._finder.find(path) for path in self.paths]
             source = TFRecordSource(files, self.schema, places, verify=verify)
+        self._sets.require_sizes()
         self._sets.require_unchanged()
         return source
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from operator import ne
 from typing import Any, Final
 
@@ -111,8 +112,49 @@ class TFRecordSource:
             columns: Columns = {RECORD: Ragged(buffers, chosen, "bytes")}
             return Loaded(columns, len(chosen), error)
         records = [buffers[b][start:end] for b, start, end in chosen.tolist()]
-        arrays = self._codec.decode_records(records)
-        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(chosen), error)
+        arrays = None
+        with suppress(FormatError):
+            arrays = self._codec.decode_records(records)
+        if arrays is None:
+            good, error = self._first_bad(self._codec, records, chosen, spans)
+            # Raises unless the rows before it are those of natural order.
+            rows_before(rows, rows.start + good if isinstance(rows, slice) else 0, error)
+            records = records[:good]
+            arrays = self._codec.decode_records(records)
+        return Loaded({name: _dense(array) for name, array in arrays.items()}, len(records), error)
+
+    def _first_bad(
+        self,
+        codec: ExampleCodec,
+        records: Sequence[memoryview],
+        chosen: NDArray[np.int64],
+        spans: Sequence[Span],
+    ) -> tuple[int, FormatError]:
+        """Return how many records come before the first that does not match, and its error.
+
+        Args:
+            codec: Decodes the records, of which one does not match.
+            records: The records.
+            chosen: For each record the number of its span, and start and end in the span's chunk.
+            spans: The spans.
+        """
+        for row, record in enumerate(records):
+            try:
+                codec.decode(record)
+            except FormatError as error:
+                number, start = int(chosen[row, 0]), int(chosen[row, 1])
+                chunk = spans[number].chunk
+                shard = int(self._shards[chunk])
+                # Places relative to the chunk become those in the file.
+                start += self._range(chunk)[0]
+                first = self._firsts[np.searchsorted(self._shards, shard)]
+                last = self._firsts[np.searchsorted(self._shards, shard, "right")]
+                of_file = self._places[first:last, 0]
+                error.args = (f"record {np.searchsorted(of_file, start)}: {error.args[0]}",)
+                error.path = self._files.paths[shard]
+                error.offset_bytes = start + (error.offset_bytes or 0)
+                return row, error
+        raise AssertionError("the records match one by one, and not together")
 
     def expect(self, spans: Sequence[Span], /) -> None:
         """Let the kernel begin to read spans; see ``Source``."""

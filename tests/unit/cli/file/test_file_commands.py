@@ -389,3 +389,42 @@ def test_long_work_tells_how_far_it_is(cli, shards, monkeypatch, command, told):
     assert cli(*command)[0] == 0
     size = (shards / "p-00000-of-00002").stat().st_size
     assert calls[-1] == (told or (size, size))
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("inspect set/{} --json", 3),
+        ("head set/{}", 3),
+        ("cat set/p-*", 3),
+        ("verify set/{}", 3),
+        ("verify set", 3),
+        ("convert set/{} rows.jsonl", 3),
+        ("merge set/p-* one.recordio", 3),
+        ("reshard set/p-* out --shards 2 --prefix q", 3),
+        ("reshard set out --shards 2 --prefix q", 3),
+        ("index set/{}", 3),
+        ("stats set/p-*", 3),
+    ],
+)
+@pytest.mark.parametrize("left", [0, 0.5, 2])
+def test_commands_name_a_shard_that_has_not_the_size_of_its_manifest(
+    cli, shards, command, status, left
+):
+    name = "p-00001-of-00002"
+    path = shards / name
+    content = path.read_bytes()
+    path.write_bytes((content * 2)[: int(left * len(content))])
+    ended, out, err = cli(*command.format(name).split())
+    assert ended == status
+    text = (out + err).replace("\n", " ")
+    assert name in text
+    assert str(len(content)) in text
+
+
+def test_repair_keeps_what_is_whole_in_a_shard_that_was_cut(cli, shards):
+    path = shards / "p-00001-of-00002"
+    path.write_bytes(path.read_bytes()[:-3])
+    status, _, _ = cli("repair", path, "--output", "whole.recordio")
+    assert status == 0
+    assert cli("head", "whole.recordio")[0] == 0

@@ -32,7 +32,8 @@ from trainfeed.conversion import (
     publish_conversion,
     scatter_files,
 )
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.conversion.steps import _stages
+from trainfeed.errors import ConfigError, FormatError, NonDeterminismError, NotFoundError
 
 
 @pytest.fixture
@@ -243,6 +244,113 @@ def test_a_unit_whose_shards_are_gone_is_made_again(roots, inputs):
     verdicts = [gather_shards(roots, name, unit)["verdict"] for unit in range(2)]
     assert verdicts == ["adopted", "built"]
     assert publish_conversion(roots, name)["verdict"] == "published"
+
+
+def until(monkeypatch, point, act):
+    """Run a function once, when the conversion next reaches a point."""
+    reached = []
+
+    def at(name):
+        if name == point and not reached:
+            reached.append(name)
+            act()
+
+    monkeypatch.setattr(faults, "point", at)
+    return reached
+
+
+@pytest.fixture
+def scattered(roots, inputs):
+    """A conversion of one unit whose spill file is written."""
+    name = plan_conversion(request(), roots, max_units=1)["plan"]
+    scatter_files(roots, name, 0)
+    return name
+
+
+def expected(inputs, tmp_path):
+    convert_files(inputs, tmp_path / "whole", 7, "p", seed=3)
+    return contents(tmp_path / "whole")
+
+
+def test_an_attempt_that_dies_while_it_writes_does_not_touch_what_another_one_publishes(
+    roots, inputs, tmp_path, scattered, monkeypatch
+):
+    write = _stages.write_shards
+
+    def written_in_part(samples, folder, wanted, **options):
+        yield next(write(samples, folder, wanted, **options))
+        (folder / wanted[1][0]).write_bytes(b"half a shard")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def second():
+        monkeypatch.setattr(_stages, "write_shards", written_in_part)
+        gather_shards(roots, scattered, 0)
+
+    reached = until(
+        monkeypatch,
+        "convert.before_account",
+        lambda: deaths.append(in_a_fork(second)),
+    )
+    deaths = []
+    assert gather_shards(roots, scattered, 0)["verdict"] == "built"
+    assert (len(reached), deaths) == (1, [-signal.SIGKILL])
+    assert publish_conversion(roots, scattered)["verdict"] == "published"
+    assert contents(roots.outputs[0] / "new") == expected(inputs, tmp_path)
+    assert names_in(roots.outputs[0]) == ["new"]
+    assert names_in(roots.outputs[0] / "new") == sorted(contents(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("point", ["convert.after_shard", "convert.before_account"])
+def test_an_attempt_that_goes_on_after_another_one_was_published_changes_nothing(
+    roots, inputs, tmp_path, scattered, monkeypatch, point
+):
+    def other():
+        assert gather_shards(roots, scattered, 0)["verdict"] == "built"
+        assert publish_conversion(roots, scattered)["verdict"] == "published"
+
+    assert until(monkeypatch, point, other) == []
+    assert gather_shards(roots, scattered, 0)["verdict"] == "adopted"
+    assert publish_conversion(roots, scattered)["verdict"] == "adopted"
+    assert contents(roots.outputs[0] / "new") == expected(inputs, tmp_path)
+    assert names_in(roots.outputs[0]) == ["new"]
+    assert names_in(roots.outputs[0] / "new") == sorted(contents(tmp_path / "whole"))
+
+
+def test_of_two_attempts_that_write_the_same_shards_one_is_kept(
+    roots, inputs, tmp_path, scattered, monkeypatch
+):
+    until(monkeypatch, "convert.before_account", lambda: gather_shards(roots, scattered, 0))
+    gather_shards(roots, scattered, 0)
+    (staging,) = roots.outputs[0].glob(".*.tmp")
+    assert names_in(staging) == ["unit-00000"]
+    publish_conversion(roots, scattered)
+    assert contents(roots.outputs[0] / "new") == expected(inputs, tmp_path)
+
+
+def test_two_attempts_that_write_different_shards_are_an_error(roots, scattered, monkeypatch):
+    def other():
+        gather_shards(roots, scattered, 0)
+        path = roots.work / "convert" / scattered / "unit-00000.json"
+        path.write_bytes(path.read_bytes().replace(b'"xxh3_128":"', b'"xxh3_128":"0'))
+
+    until(monkeypatch, "convert.before_account", other)
+    with pytest.raises(NonDeterminismError, match="wrote different shards"):
+        gather_shards(roots, scattered, 0)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_shard_that_is_cut_before_its_publication_is_named_and_made_again(
+    roots, inputs, tmp_path, scattered, left
+):
+    gather_shards(roots, scattered, 0)
+    (path,) = roots.outputs[0].glob(".*.tmp/unit-00000/p-00003-*")
+    os.truncate(path, left)
+    with pytest.raises(FormatError, match=f"{path.name}: expected .* got {left}"):
+        publish_conversion(roots, scattered)
+    assert not (roots.outputs[0] / "new").exists()
+    assert gather_shards(roots, scattered, 0)["verdict"] == "built"
+    assert publish_conversion(roots, scattered)["verdict"] == "published"
+    assert contents(roots.outputs[0] / "new") == expected(inputs, tmp_path)
 
 
 @pytest.mark.parametrize(

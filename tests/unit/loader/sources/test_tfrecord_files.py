@@ -1,11 +1,14 @@
 """TFRecord files read by number: errors name the place of a fault."""
 
+import numpy as np
 import pytest
 
 from tests.unit.loader.datasets import record_of
 from trainfeed.errors import ChecksumError, FormatError, TrainFeedError
 from trainfeed.loader import DataLoader, TFRecordFiles
-from trainfeed.tfrecord import TFRecordIndex, TFRecordWriter
+from trainfeed.readers import tfrecord
+from trainfeed.samples import Field, Schema
+from trainfeed.tfrecord import TFRecordIndex, TFRecordWriter, encode_example
 
 RECORD_BYTES = 1024 + 16
 
@@ -65,3 +68,53 @@ def test_batches_that_are_kept_do_not_change(path):
         kept = [batch for _ in range(2) for batch in loader]
     found = [record for batch in kept for record in batch["record"]]
     assert sorted(found) == sorted(record_of(i) for i in [*range(4000), *range(4000)])
+
+
+FIELDS = Schema((Field("label", "int64"), Field("x", "float32", (3,))))
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """Two files of 2,000 Examples; record 1,333 of the second has another shape."""
+    paths = [tmp_path / f"{name}.tfrecord" for name in "ab"]
+    for start, path in enumerate(paths):
+        with TFRecordWriter(path) as writer:
+            for i in range(2000):
+                size = 2 if (start, i) == (1, 1333) else 3
+                x = np.zeros(size, np.float32)
+                writer.write(encode_example({"label": np.array([2000 * start + i]), "x": x}))
+    return paths
+
+
+@pytest.mark.parametrize("options", [{}, {"num_threads": 1}, {"num_workers": 1}])
+def test_batches_before_an_example_that_does_not_match_are_handed_over(examples, options):
+    found = []
+    with (
+        DataLoader(TFRecordFiles(examples, FIELDS), 100, **options) as loader,
+        pytest.raises(FormatError, match=r"^record 1333: .*x"),
+    ):
+        found.extend(loader)
+    assert len(found) == 33
+    assert np.concatenate([batch["label"] for batch in found]).tolist() == list(range(3300))
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"world_size": 2, "rank": 1}])
+def test_an_example_that_does_not_match_is_named_by_its_number_in_its_file(examples, options):
+    start = TFRecordIndex.load(examples[1]).offsets[1333]
+    with (
+        DataLoader(TFRecordFiles(examples, FIELDS), 50, **options) as loader,
+        pytest.raises(FormatError, match=r"^record 1333: ") as caught,
+    ):
+        list(loader)
+    assert caught.value.path == str(examples[1])
+    assert start < caught.value.offset_bytes < start + 100
+
+
+@pytest.mark.parametrize("position", [0, 1, 2500, 3333])
+def test_a_reader_names_an_example_that_does_not_match_by_its_number_in_its_file(
+    examples, position
+):
+    blocks = tfrecord(examples, FIELDS).blocks_from(position)
+    with pytest.raises(FormatError, match=r"^record 1333: ") as caught:
+        list(blocks)
+    assert caught.value.path == str(examples[1])
