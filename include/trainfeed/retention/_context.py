@@ -27,9 +27,10 @@ class Context:
         env: Folders and connections.
         folder: The data set below the publication root; every call reads it again.
         now: The time against which ages are held, aware UTC; nothing reads another clock.
-        who: The person, or the run of a DAG, that asks; None for the account.
+        who: The person, or the schedule of a DAG, that asks; None for the account.
         uses: Versions that are in use.
         look: What is in the folder, seen once: for what is found, never for what is removed.
+        account: The run that acts for ``who``; None for the account of this process.
         sizes: Sizes in bytes of folders of versions that were looked at: each is walked once.
     """
 
@@ -40,6 +41,7 @@ class Context:
     who: str | None
     uses: Uses
     look: Look
+    account: str | None = None
     sizes: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -50,6 +52,7 @@ class Context:
         *,
         now: datetime | None = None,
         who: str | None = None,
+        account: str | None = None,
     ) -> Context:
         """Return the context of a data set; ``now`` is the present by default.
 
@@ -58,7 +61,7 @@ class Context:
         """
         folder, time = DatasetFolder(Path(env.root), spec.name), now or datetime.now(UTC)
         look = Look.at(folder)
-        return cls(spec, env, folder, time, who, uses_of(look, time), look)
+        return cls(spec, env, folder, time, who, uses_of(look, time), look, account)
 
     def again(self) -> Context:
         """Return the context of this moment, in which nothing is kept of what was seen before.

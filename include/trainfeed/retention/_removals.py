@@ -150,6 +150,7 @@ def _record(context: Context, action: str, found: Sequence[Expired | Kept]) -> N
         "kind": found[0].item.kind,
         "bytes": sum(each.item.num_bytes for each in found),
         "items": items,
+        **({"by": context.account} if context.account is not None else {}),
     }
     name = context.folder.name
     record_action(

@@ -149,10 +149,14 @@ def test_the_task_is_skipped_when_no_gate_asks(asked):
 def test_an_approval_is_a_waiver_of_the_airflow_user_and_the_build_passes(asked, make_context):
     report = answer(asked, make_context, why="a storm", days=3)
     (waiver,) = read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]).values()
-    assert (waiver.who, waiver.account, waiver.why) == ("ana", "Airflow run run 1", "a storm")
+    assert (waiver.who, waiver.account, waiver.why) == (
+        "ana",
+        "Airflow run some_dag/run 1",
+        "a storm",
+    )
     assert report["verdict"] == "built"
     (told,) = report["waived"]
-    assert told.startswith("quarantine_ratio waived by ana (Airflow run run 1) until ")
+    assert told.startswith("quarantine_ratio waived by ana (Airflow run some_dag/run 1) until ")
     asked.build()
     assert asked.version().manifest.waivers[0]["who"] == "ana"
 
