@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from trainfeed.prediction._skew import (
 )
 from trainfeed.prediction._user_predictor import Arrays, UserPredictor
 from trainfeed.specification import DatasetSpec, check_name, load_spec
-from trainfeed.usercode import load_training_function, training_digest
+from trainfeed.usercode import digest_of_texts, load_training_function, training_texts
 
 __all__ = ["Predictor"]
 
@@ -64,11 +64,12 @@ class Predictor:
         """
         model, spec = _opened(place)
         today = preprocessing_today(spec)
-        facts, predictor = _loaded(place, spec, model, today)
+        code = training_texts(spec.folder)
+        _require_alike(model, today.texts, code)
+        facts, predictor = _loaded(place, spec, model, today, code)
         complete = predicting_model(spec)[0].complete
-        function = complete and load_training_function(spec.folder, spec.name, complete)
-        maker = SampleMaker(spec, dict(today.lookups), function or None)
-        _require_unchanged(spec, today, facts)
+        function = complete and load_training_function(spec.folder, spec.name, complete, code)
+        maker = SampleMaker(spec, today.texts, today.lookups, function or None)
         return cls(facts, maker, predictor)
 
     @classmethod
@@ -91,7 +92,7 @@ class Predictor:
                 f" got one of {manifest.dataset!r}; no prediction was made"
             )
         used = preprocessing_of(DatasetFolder(place.root, spec.name), manifest, interval)
-        facts, predictor = _loaded(place, spec, model, used)
+        facts, predictor = _loaded(place, spec, model, used, training_texts(spec.folder))
         return cls(facts, None, predictor)
 
     def predict(self, records: Sequence[RawRecord]) -> list[Outcome]:
@@ -135,7 +136,11 @@ def _opened(place: ModelPlace) -> tuple[Model, DatasetSpec]:
 
 
 def _loaded(
-    place: ModelPlace, spec: DatasetSpec, model: Model, used: Preprocessing
+    place: ModelPlace,
+    spec: DatasetSpec,
+    model: Model,
+    used: Preprocessing,
+    code: Mapping[str, bytes],
 ) -> tuple[ModelFacts, UserPredictor]:
     chosen, entry = predicting_model(spec)
     skew = find_skew(place.root, spec, model, used)
@@ -151,20 +156,20 @@ def _loaded(
         code=used.code,
         lookups=dict(used.lookups),
         training_code=model.manifest.job.code,
-        predicting_code=training_digest(spec.folder),
+        predicting_code=digest_of_texts(code),
         other_code=skew.differs,
         unproven=skew.gone,
     )
-    return facts, UserPredictor(spec, entry, model.path, chosen.labels)
+    return facts, UserPredictor(spec, code, entry, model.path, chosen.labels)
 
 
-def _require_unchanged(spec: DatasetSpec, today: Preprocessing, facts: ModelFacts) -> None:
-    """Refuse code that changed between its digest and its import."""
-    now = preprocessing_today(spec).code, training_digest(spec.folder)
-    if now != (today.code, facts.predicting_code):
+def _require_alike(model: Model, code: Mapping[str, bytes], whole: Mapping[str, bytes]) -> None:
+    """Refuse a preprocessing and a predicting function of two states of the folder."""
+    changed = sorted(name for name, text in code.items() if whole.get(name) != text)
+    if changed:
         raise CodeChangedError(
-            f"the code of data set {spec.name!r} changed while {facts.name} was opened; no"
-            " prediction was made; predict again"
+            f"{', '.join(changed)} of data set {model.manifest.job.dataset!r} changed while"
+            f" {model.name} was opened; no prediction was made; predict again"
         )
 
 

@@ -6,7 +6,7 @@ columns are decoded from the records that a shard would hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class SampleMaker:
 
     Args:
         spec: The data set.
+        code: Its code, as ``code_texts`` has read it.
         lookups: Digests of the lookup files.
         complete: Makes a value without labels one that the function takes; None changes nothing.
 
@@ -61,12 +62,16 @@ class SampleMaker:
     """
 
     def __init__(
-        self, spec: DatasetSpec, lookups: dict[str, str], complete: Complete | None
+        self,
+        spec: DatasetSpec,
+        code: Mapping[str, bytes],
+        lookups: Mapping[str, str],
+        complete: Complete | None,
     ) -> None:
         self._spec = spec
         self._complete = complete
         self._function = UserFunction(
-            spec, lookups, kept="no prediction was made", again="predict again"
+            spec, code, lookups, kept="no prediction was made", again="predict again"
         )
         memory_bytes = spec.resources.task_memory_bytes
         limits = SampleLimits(memory_bytes, memory_bytes, memory_bytes // _BLOCKS)

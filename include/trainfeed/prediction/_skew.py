@@ -8,7 +8,7 @@ model has learned from, and predictions would be wrong without any other sign.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from trainfeed.models import Model, ModelData
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.plans import load_plan, told_changes
 from trainfeed.specification import DatasetSpec, fingerprint_fields
-from trainfeed.usercode import code_digest, lookup_digests
+from trainfeed.usercode import code_texts, digest_of_texts, lookup_digests
 
 __all__ = ["Preprocessing", "Skew", "find_skew", "preprocessing_of", "preprocessing_today"]
 
@@ -35,12 +35,14 @@ class Preprocessing:
         lookups: Name of a lookup → SHA-256 of its file.
         schema: The schema as in manifests.
         function: ``preprocess.function`` and ``preprocess.input``; None where that is not known.
+        texts: The files of the code; empty for the code of a version.
     """
 
     code: str
     lookups: Mapping[str, str]
     schema: list[dict[str, Any]]
     function: Mapping[str, str] | None
+    texts: Mapping[str, bytes] = field(default_factory=dict)
 
     def differences(self, other: Preprocessing) -> list[str]:
         """Return the names of the parts that differ; an unknown part does not count."""
@@ -86,9 +88,10 @@ def preprocessing_today(spec: DatasetSpec) -> Preprocessing:
         ConfigError: A lookup is missing, or a module imports code from outside its folder.
         StorageError: A file cannot be read.
     """
-    code, _ = code_digest(spec)
+    texts = code_texts(spec)
     function = dict(fingerprint_fields(spec)["preprocess"])
-    return Preprocessing(code, lookup_digests(spec), spec.schema_fields(), function)
+    code = digest_of_texts(texts)
+    return Preprocessing(code, lookup_digests(spec), spec.schema_fields(), function, texts)
 
 
 def preprocessing_of(folder: DatasetFolder, manifest: Manifest, interval: str) -> Preprocessing:
@@ -155,7 +158,8 @@ def _told(
     told = f"preprocessing differs from that of {spec.name}/{place}: {'; '.join(parts)}"
     if then.code == now.code:
         return told
-    _, code = told_changes(folder, spec, {"code": then.code}, {"code": now.code})
+    texts = now.texts or code_texts(spec)
+    _, code = told_changes(folder, texts, {"code": then.code}, {"code": now.code})
     return f"{told}{code}\n"
 
 

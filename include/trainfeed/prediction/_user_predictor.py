@@ -30,6 +30,7 @@ class UserPredictor:
 
     Args:
         spec: The data set.
+        code: Its code, as ``training_texts`` has read it.
         entry: ``module:name``; called once with the model's folder, it returns the function that
             maps columns to predictions.
         folder: The model's folder.
@@ -40,13 +41,18 @@ class UserPredictor:
     """
 
     def __init__(
-        self, spec: DatasetSpec, entry: str, folder: Path, labels: tuple[str, ...]
+        self,
+        spec: DatasetSpec,
+        code: Mapping[str, bytes],
+        entry: str,
+        folder: Path,
+        labels: tuple[str, ...],
     ) -> None:
         self._name = f"{entry} of data set {spec.name!r}"
         self._folder = spec.folder
         self._labels = frozenset(labels)
         try:
-            predict = load_training_function(spec.folder, spec.name, entry)(folder)
+            predict = load_training_function(spec.folder, spec.name, entry, code)(folder)
         except JobRejectedError as error:
             raise PredictionError(str(error)) from error
         except BaseException as error:

@@ -14,7 +14,7 @@ from trainfeed.errors import CodeChangedError
 from trainfeed.paths import make_folders, open_plain
 from trainfeed.pipeline.plans import Plan, kept_lookup, told_changes
 from trainfeed.specification import SPEC_FILE, DatasetSpec, fingerprint_fields, load_spec
-from trainfeed.usercode import code_digest, code_texts, lookup_digests, running_libraries
+from trainfeed.usercode import code_texts, digest_of_texts, lookup_digests, running_libraries
 
 __all__ = ["changed_libraries", "require_same_code", "spec_of_plan"]
 
@@ -25,10 +25,10 @@ def require_same_code(spec: DatasetSpec, folder: DatasetFolder, plan: Plan) -> N
     Raises:
         CodeChangedError: The code or the specification differs; the message says where.
     """
-    digest, _ = code_digest(spec)
+    texts = code_texts(spec)
     planned = {"code": plan.code["digest"], "spec": plan.fingerprint_of["spec"]}
-    running = {"code": digest, "spec": fingerprint_fields(spec)}
-    changes, code = told_changes(folder, spec, planned, running)
+    running = {"code": digest_of_texts(texts), "spec": fingerprint_fields(spec)}
+    changes, code = told_changes(folder, texts, planned, running)
     if changes:
         files = code.strip().partition("\n")[0]
         raise CodeChangedError(

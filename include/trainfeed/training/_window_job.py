@@ -16,7 +16,7 @@ from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion
 from trainfeed.specification import DatasetSpec, TrainSpec
 from trainfeed.training.transfers import download_start_model, has_start_model, start_model_digest
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 __all__ = ["require_readable", "require_training", "window_job"]
 
@@ -109,7 +109,7 @@ def _job(
         interval=interval.name,
         folder=".",
         entry=training.entry,
-        code=training_digest(spec.folder),
+        code=digest_of_texts(training_texts(spec.folder)),
         seed=spec.seed,
         ranks=training.ranks,
         versions=[_version(version, folder.root) for version in window.versions],

@@ -48,12 +48,12 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
     record = JobRecord(Path(home))
     spec, roots = record.job(), JobRoots.from_environ()
     folder = roots.folder(spec)
-    _require_code(spec, folder)
+    code = _code(spec, folder)
     make_folders(record.output)
     _name(spec, rank)
     with job_lease(spec, rank, roots):
         job = TrainingJob(spec, rank, spec.ranks, record.output, roots)
-        metrics = load_training_function(folder, spec.dataset, spec.entry or "")(job)
+        metrics = load_training_function(folder, spec.dataset, spec.entry or "", code)(job)
         job.close()
     if rank == 0:
         checked, again = _checked(spec, metrics), job.recomputed
@@ -82,15 +82,16 @@ def _name(spec: JobSpec, rank: int) -> None:
     )
 
 
-def _require_code(spec: JobSpec, folder: Path) -> None:
-    from trainfeed.usercode import training_digest
+def _code(spec: JobSpec, folder: Path) -> Mapping[str, bytes]:
+    from trainfeed.usercode import digest_of_texts, training_texts
 
-    actual = training_digest(folder)
-    if actual != spec.code:
+    texts = training_texts(folder)
+    if (actual := digest_of_texts(texts)) != spec.code:
         raise JobRejectedError(
             f"expected code with SHA-256 {spec.code} in {folder}, got {actual}: it changed"
             " after the launch; nothing was run; train again (in Airflow: clear the task)"
         )
+    return texts
 
 
 def _checked(spec: JobSpec, metrics: Any) -> dict[str, float]:

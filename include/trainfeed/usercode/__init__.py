@@ -9,25 +9,24 @@ from trainfeed.lazy_faces import on_demand
 if TYPE_CHECKING:
     from trainfeed.usercode._documents import document_digests, read_document
     from trainfeed.usercode._folder_code import (
-        code_digest,
         code_texts,
         digest_of_texts,
         imported_names,
         load_function,
         running_libraries,
     )
-    from trainfeed.usercode._lookups import load_lookups, lookup_digests
-    from trainfeed.usercode._training_code import require_current_names, training_digest
+    from trainfeed.usercode._lookups import load_lookup, load_lookups, lookup_digests
+    from trainfeed.usercode._training_code import require_current_names, training_texts
     from trainfeed.usercode._training_function import load_training_function
     from trainfeed.usercode._user_source import require_function
 
 __all__ = [
-    "code_digest",
     "code_texts",
     "digest_of_texts",
     "document_digests",
     "imported_names",
     "load_function",
+    "load_lookup",
     "load_lookups",
     "load_training_function",
     "lookup_digests",
@@ -35,16 +34,16 @@ __all__ = [
     "require_current_names",
     "require_function",
     "running_libraries",
-    "training_digest",
+    "training_texts",
 ]
 
 _HOMES: Final = {
-    "code_digest": "._folder_code",
     "code_texts": "._folder_code",
     "digest_of_texts": "._folder_code",
     "document_digests": "._documents",
     "imported_names": "._folder_code",
     "load_function": "._folder_code",
+    "load_lookup": "._lookups",
     "load_lookups": "._lookups",
     "load_training_function": "._training_function",
     "lookup_digests": "._lookups",
@@ -52,7 +51,7 @@ _HOMES: Final = {
     "require_current_names": "._training_code",
     "require_function": "._user_source",
     "running_libraries": "._folder_code",
-    "training_digest": "._training_code",
+    "training_texts": "._training_code",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

@@ -1,5 +1,8 @@
 """The code of a data set: its digest, its libraries, and its preprocessing function.
 
+Files are read once. What was read is digested, and modules run from it, also those that a function
+imports later: a deployment beside a running task changes nothing in it.
+
 Each data set's folder is loaded as a separate package. Its modules import each other with
 ``from . import name`` and cannot clash with those of another data set. The digest does not cover
 code outside the folder, so imports of such code are refused.
@@ -13,13 +16,15 @@ import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import linecache
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trainfeed.errors import ConfigError
 from trainfeed.paths import walk
@@ -27,48 +32,50 @@ from trainfeed.specification import DatasetSpec, read_module
 from trainfeed.usercode._user_source import parse_source, refuse_moved_names
 
 __all__ = [
-    "code_digest",
     "code_texts",
     "digest_of_texts",
     "imported_names",
     "load_function",
+    "load_package",
     "running_libraries",
 ]
 
 _PACKAGE: Final = "trainfeed_datasets"
-# Package → files that its digest covers; no other file may be loaded into the package.
-_DIGESTED: dict[str, frozenset[str]] = {}
 # The libraries that determine bytes on disk, besides the code of the data set.
 _LIBRARIES: Final = ("cramjam", "isal", "numpy", "pyarrow", "trainfeed", "xxhash")
 
 
-def code_digest(spec: DatasetSpec) -> tuple[str, list[str]]:
-    """Compute the digest of every ``.py`` of the data set's folder that preprocessing can import.
+class _Package(NamedTuple):
+    """The only modules that may be loaded into a package.
+
+    Attributes:
+        folder: Folder of the data set, for paths in tracebacks and messages.
+        texts: File → content.
+    """
+
+    folder: Path
+    texts: Mapping[str, bytes]
+
+
+# Name of a package → its modules.
+_PACKAGES: Final[dict[str, _Package]] = {}
+
+
+def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
+    """Read every ``.py`` of the data set's folder that preprocessing can import.
 
     The module of ``train.entry`` is left out, because it does not determine the data.
 
     Returns:
-        SHA-256 in hex over the names and contents in path order, and the names.
+        Name → content, in path order.
 
     Raises:
         ConfigError: A module imports code from outside its folder.
         StorageError: A module cannot be read.
     """
-    texts = code_texts(spec)
+    texts = {path.relative_to(spec.folder).as_posix(): read_module(path) for path in _modules(spec)}
     for name, content in texts.items():
         _refuse_outside_imports(spec.folder / name, content, spec.folder)
-    return digest_of_texts(texts), list(texts)
-
-
-def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
-    """Return the files of the digest: name → content, in path order.
-
-    Raises:
-        StorageError: A module cannot be read.
-    """
-    texts = {}
-    for path in _modules(spec):
-        texts[path.relative_to(spec.folder).as_posix()] = read_module(path)
     return texts
 
 
@@ -83,20 +90,26 @@ def digest_of_texts(texts: Mapping[str, bytes]) -> str:
     """Return the SHA-256, in hex, over names and contents in their order."""
     digest = hashlib.sha256()
     for name, content in texts.items():
-        for part in (name.encode(), content):
+        # Names of files need not be UTF-8.
+        for part in (name.encode(errors="surrogateescape"), content):
             # Lengths first, so that no bytes can move between a name and its content.
             digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 
 
-def load_function(spec: DatasetSpec, entry: str) -> Callable[..., Any]:
-    """Import ``module:name`` from the data set's folder.
+def load_function(spec: DatasetSpec, entry: str, texts: Mapping[str, bytes]) -> Callable[..., Any]:
+    """Import ``module:name`` of a data set.
+
+    Args:
+        spec: The data set.
+        entry: ``module:name``.
+        texts: The code, as ``code_texts`` has read it.
 
     Raises:
         ConfigError: The module or function is not there, or the import fails.
     """
     module_name, _, name = entry.partition(":")
-    module = _load_module(spec, module_name)
+    module = _load_module(spec, module_name, texts)
     function = getattr(module, name, None)
     if not callable(function):
         raise ConfigError(
@@ -134,39 +147,63 @@ def _modules(spec: DatasetSpec) -> list[Path]:
     )
 
 
-def _load_module(spec: DatasetSpec, module_name: str) -> ModuleType:
+def _load_module(spec: DatasetSpec, module_name: str, texts: Mapping[str, bytes]) -> ModuleType:
     path = spec.folder / f"{module_name}.py"
-    if not path.is_file():
-        raise ConfigError(f"expected a module {path}, found none; dataset.yaml names it")
+    if f"{module_name}.py" not in texts:
+        raise ConfigError(
+            f"expected a module {path} beside that of train.entry, found none; dataset.yaml names"
+            " it"
+        )
+    # The digest is part of the package's name. A process that has loaded an earlier state of the
+    # folder, or the same data set from another folder, therefore loads the digested code again.
+    place = hashlib.sha256(str(spec.folder).encode()).hexdigest()
+    package = f"{_PACKAGE}_{spec.name}_{digest_of_texts(texts)[:16]}_{place[:8]}"
+    load_package(package, spec.folder, texts)
     try:
-        return importlib.import_module(f"{_load_package(spec)}.{module_name}")
+        return importlib.import_module(f"{package}.{module_name}")
     except ConfigError:
         raise
     except BaseException as error:
         raise ConfigError(f"importing {path} failed: {type(error).__name__}: {error}") from error
 
 
-def _load_package(spec: DatasetSpec) -> str:
-    # The digest is part of the package's name. A process that has loaded an earlier state of the
-    # folder, or the same data set from another folder, therefore loads the digested code again.
-    digest, _ = code_digest(spec)
-    place = hashlib.sha256(str(spec.folder).encode()).hexdigest()
-    name = f"{_PACKAGE}_{spec.name}_{digest[:16]}_{place[:8]}"
-    if name not in sys.modules:
-        package = ModuleType(name)
-        package.__path__ = [str(spec.folder)]
-        _DIGESTED[name] = frozenset(map(str, _modules(spec)))
-        sys.modules[name] = package
-        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-            sys.meta_path.insert(0, _Finder())
-    return name
+def load_package(name: str, folder: Path, texts: Mapping[str, bytes]) -> None:
+    """Make a package whose modules run from these texts; no file of the folder is read for them.
+
+    Args:
+        name: Name of the package. Modules of other texts that have the name are forgotten.
+        folder: Folder of the data set.
+        texts: Name of a file → content.
+    """
+    loaded = _Package(folder, texts)
+    if name in sys.modules and _PACKAGES.get(name) == loaded:
+        return
+    for module in [each for each in sys.modules if each.startswith(f"{name}.")]:
+        del sys.modules[module]
+    package = ModuleType(name)
+    package.__path__ = [str(folder)]
+    _PACKAGES[name] = loaded
+    sys.modules[name] = package
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles the source each time: a cached compilation is only compared by size and second."""
+    """Runs a text that was read and digested, whatever its file has meanwhile."""
+
+    def __init__(self, fullname: str, path: str, text: bytes) -> None:
+        super().__init__(fullname, path)
+        self._text = text
+
+    def get_data(self, path: str) -> bytes:
+        return self._text if path == self.path else super().get_data(path)
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - signature of the import system
-        return self.source_to_code(self.get_data(self.path), self.path)
+        code = self.source_to_code(self._text, self.path)
+        lines = importlib.util.decode_source(self._text).splitlines(keepends=True)
+        # Lines without a time of change: tracebacks show these, and not those of a changed file.
+        linecache.cache[self.path] = (len(self._text), None, lines, self.path)
+        return code
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -177,19 +214,26 @@ class _Finder(importlib.abc.MetaPathFinder):
         fullname: str,
         path: Sequence[str] | None,
         target: ModuleType | None = None,  # noqa: ARG002 - signature of the import system
-    ) -> importlib.machinery.ModuleSpec | None:
-        if not fullname.startswith(_PACKAGE) or not path:
+    ) -> ModuleSpec | None:
+        top, _, inner = fullname.partition(".")
+        package = _PACKAGES.get(top)
+        if package is None or not path:
             return None
-        place = Path(path[0]) / fullname.rpartition(".")[2]
-        digested = _DIGESTED[fullname.partition(".")[0]]
-        for file in (f"{place}.py", f"{place}/__init__.py"):
-            if file in digested:
-                loader = _Loader(fullname, file)
-                return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+        name = inner.replace(".", "/")
+        place = str(package.folder / name)
+        for end in (".py", "/__init__.py"):
+            if (text := package.texts.get(name + end)) is not None:
+                loader = _Loader(fullname, place + end, text)
+                return importlib.util.spec_from_file_location(fullname, place + end, loader=loader)
+        if any(file.startswith(f"{name}/") for file in package.texts):
+            folder = ModuleSpec(fullname, None, is_package=True)
+            folder.submodule_search_locations = [place]
+            return folder
+        # Without its name in the error: of such errors Python drops those of 'from . import name'.
         raise ModuleNotFoundError(
-            f"{place} is not a Python file that the code digest covers (the module of train.entry"
-            " is left out of it); put what preprocessing needs into a .py file of its own",
-            name=fullname,
+            f"{place} is not a Python file that the code digest covers (a file that came after the"
+            " code was read is left out of it, and for preprocessing the module of train.entry);"
+            " put what is imported into a .py file of its own, then start again"
         )
 
 

@@ -1,5 +1,7 @@
 """The lookup files of a data set: their digests, and their content as Arrow tables.
 
+A file that is used is read once: the bytes that have the planned digest are those that are parsed.
+
 Every worker reads the files as a whole. Files that are together larger than the memory limit of a
 worker are refused before they are read; for files that grow by decompression, the limit applies to
 the worker itself.
@@ -8,9 +10,10 @@ the worker itself.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Final, cast
 
@@ -23,7 +26,7 @@ from trainfeed.paths import open_plain
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 
-__all__ = ["load_lookups", "lookup_digests"]
+__all__ = ["load_lookup", "load_lookups", "lookup_digests"]
 
 
 def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
@@ -50,13 +53,20 @@ def load_lookups(spec: DatasetSpec, planned: Mapping[str, str]) -> dict[str, pa.
         CodeChangedError: A file is not the one of the plan.
         ConfigError: A file is missing or of an unknown kind.
     """
-    for name, digest in lookup_digests(spec).items():
-        if planned.get(name) != digest:
-            raise CodeChangedError(
-                f"lookup {name!r} ({_path(spec, name)}) changed since the plan was made; nothing"
-                " was published; run the build again"
-            )
-    return {name: _read(_path(spec, name)) for name in sorted(spec.lookups)}
+    _require_room(spec)
+    return {name: load_lookup(spec, name, planned.get(name)) for name in sorted(spec.lookups)}
+
+
+def load_lookup(spec: DatasetSpec, name: str, planned: str | None) -> pa.Table:
+    """Read one lookup file; ``planned`` is its digest in the plan; raises as ``load_lookups``."""
+    path = _path(spec, name)
+    data = _bytes(spec, name)
+    if hashlib.sha256(data).hexdigest() != planned:
+        raise CodeChangedError(
+            f"lookup {name!r} ({path}) changed since the plan was made; nothing was published; run"
+            " the build again"
+        )
+    return _parsed(path, data)
 
 
 def _require_room(spec: DatasetSpec) -> None:
@@ -81,6 +91,16 @@ def _digest(spec: DatasetSpec, name: str) -> str:
         return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
 
+def _bytes(spec: DatasetSpec, name: str) -> pa.Buffer:
+    """Read a file into memory of Arrow, to which the columns of an Arrow file then refer."""
+    with _found(spec, name) as path, open_plain(path, follow=True, buffering=0) as file:
+        data = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
+        room, num_bytes = memoryview(data), 0
+        while count := cast("FileIO", file).readinto(room[num_bytes:]):
+            num_bytes += count
+        return data.slice(0, num_bytes)
+
+
 def _size_bytes(spec: DatasetSpec, name: str) -> int:
     with _found(spec, name) as path:
         return path.stat().st_size
@@ -99,21 +119,21 @@ def _found(spec: DatasetSpec, name: str) -> Iterator[Path]:
         ) from error
 
 
-def _read(path: Path) -> pa.Table:
+def _parsed(path: Path, data: pa.Buffer) -> pa.Table:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ConfigError(f"expected a lookup file of kind {sorted(_READERS)}, got {path.name}")
     try:
-        return reader(path)
+        return reader(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
         raise ConfigError(f"lookup file {path} cannot be read: {error}; replace it") from error
 
 
-def _read_arrow(path: Path) -> pa.Table:
-    return pa.ipc.open_file(pa.OSFile(str(path))).read_all()
+def _read_arrow(file: pa.BufferReader) -> pa.Table:
+    return pa.ipc.open_file(file).read_all()
 
 
-_READERS: Final[Mapping[str, Callable[[Path], pa.Table]]] = {
+_READERS: Final[Mapping[str, Callable[[pa.BufferReader], pa.Table]]] = {
     ".arrow": _read_arrow,
     ".csv": pyarrow.csv.read_csv,
     ".parquet": pyarrow.parquet.read_table,

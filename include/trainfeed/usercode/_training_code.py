@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,25 +12,21 @@ from trainfeed.specification import read_module
 from trainfeed.storage.posix import map_errors
 from trainfeed.usercode._user_source import parse_source, refuse_moved_names
 
-__all__ = ["require_current_names", "training_digest"]
+__all__ = ["require_current_names", "training_texts"]
 
 
-def training_digest(folder: Path) -> str:
-    """Compute the digest of all Python files of a data set's folder: a training may import any.
+def training_texts(folder: Path) -> dict[str, bytes]:
+    """Read all Python files of a data set's folder: a training may import any.
 
     Returns:
-        SHA-256 in hex over relative names and contents, in the order of the names. Hidden files
-        and folders are left out, because they cannot be imported.
+        Relative name → content, in the order of the names; ``digest_of_texts`` of it is the code of
+        a job. Hidden files and folders are left out, because they cannot be imported.
 
     Raises:
         StorageError: A file cannot be read.
     """
-    digest = hashlib.sha256()
     with map_errors(folder):
-        for name in sorted(_names(folder)):
-            for part in (os.fsencode(name), read_module(folder / name)):
-                digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
+        return {name: read_module(folder / name) for name in sorted(_names(folder))}
 
 
 def require_current_names(folder: Path) -> None:

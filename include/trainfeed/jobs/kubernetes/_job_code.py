@@ -14,10 +14,9 @@ from typing import Final
 from uuid import uuid4
 
 from trainfeed.errors import CodeChangedError, ConflictError
-from trainfeed.paths import make_folders, walk
-from trainfeed.specification import read_module
+from trainfeed.paths import make_folders
 from trainfeed.storage import posix
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 __all__ = ["JobCode"]
 
@@ -44,11 +43,8 @@ class JobCode:
             CodeChangedError: The folder's digest is not ``digest``.
             StorageError: A file cannot be read.
         """
-        with posix.map_errors(folder):
-            found = [path for path in walk(folder, hidden=False) if path.suffix == ".py"]
-            paths = [path for path in found if path.is_file()]
-        files = {path.relative_to(folder).as_posix(): read_module(path) for path in sorted(paths)}
-        if (actual := training_digest(folder)) != digest:
+        files = training_texts(folder)
+        if (actual := digest_of_texts(files)) != digest:
             raise CodeChangedError(
                 f"expected code with SHA-256 {digest} in {folder}, got {actual}: it changed during"
                 " the launch; nothing was started; train again"

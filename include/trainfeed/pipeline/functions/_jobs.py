@@ -6,7 +6,7 @@ the worker ended, at which record, what is kept, and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -67,11 +67,11 @@ class FunctionJob:
     def run(self, desk: Desk) -> PreparedPart:
         """Process the ranges and return the result of ``Group.finish``."""
         stage = Stage.open(self.build)
-        stage.check_code()
+        code = stage.check_code()
         with posix.map_errors(stage.folder.path):
             group = Group(
                 stage,
-                _function(stage, desk.functions),
+                _function(stage, code, desk.functions),
                 self.limit_bytes,
                 target=Location.parse(self.target),
                 progress=desk.place,
@@ -119,7 +119,9 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
         raise
 
 
-def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
+def _function(
+    stage: Stage, code: Mapping[str, bytes], functions: dict[Hashable, object]
+) -> UserFunction:
     """Return the function: that of the last job if code and lookups are the same."""
     plan = stage.plan
     lookups = tuple(sorted(plan.lookups.items()))
@@ -127,7 +129,7 @@ def _function(stage: Stage, functions: dict[Hashable, object]) -> UserFunction:
     function = functions.get(key)
     if not isinstance(function, UserFunction):
         functions.clear()
-        function = functions[key] = UserFunction(stage.spec, plan.lookups)
+        function = functions[key] = UserFunction(stage.spec, code, plan.lookups)
     return function
 
 

@@ -45,6 +45,7 @@ class UserFunction:
 
     Args:
         spec: The data set.
+        code: Its code, as ``code_texts`` has read it.
         lookups: Digests of the lookup files, as planned.
         kept: What messages say about the work before the mistake; by default the files of a build.
         again: What messages say is to be done after the function was corrected.
@@ -57,13 +58,14 @@ class UserFunction:
     def __init__(
         self,
         spec: DatasetSpec,
+        code: Mapping[str, bytes],
         lookups: Mapping[str, str],
         *,
         kept: str | None = None,
         again: str = "build the interval again",
     ) -> None:
         entry = spec.preprocess.function
-        self._function = load_function(spec, entry)
+        self._function = load_function(spec, entry, code)
         # Read-only: a function cannot pass values from one record to the next in it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups))
         self._names = [field["name"] for field in spec.function_fields()]

@@ -17,7 +17,7 @@ from trainfeed.pipeline.gates._scanned_samples import SampleColumns, shown_value
 from trainfeed.pipeline.quarantine import Example
 from trainfeed.samples import absent_rows
 from trainfeed.specification import Gate
-from trainfeed.usercode import load_lookups
+from trainfeed.usercode import load_lookup
 
 __all__ = ["AcceptedValues", "Share"]
 
@@ -136,7 +136,8 @@ def _counted(values: NDArray[Any]) -> Iterable[tuple[object, int]]:
 def _lookup_keys(gate: Gate, facts: Facts) -> Iterable[object]:
     if facts.stage is None:
         return ()
-    table = load_lookups(facts.stage.spec, facts.stage.plan.lookups)[str(gate["lookup"])]
+    name = str(gate["lookup"])
+    table = load_lookup(facts.stage.spec, name, facts.stage.plan.lookups.get(name))
     column = gate.get("column") or table.column_names[0]
     if column not in table.column_names:
         raise ConfigError(

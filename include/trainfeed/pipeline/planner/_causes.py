@@ -102,7 +102,7 @@ def causes_of(
         kept = kept_code(version.folder, str(published["code"]))
         if kept is not None:
             published = {**published, "code": {name: _digest(kept[name]) for name in kept}}
-            now = {**now, "code": dict(recipe.code_files)}
+            now = {**now, "code": recipe.code_files}
     then = told_uploads(published, version.manifest.uploads.get("files", []))
     today = told_uploads(_as_json(now), [asdict(upload) for upload in uploads])
     return tuple(_differences(then, today, "")) or (Cause(_UNKNOWN, None, None),)

@@ -16,6 +16,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline._ref import JsonObject, PlanRef
 from trainfeed.pipeline.planner._causes import Cause, PublishedVersion
 from trainfeed.pipeline.planner._interval_uploads import told_uploads
+from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.plans import (
     Planned,
     first_few,
@@ -24,7 +25,6 @@ from trainfeed.pipeline.plans import (
     told_changes,
     unit_of_input,
 )
-from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import AppliedUpload
 
 __all__ = [
@@ -69,7 +69,7 @@ def replaced_error(version: str, lines: Sequence[str]) -> SourceReplacedError:
 
 def refusal_of(
     version: PublishedVersion,
-    spec: DatasetSpec,
+    recipe: Recipe,
     inputs: Mapping[str, Planned],
     now: JsonObject,
     uploads: Sequence[AppliedUpload],
@@ -77,12 +77,12 @@ def refusal_of(
     """Return the error for a version that differs from now; see ``conflict_error``."""
     if replaced := replaced_inputs(version.manifest, inputs):
         return replaced_error(version.name, replaced)
-    return conflict_error(version, spec, now, uploads)
+    return conflict_error(version, recipe, now, uploads)
 
 
 def conflict_error(
     version: PublishedVersion,
-    spec: DatasetSpec,
+    recipe: Recipe,
     now: JsonObject,
     uploads: Sequence[AppliedUpload],
 ) -> ConflictError:
@@ -90,13 +90,13 @@ def conflict_error(
 
     Args:
         version: The published version.
-        spec: The specification of now.
+        recipe: Specification and code of now.
         now: The values of the fingerprint of now.
         uploads: The uploads of now.
     """
     folder, interval, current = version
     try:
-        ref = PlanRef(spec.name, interval, current.plan)
+        ref = PlanRef(folder.name, interval, current.plan)
         published = load_plan(folder, ref).fingerprint_of
     except NotFoundError:
         # Without the plan, the manifest has only these two values to compare. The others are in
@@ -105,11 +105,11 @@ def conflict_error(
         now = {key: now[key] for key in published}
     published = told_uploads(published, current.uploads.get("files", []))
     now = told_uploads(now, [asdict(upload) for upload in uploads])
-    changes, code = told_changes(folder, spec, published, now)
+    changes, code = told_changes(folder, recipe.texts, published, now)
     return ConflictError(
         f"{version.name} is published from other inputs: {changes or 'its plan file is gone'}; the"
         " published version stays; to leave it as it is, run again with --outdated keep; to make"
         " the next generation from what is there now, with --outdated rebuild, or with --rebuild"
         " WHY for a reason of your own (Airflow: parameters 'outdated' and 'rebuild');"
-        f" trainfeed outdated {spec.name} lists all such intervals{code}"
+        f" trainfeed outdated {folder.name} lists all such intervals{code}"
     )

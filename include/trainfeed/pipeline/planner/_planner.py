@@ -118,7 +118,7 @@ class Planner:
             inputs = source.inputs(current)
             now = self._values(inputs)
             self._acknowledged(canonical_json.sha256_of(now))
-            raise refusal_of(self._published(current), self._spec, inputs, now, self._uploads)
+            raise refusal_of(self._published(current), self._recipe, inputs, now, self._uploads)
         return None
 
     def unchanged(self, source: KnownInputs) -> Plan | None:

@@ -16,7 +16,7 @@ from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Planned
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import AppliedUpload
-from trainfeed.usercode import code_digest, code_texts, document_digests, lookup_digests
+from trainfeed.usercode import code_texts, digest_of_texts, document_digests, lookup_digests
 
 __all__ = ["Recipe"]
 
@@ -28,14 +28,14 @@ class Recipe:
     Attributes:
         spec: The data set.
         code: Digest of the code.
-        code_files: Name → SHA-256 of the files of the code, in path order.
+        texts: Name → content of the files of the code, in path order.
         lookups: Name → SHA-256 of the lookup files.
         documents: Name → SHA-256 of the documents.
     """
 
     spec: DatasetSpec
     code: str
-    code_files: Mapping[str, str]
+    texts: Mapping[str, bytes]
     lookups: Mapping[str, str]
     documents: Mapping[str, str]
 
@@ -47,10 +47,14 @@ class Recipe:
             ConfigError: A file is missing, or a module imports code from outside its folder.
             StorageError: A file cannot be read.
         """
-        code, names = code_digest(spec)
         texts = code_texts(spec)
-        files = {name: hashlib.sha256(texts[name]).hexdigest() for name in names if name in texts}
-        return cls(spec, code, files, lookup_digests(spec), document_digests(spec))
+        code = digest_of_texts(texts)
+        return cls(spec, code, texts, lookup_digests(spec), document_digests(spec))
+
+    @property
+    def code_files(self) -> dict[str, str]:
+        """Name → SHA-256 of the files of the code, in path order."""
+        return {name: hashlib.sha256(text).hexdigest() for name, text in self.texts.items()}
 
     def fingerprint_of(
         self,

@@ -52,14 +52,14 @@ def keep_code(folder: DatasetFolder, spec: DatasetSpec) -> None:
         posix.create_exclusive(path, data, mode=_MODE)
 
 
-def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
+def _code_difference(folder: DatasetFolder, old: str, texts: Mapping[str, bytes]) -> str:
     """Describe how the code differs from the code with digest ``old``.
 
     Returns:
         The names of changed files, then a unified diff of at most 60 lines; one sentence if the
         old text was not kept.
     """
-    new = {name: data.decode("utf-8", "replace") for name, data in code_texts(spec).items()}
+    new = {name: data.decode("utf-8", "replace") for name, data in texts.items()}
     kept = kept_code(folder, old)
     if kept is None:
         return (
@@ -73,13 +73,16 @@ def _code_difference(folder: DatasetFolder, old: str, spec: DatasetSpec) -> str:
 
 
 def told_changes(
-    folder: DatasetFolder, spec: DatasetSpec, old: Mapping[str, object], new: Mapping[str, object]
+    folder: DatasetFolder,
+    texts: Mapping[str, bytes],
+    old: Mapping[str, object],
+    new: Mapping[str, object],
 ) -> tuple[str, str]:
     """Describe how the fingerprint of a published version differs from that of now.
 
     Args:
         folder: The data set.
-        spec: The specification of now.
+        texts: The code of now, as ``code_texts`` has read it.
         old: The values of the version's fingerprint; ``code`` is the digest of its code.
         new: The same values of now.
 
@@ -90,9 +93,8 @@ def told_changes(
     changes = differences(old, {**new, "code": old["code"]})
     if old["code"] == new["code"]:
         return first_few(changes), ""
-    return first_few(
-        [*changes, "the code"]
-    ), f"\n{_code_difference(folder, str(old['code']), spec)}"
+    difference = _code_difference(folder, str(old["code"]), texts)
+    return first_few([*changes, "the code"]), f"\n{difference}"
 
 
 def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location
-from trainfeed.usercode import code_digest, running_libraries
+from trainfeed.usercode import code_texts, digest_of_texts, running_libraries
 
 __all__ = [
     "Stage",
@@ -139,23 +140,25 @@ class Stage:
             f" {self.plan.dataset} --interval {interval} --rebuild 'WHY'"
         )
 
-    def check_code(self) -> None:
-        """Compare code, spec and libraries with those of the plan.
+    def check_code(self) -> Mapping[str, bytes]:
+        """Compare code, spec and libraries with those of the plan; return the code that was read.
 
         Raises:
             CodeChangedError: They differ, so the version would not match its fingerprint.
         """
-        digest, _ = code_digest(self.spec)
-        running = {"code": digest, "spec": fingerprint_fields(self.spec), **running_libraries()}
+        texts = code_texts(self.spec)
+        code = digest_of_texts(texts)
+        running = {"code": code, "spec": fingerprint_fields(self.spec), **running_libraries()}
         spec = self.plan.fingerprint_of["spec"]
         planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
-        changes, code = told_changes(self.folder, self.spec, planned, running)
+        changes, difference = told_changes(self.folder, texts, planned, running)
         if changes:
             raise CodeChangedError(
                 f"code changed since plan {self.plan.plan_id} was made ({changes});"
                 f" {kept(self.spec)}; build the interval again (in Airflow: trigger a new run)"
-                f"{code}"
+                f"{difference}"
             )
+        return texts
 
 
 def kept(spec: DatasetSpec) -> str:

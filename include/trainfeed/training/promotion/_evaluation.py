@@ -14,7 +14,7 @@ from trainfeed.jobs import JobRecord, JobResult, JobRoots, JobSpec, LocalLaunche
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
-from trainfeed.usercode import training_digest
+from trainfeed.usercode import digest_of_texts, training_texts
 
 __all__ = ["evaluate_model"]
 
@@ -63,7 +63,7 @@ def _job(spec: DatasetSpec, root: Path, job: JobSpec, model: Path, entry: str) -
         interval=job.interval,
         folder=".",
         entry=entry,
-        code=training_digest(spec.folder),
+        code=digest_of_texts(training_texts(spec.folder)),
         seed=job.seed,
         ranks=1,
         versions=job.versions,

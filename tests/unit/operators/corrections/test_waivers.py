@@ -171,6 +171,16 @@ def test_a_second_try_after_the_answer_does_not_ask_again(asked, make_context, q
     assert len(read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"])) == 1
 
 
+def test_a_question_of_an_earlier_release_is_asked_in_its_own_words(asked, make_context, questions):
+    checked = check(asked, make_context)
+    for gate in checked["question"]["gates"]:
+        gate["because"] = "12 records of 122"
+    with pytest.raises(TaskAwaitingInput):
+        ask(asked, checked).execute(waiting_context(make_context, asked))
+    answer(asked, make_context, checked=checked, why="a storm")
+    assert asked.build()["verdict"] == "built"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
