@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Kept
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.specification import DatasetSpec
+from trainfeed.storage import present
 
 __all__ = ["Context", "Kind"]
 
@@ -31,6 +32,7 @@ class Context:
         uses: Versions that are in use.
         look: What is in the folder, seen once: for what is found, never for what is removed.
         account: The run that acts for ``who``; None for the account of this process.
+        is_present: Whether ``now`` is the time of this machine, which is doubted.
         sizes: Sizes in bytes of folders of versions that were looked at: each is walked once.
     """
 
@@ -42,6 +44,7 @@ class Context:
     uses: Uses
     look: Look
     account: str | None = None
+    is_present: bool = False
     sizes: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -59,9 +62,9 @@ class Context:
         Raises:
             StorageError: What is in use cannot be told; nothing may be removed then.
         """
-        folder, time = DatasetFolder(Path(env.root), spec.name), now or datetime.now(UTC)
+        folder, time = DatasetFolder(Path(env.root), spec.name), now or present()
         look = Look.at(folder)
-        return cls(spec, env, folder, time, who, uses_of(look, time), look, account)
+        return cls(spec, env, folder, time, who, uses_of(look, time), look, account, now is None)
 
     def again(self) -> Context:
         """Return the context of this moment, in which nothing is kept of what was seen before.
