@@ -11,7 +11,7 @@ from trainfeed import storage
 from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import Context, _context, prune
+from trainfeed.retention import Context, _context, _known_time, prune
 from trainfeed.storage import _store_clock
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
@@ -47,9 +47,7 @@ class Clock:
 @pytest.fixture
 def one_machine(monkeypatch):
     """A store that has the clock of this machine, whatever it says."""
-    monkeypatch.setattr(
-        "trainfeed.retention._known_time.require_store_clock", lambda *_, **__: None
-    )
+    monkeypatch.setattr(_known_time, "require_store_clock", lambda *_, **__: None)
 
 
 def run(project, **options):
@@ -98,10 +96,10 @@ def test_after_a_jump_that_the_store_shares_nothing_is_removed_until_a_person_sa
     run(built)
 
 
-def test_a_build_after_the_jump_does_not_hide_it(built, clock, one_machine, monkeypatch):
+def test_a_build_after_the_jump_does_not_hide_it(built, clock, one_machine):
     run(built)
     clock.ahead = timedelta(days=1500)
-    (built.folder.history / "203001").mkdir()
+    (built.folder.history / "203001").mkdir(parents=True)
     later = f"{clock.now() - timedelta(hours=1):%Y%m%dT%H%M%S}.000000Z-tag-00000000.json"
     (built.folder.history / "203001" / later).touch()
     with pytest.raises(ConflictError, match="nothing happened for"):
@@ -118,9 +116,7 @@ def test_a_data_set_in_which_nothing_happens_for_a_year_is_pruned_every_night(
     assert left(built) == DAYS
 
 
-def test_what_happened_in_the_future_is_a_doubt_until_a_person_accepts_it(
-    built, clock, one_machine
-):
+def test_what_happened_in_the_future_is_a_doubt_until_it_is_accepted(built, clock, one_machine):
     clock.ahead = timedelta(days=20)
     run(built)
     clock.ahead = timedelta()
