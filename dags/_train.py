@@ -100,9 +100,14 @@ def _promotion(spec: DatasetSpec, model: ModelSpec, job: TrainingJobOperator) ->
     if model.promote == "by_hand":
         _upload(spec, model, evaluate)
         return
-    promote = PromoteModelOperator(task_id="promote", dataset=spec.name, model=evaluate.output)
-    between = [_approval(model)] if model.promote == "approve" else []
-    chain(evaluate, *between, promote)
+    approve = _approval(model) if model.promote == "approve" else None
+    promote = PromoteModelOperator(
+        task_id="promote",
+        dataset=spec.name,
+        model=evaluate.output,
+        answer=None if approve is None else approve.output,
+    )
+    chain(evaluate, *([] if approve is None else [approve]), promote)
     _upload(spec, model, promote)
 
 

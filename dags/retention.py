@@ -13,7 +13,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
-from dags._forms import DATASET_PATTERN, dry_run_param
+from dags._forms import DATASET_PATTERN, REASON, dry_run_param
 from operators.corrections.prune_datasets import PruneDatasetsOperator
 from operators.timetable import BEFORE_ALL
 
@@ -36,6 +36,14 @@ with DAG(
             description="Only this one; empty: all.",
         ),
         "dry_run": dry_run_param("Only log what would be removed."),
+        "clock_is_right": Param(
+            None,
+            type=["null", "string"],
+            **REASON,
+            title="The clock is right, because",
+            description="Only after a run that refused, because times in a data set speak against"
+            " the clock of the worker: the reason, which the history keeps.",
+        ),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

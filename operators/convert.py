@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator, XComArg
 
 from operators._connections import conversion_roots
 from operators._outcome import airflow_outcome
-from operators._run_request import require_known
+from operators._run_request import require_known, run_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,7 +58,7 @@ class PlanConversionOperator(BaseOperator):
         )
 
         params = context["params"]
-        with airflow_outcome():
+        with airflow_outcome(context):
             require_known(params, *_PARAMETERS)
             request = ConversionRequest(
                 input=params["input"],
@@ -68,7 +68,7 @@ class PlanConversionOperator(BaseOperator):
                 seed=params["seed"],
                 file_format=FileFormat(params["format"]),
                 codec=params["codec"],
-                run=f"{context['dag'].dag_id}/{context['run_id']}",
+                run=run_identity(context),
                 delimiter=params.get("delimiter") or None,
                 columns=ColumnOptions(
                     _names(params.get("flatten")), _names(params.get("json_columns"))
@@ -107,7 +107,7 @@ class ScatterFilesOperator(_UnitOperator):
         """Read the files and return the report: small JSON."""
         from trainfeed.conversion import scatter_files
 
-        with airflow_outcome():
+        with airflow_outcome(context):
             return scatter_files(conversion_roots(), str(self.plan), self.unit)
 
 
@@ -118,7 +118,7 @@ class GatherShardsOperator(_UnitOperator):
         """Write the shards and return the report: small JSON."""
         from trainfeed.conversion import gather_shards
 
-        with airflow_outcome():
+        with airflow_outcome(context):
             return gather_shards(conversion_roots(), str(self.plan), self.unit)
 
 
@@ -139,5 +139,5 @@ class PublishConversionOperator(BaseOperator):
         """Publish the shards and return the report: small JSON."""
         from trainfeed.conversion import publish_conversion
 
-        with airflow_outcome():
+        with airflow_outcome(context):
             return publish_conversion(conversion_roots(), str(self.plan))

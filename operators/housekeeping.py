@@ -42,7 +42,7 @@ class HousekeepingOperator(BaseOperator):
         from trainfeed.training.abandoned import abandoned_launches, sweep_launches
 
         params = context["params"]
-        with airflow_outcome():
+        with airflow_outcome(context):
             require_known(params, "older_than", "dry_run")
             age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
             env = environment_from_connections(())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from operators._run_request import run_identity
 from trainfeed.errors import ConfigError
@@ -10,7 +11,7 @@ from trainfeed.errors import ConfigError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["RunPerson", "run_person", "run_signature"]
+__all__ = ["RunPerson", "answering_user", "run_account", "run_person", "run_signature"]
 
 
 class RunPerson(NamedTuple):
@@ -40,10 +41,22 @@ def run_person(context: Context) -> RunPerson:
             "expected a run that a user of Airflow started, got one without a user; nothing was"
             f" changed; trigger the DAG {run.dag_id} in the interface or by REST"
         )
-    return RunPerson(str(who), f"Airflow run {run.dag_id}/{run.run_id}", run_identity(context))
+    return RunPerson(str(who), run_account(context), run_identity(context))
 
 
-def run_signature(context: Context) -> str:
+def answering_user(answer: object) -> str:
+    """Return the user in the answer to a question, or in its event."""
+    user = cast("Mapping[str, Any]", answer).get("responded_by_user") or {}
+    return str(user.get("name") or user.get("id") or "an unknown user")
+
+
+def run_account(context: Context) -> str:
+    """Return the name of the run, which stands where a command has its account."""
+    run = context["dag_run"]
+    return f"Airflow run {run.dag_id}/{run.run_id}"
+
+
+def run_signature(context: Context) -> RunPerson:
     """Return who acts: the schedule of the DAG, or the user who started the run.
 
     Raises:
@@ -51,5 +64,6 @@ def run_signature(context: Context) -> str:
     """
     run = context["dag_run"]
     if str(run.run_type.value) == "scheduled":
-        return f"schedule of the DAG {run.dag_id}"
-    return run_person(context).who
+        who = f"schedule of the DAG {run.dag_id}"
+        return RunPerson(who, run_account(context), run_identity(context))
+    return run_person(context)

@@ -13,7 +13,7 @@ from operators._outcome import airflow_outcome
 from operators._run_request import require_known
 from operators._stage import open_dataset
 from operators.corrections._known_folder import specified_names
-from operators.corrections._person import run_signature
+from operators.corrections._person import RunPerson, run_person, run_signature
 from trainfeed.errors import Outcome, TrainFeedError
 
 if TYPE_CHECKING:
@@ -45,11 +45,12 @@ class PruneDatasetsOperator(BaseOperator):
         failed: list[str] = []
         errors: list[TrainFeedError] = []
         with airflow_outcome(context):
-            require_known(params, "dataset", "dry_run")
-            who = run_signature(context)
+            require_known(params, "dataset", "dry_run", "clock_is_right")
+            accepted = params.get("clock_is_right")
+            person = run_signature(context) if accepted is None else run_person(context)
             for name in [params["dataset"]] if params["dataset"] else specified_names():
                 try:
-                    removals = _prune(name, who, dry_run=bool(params["dry_run"]))
+                    removals = _prune(name, person, accepted, dry_run=bool(params["dry_run"]))
                 except TrainFeedError as error:
                     logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
                     failed.append(name)
@@ -76,12 +77,13 @@ def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
     raise AirflowFailException(told)
 
 
-def _prune(name: str, who: str, *, dry_run: bool) -> Removals:
+def _prune(name: str, person: RunPerson, accepted: str | None, *, dry_run: bool) -> Removals:
     from trainfeed.retention import Context, prune, scheduled_kinds
 
     spec, env = open_dataset(name)
-    context = Context.of(spec, env, who=who)
-    return prune(context, scheduled_kinds(spec), dry_run=dry_run)
+    context = Context.of(spec, env, who=person.who, account=person.account)
+    kinds = scheduled_kinds(spec)
+    return prune(context, kinds, dry_run=dry_run, clock_is_right=accepted)
 
 
 def _log(name: str, removals: Removals, *, dry_run: bool) -> None:

@@ -44,9 +44,11 @@ class RepairVersionOperator(BaseOperator):
             )
             spec, env = open_dataset(params["dataset"])
             named, backup = params["generation"], params["copy_from"]
+            person = run_person(context)
             wish = RepairWish(
                 why=params["why"] or None,
-                who=run_person(context).who,
+                who=person.who,
+                account=person.account,
                 dry_run=params["dry_run"],
                 backup=Path(backup) if backup else None,
             )

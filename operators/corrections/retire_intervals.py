@@ -41,10 +41,10 @@ class RetireIntervalsOperator(BaseOperator):
         params = context["params"]
         with airflow_outcome(context):
             require_known(params, *_KNOWN)
-            who = run_person(context).who
+            person = run_person(context)
             spec, env = open_dataset(params["dataset"])
             done = retire(
-                Retention.of(spec, env, who=who),
+                Retention.of(spec, env, who=person.who, account=person.account),
                 params["range"],
                 params["why"],
                 dry_run=params["dry_run"],

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._outcome import airflow_outcome
 from operators._stage import StageOperator, open_dataset
+from operators.corrections._person import answering_user, run_account
 from operators.stages.check import ASKS, check_or_ask
 from trainfeed.errors import ConflictError, GateError
 
@@ -106,7 +107,9 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         ref = planned.ref
         problem = reason_problem(str((event.get("params_input") or {}).get("why") or ""))
         if event.get("chosen_options") == [self.APPROVE] and problem:
-            logger.warning("%s approved; %s; the question is asked again", _user(event), problem)
+            logger.warning(
+                "%s approved; %s; the question is asked again", answering_user(event), problem
+            )
             self._write_question(ref)
             HITLOperator.execute(self, context)
         with airflow_outcome(context):
@@ -168,7 +171,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
                 since the question.
         """
         name = f"{ref.dataset}/{ref.interval}"
-        who = _user(event)
+        who = answering_user(event)
         try:
             answer = ApprovalOperator.execute_complete(self, context, event)
         except HITLRejectException:
@@ -181,7 +184,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
                 f" are kept; to be asked again: clear the task {self.task_id}; or: trainfeed waive"
                 f" {name} --plan {ref.plan_id} --why WHY --until TIME"
             ) from None
-        self._waive(env, folder, ref, who, answer["params_input"], context["dag_run"].run_id)
+        self._waive(env, folder, ref, who, answer["params_input"], run_account(context))
 
     def _waive(
         self,
@@ -190,7 +193,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         ref: PlanRef,
         who: str,
         form: Mapping[str, Any],
-        run_id: str,
+        account: str,
     ) -> None:
         from trainfeed.pipeline.plans import load_plan
         from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
@@ -200,7 +203,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         now = datetime.now(UTC).replace(microsecond=0)
         wish = WaiverWish(
             who=who,
-            account=f"Airflow run {run_id}",
+            account=account,
             why=str(form["why"]),
             until=now + timedelta(days=int(form.get("days") or _DAYS)),
             gates=self._question["gates"],
@@ -218,8 +221,3 @@ def _asked_otherwise(ref: PlanRef) -> GateError:
         " since the question was made; nothing was waived or published, work files are kept; to be"
         " asked about what failed now: clear the task check with the tasks after it"
     )
-
-
-def _user(event: Mapping[str, Any]) -> str:
-    user = event.get("responded_by_user") or {}
-    return str(user.get("name") or user.get("id") or "an unknown user")

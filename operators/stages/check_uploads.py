@@ -94,8 +94,10 @@ class CheckUploadsOperator(BaseOperator):
         if checked.unfinished:
             logger.info("being written, left to the next run: %s", ", ".join(checked.unfinished))
         report = _report(new, left, builds, len(checked.refused))
+        for damage in checked.damaged:
+            logger.error("%s", damage)
         context["ti"].xcom_push(key=_REPORT_KEY, value=report)
-        if not (new or builds or checked.refused):
+        if not (new or builds or checked.refused or left.damaged):
             raise AirflowSkipException("no new uploads, and no refused ones")
         self._announce(new, context)
         return builds
@@ -109,7 +111,7 @@ class CheckUploadsOperator(BaseOperator):
 
 
 class SettleUploadsOperator(BaseOperator):
-    """Write down which receipts had their event; fail if an upload is refused.
+    """Write down which receipts had their event; fail if an upload is refused, or a receipt lost.
 
     Args:
         dataset: Name of the data set.
@@ -125,7 +127,7 @@ class SettleUploadsOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Write the number of the last receipt with an event, then look for refused uploads."""
-        from trainfeed.uploads import ReceiptBook, mark_announced
+        from trainfeed.uploads import ReceiptBook, interval_uploads, mark_announced
 
         with airflow_outcome(context):
             _, folder = _open(self.dataset)
@@ -133,6 +135,8 @@ class SettleUploadsOperator(BaseOperator):
                 mark_announced(folder, announced)
             if refused := [f"{e.name}: {e.reason}" for e in ReceiptBook(folder).refusals()]:
                 raise FormatError(_refusals(folder, refused))
+            if damaged := [e for e in interval_uploads(folder) if e.damage]:
+                raise FormatError("\n".join(f"{e.interval}: {e.damage}" for e in damaged[:_SHOWN]))
 
 
 def _pause(seconds: float) -> None:

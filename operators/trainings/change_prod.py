@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
+from operators.corrections._person import run_person
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 class ChangeProdOperator(BaseOperator):
     """Promote a version of a model, or roll ``prod`` back to the previous one; once per run.
 
+    The history of ``prod`` names the Airflow user who started the run.
+
     Returns:
         ``model``, ``prod``, ``verdict`` (promoted, rolled back or unchanged) and ``path``;
         ``tracking``, how the delivery to a tracking server ended, when there is one; ``upload``,
@@ -39,19 +42,20 @@ class ChangeProdOperator(BaseOperator):
         from trainfeed.tracking import deliver_change
         from trainfeed.training.transfers import missing_upload
 
-        params, run = context["params"], context["dag_run"].run_id
+        params = context["params"]
         with airflow_outcome(context):
             require_known(params, "action", "model", "version", "why")
+            decision = run_person(context)._asdict()
             env = environment_from_connections(())
             require_writable_root(env)
             folder = ModelsFolder(Path(env.root)).known(params["model"])
             number = None if params["version"] is None else parse_version(params["version"])
             if params["action"] == "rollback":
-                change, is_new = rollback(folder, params["why"], expected=number, request=run)
+                change, is_new = rollback(folder, params["why"], expected=number, **decision)
             elif number is None:
                 raise ConfigError("expected a version to promote, such as v0003, got none")
             else:
-                change, is_new = promote(folder, PROD, number, params["why"], request=run)
+                change, is_new = promote(folder, PROD, number, params["why"], **decision)
             delivered = deliver_change(folder, env.datasets, _with_tracker)
         done = "rolled back" if change.kind == "rollback" else "promoted"
         report = {

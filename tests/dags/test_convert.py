@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -64,13 +65,15 @@ def connect(monkeypatch, extra):
     monkeypatch.setenv("AIRFLOW_CONN_CONVERT_DEFAULT", value)
 
 
-def run(dag, **changes):
+def run(dag, name="march", **changes):
     """Execute the tasks in order, as Airflow would; return the report of the last one."""
     pushed = {}
     context = {
         "params": FORM | changes,
         "dag": dag,
-        "run_id": json.dumps(changes),
+        "dag_run": SimpleNamespace(
+            dag_id="convert", run_id=name, run_after=datetime(2026, 3, 1, tzinfo=UTC)
+        ),
         "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
     }
     units = PlanConversionOperator(task_id="plan").execute(context)
@@ -89,6 +92,29 @@ def test_the_tasks_are_one_chain_with_two_mapped_steps(dag):
     assert dag.schedule is None
     restored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
     assert restored.task_ids == dag.task_ids
+
+
+def test_a_run_that_failed_and_is_made_again_converts_what_it_is_asked_for_now(dag, place):
+    (place / "in" / "wrong.csv").write_text("a,b\n1\n")
+    with pytest.raises(AirflowFailException):
+        run(dag, input="wrong.csv")
+    run(dag, shards=2)
+    assert run(dag, shards=8)["shards"] == 8
+    assert len(list((place / "out" / "new").glob("p-*"))) == 8
+
+
+def test_a_failure_stays_on_the_page_of_the_run(dag, place):
+    context, pushed = {}, {}
+    context["ti"] = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+    for step in (
+        ScatterFilesOperator(task_id="scatter", plan="none", unit=0),
+        GatherShardsOperator(task_id="gather", plan="none", unit=0),
+        PublishConversionOperator(task_id="publish", plan="none"),
+    ):
+        pushed.clear()
+        with pytest.raises(AirflowFailException):
+            step.execute(context)
+        assert pushed["failure"]["error"] == "NotFoundError"
 
 
 def test_a_parameter_that_nobody_knows_converts_nothing(dag, place):

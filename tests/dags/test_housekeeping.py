@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
@@ -46,8 +47,11 @@ def leftover(tmp_path, monkeypatch):
     return file
 
 
-def sweep(dag, **params):
-    return dag.get_task("sweep").execute({"params": {**dag.params.dump(), **params}})
+def sweep(dag, pushed=None, **params):
+    pushed = {} if pushed is None else pushed
+    ti = SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value}))
+    values = {**dag.params.dump(), **params}
+    return dag.get_task("sweep").execute({"params": values, "ti": ti})
 
 
 def test_it_is_off_until_somebody_switches_it_on(dag):
@@ -71,8 +75,9 @@ def test_a_dry_run_names_them_in_the_log(dag, leftover, caplog):
 
 def test_a_parameter_that_nobody_knows_removes_nothing(dag, leftover):
     with pytest.raises(AirflowFailException, match=r"got 'dryrun'.*did you mean 'dry_run'\?"):
-        sweep(dag, older_than=48, dryrun=True)
+        sweep(dag, pushed := {}, older_than=48, dryrun=True)
     assert leftover.exists()
+    assert pushed["failure"]["error"] == "ConfigError"
 
 
 def test_a_missing_connection_is_named(dag, leftover, monkeypatch):

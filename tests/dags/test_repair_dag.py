@@ -77,7 +77,8 @@ def test_a_run_repairs_in_the_name_of_its_user(dag, damaged):
     found = run(dag, generation="g0001", why="a bad disk")
     assert found["is_whole"]
     damaged.version().verify()
-    assert [each.who for each in actions(damaged.folder)] == ["ana", "ana"]
+    named = {(each.who, each.details["by"]) for each in actions(damaged.folder)}
+    assert named == {("ana", "Airflow run repair/manual")}
 
 
 def test_damage_that_is_left_fails_the_run_at_once(dag, damaged, caplog):

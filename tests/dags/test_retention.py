@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,7 @@ def prune(dag, **params):
         dag_id="retention",
         run_id="scheduled__2024-03-05",
         run_type=SimpleNamespace(value="scheduled"),
+        run_after=datetime(2024, 3, 5, tzinfo=UTC),
     )
     context = {"params": {**dag.params.dump(), **params}, "dag_run": run, "ti": Pushed()}
     return dag.get_task("prune").execute(context)
@@ -75,8 +77,9 @@ def test_by_a_stated_rule_a_run_removes_and_says_so_in_the_history(dag, rebuilt)
     assert prune(dag) == dry
     assert dry["clicks"]["removed"]["generations"]["number"] == 1
     assert rebuilt.folder.generations(DAY) == [2]
-    who = {each.who for each in actions(rebuilt.folder)}
-    assert who == {"schedule of the DAG retention"}
+    who = {(each.who, each.details["by"]) for each in actions(rebuilt.folder)}
+    run = "Airflow run retention/scheduled__2024-03-05"
+    assert who == {("schedule of the DAG retention", run)}
 
 
 def test_a_data_set_that_stays_above_its_bytes_fails_the_run(dag, rebuilt):

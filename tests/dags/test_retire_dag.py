@@ -64,7 +64,8 @@ def test_a_person_retires_and_is_named(dag, two):
     done = retire(dag)
     assert (dry["intervals"], done["intervals"]) == (1, 1)
     found = retirement_of(two.folder, DAYS[0])
-    assert (found.who, found.why) == ("ana", "the audit is over")
+    named = (found.who, found.account, found.why)
+    assert named == ("ana", "Airflow run retire/manual", "the audit is over")
     assert retire(dag)["already"] == 1
 
 

@@ -19,7 +19,7 @@ from trainfeed.cli._group_on_demand import group_on_demand
 from trainfeed.cli._printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
-__all__ = ["main"]
+__all__ = ["error_of", "main"]
 
 _STATUSES: Final = (
     "Exit status: 0 done, 1 failed or missing, 2 wrong usage or settings, 3 damage or a difference"
@@ -70,6 +70,14 @@ def main() -> None:
         error_console().print(f"[red]{type(error).__name__}[/]:", end=" ")
         print_message(_callable(str(error)))
         sys.exit(_status(error))
+
+
+def error_of(end: SystemExit) -> tuple[str, str]:
+    """Return class and message of the error for which ``main`` ended; empty without one."""
+    error = end.__context__
+    if not isinstance(error, TrainFeedError | OSError):
+        return "", ""
+    return type(error).__name__, _callable(str(error))
 
 
 def _end(number: int, _: object) -> None:

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from trainfeed import faults
-from trainfeed.accounts import account_name
+from trainfeed.accounts import account_name, name_problem
+from trainfeed.errors import ConfigError
 from trainfeed.models._models_folder import ModelFolder, parse_version
 from trainfeed.models._removed_model import require_kept
 from trainfeed.records import ONCE_UNSEALED, RecordFile, Time
@@ -39,10 +40,11 @@ class AliasChange:
         kind: ``promote`` to a version, or ``rollback`` to the previous one.
         version: Version that the alias points to after the change, such as ``v0003``.
         at: Time of the change, ISO 8601 in UTC.
-        by: Account that made the change.
+        by: The person who made the change; by default the account.
         why: The reason, for people.
         request: Name of the request, such as that of a job or a run; a repeated request changes
             nothing. None for a change by command.
+        account: The account or run that acted for the person; None in earlier files.
         alias: ``<model>/<alias>``; None in a file that is not sealed.
     """
 
@@ -52,11 +54,13 @@ class AliasChange:
     by: str
     why: str
     request: str | None = None
+    account: str | None = None
     alias: str | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for reports and commands, as JSON values."""
-        return {name: getattr(self, name) for name in ("kind", "version", "at", "by", "why")}
+        names = ("kind", "version", "at", "by", "account", "why")
+        return {name: getattr(self, name) for name in names}
 
 
 def _to_json(change: AliasChange) -> dict[str, Any]:
@@ -84,12 +88,27 @@ def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasCh
 
 
 def new_change(
-    kind: Literal["promote", "rollback"], version: str, why: str, request: str | None
+    kind: Literal["promote", "rollback"],
+    version: str,
+    why: str,
+    request: str | None,
+    *,
+    who: str | None = None,
+    account: str | None = None,
 ) -> AliasChange:
-    """Return a change that is made now, by the account of this process."""
+    """Return a change that is made now, by default by the account of this process.
+
+    Raises:
+        ConfigError: The name of the person or of the account cannot be printed; nothing was
+            changed.
+    """
+    account = account or account_name()
+    by = account if who is None else who
+    for problem in filter(None, (name_problem("who", by), name_problem("account", account))):
+        raise ConfigError(f"{problem}; nothing was changed")
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return AliasChange(
-        kind=kind, version=version, at=at, by=account_name(), why=why, request=request
+        kind=kind, version=version, at=at, by=by, why=why, request=request, account=account
     )
 
 

@@ -70,7 +70,7 @@ def current_version(folder: ModelFolder, alias: str) -> str | None:
     return changes[-1].version if changes else None
 
 
-def promote(
+def promote(  # noqa: PLR0913 - the options of a change
     folder: ModelFolder,
     alias: str,
     number: int,
@@ -78,6 +78,8 @@ def promote(
     *,
     request: str | None = None,
     is_forward: bool = False,
+    who: str | None = None,
+    account: str | None = None,
 ) -> tuple[AliasChange, bool]:
     """Point an alias to a version.
 
@@ -91,12 +93,15 @@ def promote(
         is_forward: Whether an alias that points to a model of a later interval is left unchanged:
             trainings of past intervals may end in any order. An alias that points to a damaged
             version is changed, with a warning.
+        who: The person; the account if None.
+        account: The run that acts for the person; the account of this process if None.
 
     Returns:
         The change that made or keeps the alias as it is, and whether this call made it. If the
         alias points to the version already, no change is added.
 
     Raises:
+        ConfigError: The name of the person cannot be printed.
         NotFoundError: There is no such version, or retention removed it.
         ChecksumError: A file of the model differs from its manifest.
         FormatError: A file of the model or of the history is damaged, missing or foreign.
@@ -115,13 +120,21 @@ def promote(
             return changes[-1][1], False
         if is_forward and changes and _is_later(folder, changes[-1][1], model):
             return changes[-1][1], False
-        change = new_change("promote", model_version(number), why, request)
+        change = new_change(
+            "promote", model_version(number), why, request, who=who, account=account
+        )
         if append_change(folder, alias, changes, change):
             return change, True
 
 
 def rollback(
-    folder: ModelFolder, why: str, *, expected: int | None = None, request: str | None = None
+    folder: ModelFolder,
+    why: str,
+    *,
+    expected: int | None = None,
+    request: str | None = None,
+    who: str | None = None,
+    account: str | None = None,
 ) -> tuple[AliasChange, bool]:
     """Point ``prod`` to the version before the current one.
 
@@ -130,11 +143,14 @@ def rollback(
         why: The reason, for people.
         expected: Number of the version that ``prod`` must point to now; None allows any.
         request: Name of the request, as for ``promote``.
+        who: The person, as for ``promote``.
+        account: The run that acts for the person, as for ``promote``.
 
     Returns:
         The change, and whether this call made it.
 
     Raises:
+        ConfigError: The name of the person cannot be printed.
         NotFoundError: There is no previous version, or retention removed it.
         ConflictError: ``prod`` points to another version than ``expected``.
         ChecksumError: A file of the previous model differs from its manifest.
@@ -149,7 +165,7 @@ def rollback(
                 return change, False
         before = _before(folder, [change for _, change in changes], expected)
         Model.open(folder, parse_version(before)).verify()
-        change = new_change("rollback", before, why, request)
+        change = new_change("rollback", before, why, request, who=who, account=account)
         if append_change(folder, PROD, changes, change):
             return change, True
 

@@ -22,6 +22,7 @@ from trainfeed.outdated._outdated_report import IntervalFinding, OutdatedReport
 from trainfeed.outdated._source_finding import SourceFinding, SourceState
 from trainfeed.pipeline.inputs import is_away, reader_of
 from trainfeed.pipeline.planner import Planner
+from trainfeed.pipeline.preview import boundaries_apart
 from trainfeed.specification import DatasetSpec
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location
@@ -42,7 +43,8 @@ def compare_with_source(
     """Return a report with the comparison of every current and outdated interval with its source.
 
     An error about one interval becomes its finding, and does not end the comparison. No record is
-    read; a boundary file of a topic that is missing is made again, as by a build.
+    read, and nothing is written: a boundary that was not decided yet is decided for this comparison
+    alone.
 
     Args:
         spec: The data set, as it is now.
@@ -57,28 +59,30 @@ def compare_with_source(
     folder = DatasetFolder(Path(env.root), spec.name)
     late = _late(spec, env, folder)
     found: list[IntervalFinding] = []
-    for done, each in enumerate(report.intervals):
-        on_interval(len(report.intervals), done)
-        if each.state in {"current", "outdated", "unfinished"}:
-            interval = spec.schedule_model().interval_named(each.interval)
-            finding = _compared(spec, env, folder, interval, each.generation)
-            each = replace(  # noqa: PLW2901 - the same interval, with more
-                each, source=finding._replace(late=late.get(each.interval, ""))
-            )
-        found.append(each)
+    with boundaries_apart(folder) as apart:
+        for done, each in enumerate(report.intervals):
+            on_interval(len(report.intervals), done)
+            if each.state in {"current", "outdated", "unfinished"}:
+                interval = spec.schedule_model().interval_named(each.interval)
+                finding = _compared(spec, env, (folder, apart), interval, each.generation)
+                each = replace(  # noqa: PLW2901 - the same interval, with more
+                    each, source=finding._replace(late=late.get(each.interval, ""))
+                )
+            found.append(each)
     return replace(report, intervals=tuple(found))
 
 
 def _compared(
     spec: DatasetSpec,
     env: Environment,
-    folder: DatasetFolder,
+    folders: tuple[DatasetFolder, DatasetFolder],
     interval: Interval,
     generation: int | None,
 ) -> SourceFinding:
+    folder, apart = folders
     try:
         manifest, _ = Manifest.read(folder.version(interval.name, generation or 0))
-        with reader_of(spec).open(spec, env, folder, interval) as source:
+        with reader_of(spec).open(spec, env, apart, interval) as source:
             found = Planner(spec, interval, env, folder).outdated(source)
             if found is not None:
                 changes = [cause.text for cause in found.causes if cause.place.startswith(_INPUTS)]

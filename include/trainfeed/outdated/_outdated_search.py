@@ -44,7 +44,6 @@ def find_outdated(
 
     Raises:
         ConfigError: A file of the data set is missing, or its code imports code from elsewhere.
-        FormatError: A receipt of an upload is damaged.
         NotFoundError: No interval of the range was ever published.
         StorageError: The publication root or the folder of the data set refused or failed.
     """
@@ -73,7 +72,7 @@ class _Search:
         self._spec = spec
         self._folder = DatasetFolder(Path(env.root), spec.name)
         self._recipe = Recipe.of(spec)
-        self._uploads = {} if spec.uploads is None else _uploads(self._folder)
+        self._uploads = None if spec.uploads is None else ReceiptBook(self._folder)
         self.costs = Costs(spec, env)
 
     def findings(self, span: TimeRange | None) -> Iterator[IntervalFinding]:
@@ -118,7 +117,7 @@ class _Search:
 
     def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
-        uploads = self._uploads.get(tick.name, [])
+        uploads = _uploads(self._uploads, tick.name, manifest)
         now = self._recipe.fingerprint_of(tick, inputs, uploads)
         fingerprint = canonical_json.sha256_of(now)
         if fingerprint == manifest.fingerprint:
@@ -145,12 +144,15 @@ def _withdrawn(name: str, generation: int | None, marks: Sequence[Withdrawal]) -
     return IntervalFinding(name, "withdrawn", generation, reason=why)
 
 
-def _uploads(folder: DatasetFolder) -> dict[str, list[AppliedUpload]]:
-    """Return interval → its uploads in order of arrival, by their receipts."""
-    found: dict[str, list[AppliedUpload]] = {}
-    for receipt in ReceiptBook(folder).receipts():
-        found.setdefault(receipt.interval, []).append(AppliedUpload.of(receipt))
-    return found
+def _uploads(
+    book: ReceiptBook | None, interval: str, manifest: Manifest
+) -> Sequence[AppliedUpload]:
+    """Return the uploads of an interval in order of arrival, by their receipts."""
+    if book is None:
+        return ()
+    has = [(each["number"], each["name"]) for each in manifest.uploads.get("files", [])]
+    book.require_known(interval, has)
+    return [AppliedUpload.of(receipt) for receipt in book.receipts(interval)]
 
 
 def _ticks(schedule: Schedule, names: list[str]) -> Mapping[str, Interval]:

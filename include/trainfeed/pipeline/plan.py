@@ -42,7 +42,7 @@ from trainfeed.pipeline.planner import (
 from trainfeed.pipeline.plans import Plan, first_few, keep_code, keep_lookups
 from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import posix
+from trainfeed.storage import Location, posix, require_store_clock
 from trainfeed.usercode import require_function
 
 __all__ = ["plan"]
@@ -219,6 +219,9 @@ def _probe(folder: DatasetFolder) -> None:
     with posix.map_errors(folder.staging):
         make_folders(folder.staging)
     posix.probe(folder.staging, into=versions)
+    # What has ended, settled or never came is decided by the time.
+    tmp = Location.parse(str(folder.staging / "tmp"))
+    require_store_clock(tmp, "nothing was planned")
 
 
 def _require_one_wish(rebuild: str | None, outdated: OutdatedRule, *, replay: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from trainfeed.accounts import reason_problem
 from trainfeed.config import Environment
@@ -44,7 +45,8 @@ class RepairWish:
     Attributes:
         why: The reason, for the history, 3 to 500 printable characters on one line. None: the
             history says that nobody gave one, and which files were damaged.
-        who: The person, or the run of a DAG; the account if None.
+        who: The person; the account if None.
+        account: The run that acts for the person; None for the account of this process.
         dry_run: Whether only the damage is shown.
         backup: A folder with a copy of the version, such as that of a snapshot; files that have
             the published digests are taken from there.
@@ -52,6 +54,7 @@ class RepairWish:
 
     why: str | None = None
     who: str | None = None
+    account: str | None = None
     dry_run: bool = False
     backup: Path | None = None
 
@@ -179,7 +182,9 @@ def _files_repaired(
 
 def _record(action: str, order: RepairOrder, wish: RepairWish, files: Mapping[str, str]) -> None:
     named = dict(sorted(files.items())[:_MOST_FILES])
-    details = {"files": named, "num_files": len(files)}
+    details: dict[str, Any] = {"files": named, "num_files": len(files)}
+    if wish.account is not None:
+        details["by"] = wish.account
     made = Action.now(action, order.target, why=wish.why or "", who=wish.who, details=details)
     record_action(order.folder, made)
 

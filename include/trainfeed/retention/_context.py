@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Kept
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.specification import DatasetSpec
+from trainfeed.storage import present
 
 __all__ = ["Context", "Kind"]
 
@@ -27,9 +28,11 @@ class Context:
         env: Folders and connections.
         folder: The data set below the publication root; every call reads it again.
         now: The time against which ages are held, aware UTC; nothing reads another clock.
-        who: The person, or the run of a DAG, that asks; None for the account.
+        who: The person, or the schedule of a DAG, that asks; None for the account.
         uses: Versions that are in use.
         look: What is in the folder, seen once: for what is found, never for what is removed.
+        account: The run that acts for ``who``; None for the account of this process.
+        is_present: Whether ``now`` is the time of this machine, which is doubted.
         sizes: Sizes in bytes of folders of versions that were looked at: each is walked once.
     """
 
@@ -40,6 +43,8 @@ class Context:
     who: str | None
     uses: Uses
     look: Look
+    account: str | None = None
+    is_present: bool = False
     sizes: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -50,15 +55,16 @@ class Context:
         *,
         now: datetime | None = None,
         who: str | None = None,
+        account: str | None = None,
     ) -> Context:
         """Return the context of a data set; ``now`` is the present by default.
 
         Raises:
             StorageError: What is in use cannot be told; nothing may be removed then.
         """
-        folder, time = DatasetFolder(Path(env.root), spec.name), now or datetime.now(UTC)
+        folder, time = DatasetFolder(Path(env.root), spec.name), now or present()
         look = Look.at(folder)
-        return cls(spec, env, folder, time, who, uses_of(look, time), look)
+        return cls(spec, env, folder, time, who, uses_of(look, time), look, account, now is None)
 
     def again(self) -> Context:
         """Return the context of this moment, in which nothing is kept of what was seen before.

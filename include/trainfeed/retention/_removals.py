@@ -12,6 +12,7 @@ from trainfeed.dataset import require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Excess, Expired, Kept
+from trainfeed.retention._known_time import require_known_time
 from trainfeed.retention.kinds import KINDS
 from trainfeed.storage import posix
 
@@ -62,22 +63,35 @@ class Removals:
         return {kind: (len(found), sum(found)) for kind, found in sizes}
 
 
-def prune(context: Context, kinds: Sequence[Kind] = KINDS, *, dry_run: bool = False) -> Removals:
+def prune(
+    context: Context,
+    kinds: Sequence[Kind] = KINDS,
+    *,
+    dry_run: bool = False,
+    clock_is_right: str | None = None,
+) -> Removals:
     """Remove what the rules of a data set do not keep and nothing uses.
 
     Args:
         context: The data set, and the time.
         kinds: The kinds to look at.
         dry_run: Whether to remove nothing.
+        clock_is_right: The reason of a person who knows that the clock is right although times in
+            the data set speak against it.
 
     Returns:
         What was removed, or would be, and what stays.
 
     Raises:
+        ConflictError: The clock may be wrong: a time of the data set lies in the future, or nothing
+            happened for a month.
         RootError: The publication root was not made by ``trainfeed init``.
-        StorageError: The file system refused. Earlier removals of this call stand, and the next
-            call goes on.
+        StorageError: The file system refused, or has another time. Earlier removals of this call
+            stand, and the next call goes on.
     """
+    require_writable_root(context.env)
+    if context.is_present:
+        require_known_time(context, dry_run=dry_run, accepted=clock_is_right)
     removals = plan_removals(context, kinds)
     return removals if dry_run else execute(context, kinds, removals)
 
@@ -150,6 +164,7 @@ def _record(context: Context, action: str, found: Sequence[Expired | Kept]) -> N
         "kind": found[0].item.kind,
         "bytes": sum(each.item.num_bytes for each in found),
         "items": items,
+        **({"by": context.account} if context.account is not None else {}),
     }
     name = context.folder.name
     record_action(

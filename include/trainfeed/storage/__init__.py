@@ -8,5 +8,13 @@ from __future__ import annotations
 
 from trainfeed.storage._base import FileInfo, FileSystem
 from trainfeed.storage._location import Location
+from trainfeed.storage._store_clock import CLOCK_MARGIN, present, require_store_clock
 
-__all__ = ["FileInfo", "FileSystem", "Location"]
+__all__ = [
+    "CLOCK_MARGIN",
+    "FileInfo",
+    "FileSystem",
+    "Location",
+    "present",
+    "require_store_clock",
+]

@@ -154,10 +154,14 @@ class KeptJob:
             return JobLook(JobState.SUCCEEDED)
         lock = self.record.home / ".lock"
         try:
-            with posix.file_lock(lock, timeout_s=0.0):
-                return JobLook(JobState.FAILED, "it ended without a result; its logs say why")
-        except StorageError:
-            return JobLook(JobState.RUNNING)
+            with posix.try_lock(lock) as is_free:
+                if not is_free:
+                    return JobLook(JobState.RUNNING)
+        except NotFoundError:
+            pass  # no process has begun with it
+        except StorageError as error:
+            return JobLook(JobState.UNKNOWN, f"whether it runs cannot be told: {error}")
+        return JobLook(JobState.FAILED, "it ended without a result; its logs say why")
 
 
 def job_homes(root: Path, dataset: str | None = None) -> Iterator[Path]:

@@ -7,46 +7,33 @@ made by the DAG, by a command or by a build plays no part.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.paths import read_plain
 from trainfeed.storage import posix
 from trainfeed.uploads._receipt import Receipt
-from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._receipt_book import ReceiptBook, announced_number, announced_path
 
 __all__ = ["mark_announced", "unannounced"]
 
-_NAME: Final = "announced.json"
 _FORMAT: Final = 1
-_MAX_BYTES: Final = 4 << 10
-_REMEDY: Final = (
-    "no receipt was changed; bring the folder of receipts back from a backup, or remove this file:"
-    " the next run sends an event for all receipts once more"
-)
 
 
 def unannounced(folder: DatasetFolder) -> list[Receipt]:
     """Return the receipts that no event was sent for, in order of arrival.
 
+    Those after a damaged or missing one without an event wait until that one is back.
+
     Raises:
-        FormatError: A receipt, or the number of the last one with an event, is damaged; or that
-            number is above all receipts.
+        FormatError: The number of the last one with an event is damaged.
         StorageError: The publication root refused or failed.
     """
     # In this order: a receipt that is added meanwhile is above the number.
-    number = _announced(folder)
-    receipts = ReceiptBook(folder).receipts()
-    if number > len(receipts):
-        raise FormatError(
-            f"expected receipts of uploads up to number {number}, which had an event, got"
-            f" {len(receipts)}; {_REMEDY}",
-            path=str(_path(folder)),
-        )
-    return receipts[number:]
+    number = announced_number(folder)
+    receipts, lost = ReceiptBook(folder).entries()
+    end = min((each.number for each in lost if each.number > number), default=None)
+    return [each for each in receipts if each.number > number and (not end or each.number < end)]
 
 
 def mark_announced(folder: DatasetFolder, number: int) -> None:
@@ -57,31 +44,7 @@ def mark_announced(folder: DatasetFolder, number: int) -> None:
         StorageError: The publication root refused or failed.
     """
     faults.point("uploads.before_announced")
-    if number > _announced(folder):
+    if number > announced_number(folder):
         text = canonical_json.dumps({"format": _FORMAT, "number": number})
         data = canonical_json.seal(text.removesuffix(b"}") + b"\n}\n")
-        posix.replace_file(_path(folder), data, is_public=True)
-
-
-def _announced(folder: DatasetFolder) -> int:
-    path = _path(folder)
-    try:
-        data = read_plain(path, follow=True, max_bytes=_MAX_BYTES)
-    except NotFoundError:
-        return 0
-    try:
-        canonical_json.require_intact(data, path=str(path))
-        found = canonical_json.loads(data, path=str(path))
-    except ChecksumError as error:
-        raise ChecksumError(f"{error.args[0]}; {_REMEDY}", path=str(path)) from error
-    number = found.get("number")
-    if found.get("format") != _FORMAT or type(number) is not int or number < 0:
-        raise FormatError(
-            f"expected the number of the last receipt with an event, got {found!r:.100}; {_REMEDY}",
-            path=str(path),
-        )
-    return number
-
-
-def _path(folder: DatasetFolder) -> Path:
-    return folder.receipts / _NAME
+        posix.replace_file(announced_path(folder), data, is_public=True)

@@ -17,7 +17,7 @@ from trainfeed.uploads._check import changed
 from trainfeed.uploads._label_rows import LabelFields, iter_rows
 from trainfeed.uploads._label_table import Labels, merged, table_of_rows
 from trainfeed.uploads._receipt import Receipt
-from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._receipt_book import ReceiptBook, uploads_of
 from trainfeed.uploads._removed_uploads import told_uploads_removal
 from trainfeed.uploads._upload_files import open_upload
 
@@ -62,12 +62,14 @@ def applied_uploads(folder: DatasetFolder, interval: str) -> list[AppliedUpload]
 
     Raises:
         ChecksumError: A file changed after its receipt.
-        FormatError: A receipt is damaged, or a folder of uploads is a link.
+        FormatError: A receipt of the interval is damaged or gone, or a folder of uploads is a link.
         NotFoundError: The kept bytes of an upload are gone.
         StorageError: The publication root refused or failed.
     """
     book = ReceiptBook(folder)
-    receipts = [receipt for receipt in book.receipts() if receipt.interval == interval]
+    if (newest := folder.current_generation(interval)) is not None:
+        book.require_known(interval, uploads_of(folder, interval, newest))
+    receipts = book.receipts(interval)
     for receipt in receipts:
         _require_unchanged(folder, receipt)
         _require_kept(folder, receipt.number, receipt.name, receipt.sha256)

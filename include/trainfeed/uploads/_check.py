@@ -21,7 +21,7 @@ from trainfeed.specification import DatasetSpec
 from trainfeed.uploads._label_rows import LabelFields, iter_rows
 from trainfeed.uploads._label_table import Labels, merged, table_of_rows
 from trainfeed.uploads._receipt import Receipt, Refusal, Seen
-from trainfeed.uploads._receipt_book import ReceiptBook
+from trainfeed.uploads._receipt_book import LostReceipt, ReceiptBook
 from trainfeed.uploads._refused_text import short_reason
 from trainfeed.uploads._removed_uploads import keeping
 from trainfeed.uploads._upload_copy import copied
@@ -48,12 +48,14 @@ class UploadsReport:
         refused: Refusals of files that are still there, in order of their names.
         unfinished: Names of files that were written to during the check, or since the first look;
             the next check reads them.
+        damaged: What is wrong with receipts; files of their intervals were not looked at.
     """
 
     dataset: str
     accepted: tuple[Receipt, ...]
     refused: tuple[Refusal, ...]
     unfinished: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     @property
     def intervals(self) -> tuple[str, ...]:
@@ -81,7 +83,8 @@ def check_uploads(
 
     Raises:
         ConfigError: The data set has no part ``uploads``.
-        FormatError: A receipt is damaged. A wrong upload is no error: it is refused.
+        FormatError: A receipt that may be of any interval is damaged. A wrong upload is no error:
+            it is refused; nor is a damaged receipt of one interval: the others are checked.
         StorageError: The publication root refused or failed.
     """
     check = _Check(spec, folder, earlier)
@@ -112,7 +115,12 @@ class _Check:
         self._book = ReceiptBook(folder)
         self._rules = canonical_json.sha256_of([self._fields.digest(), self._max_bytes])
         # Read before any file: a damaged receipt is an error, and no reason to refuse a file.
-        self._receipts = {receipt.name: receipt for receipt in self._book.receipts()}
+        receipts, self._lost = self._book.entries()
+        for lost in self._lost:
+            if lost.intervals is None:
+                raise lost.error
+        self._book.mark_intervals(receipts)
+        self._receipts = {receipt.name: receipt for receipt in receipts}
         self._refusals = {refusal.name: refusal for refusal in self._book.refusals()}
         self._accepted: list[Receipt] = []
         self._unfinished: list[str] = []
@@ -125,6 +133,9 @@ class _Check:
     def look_at(self, file: UploadFile) -> None:
         """Accept or refuse a file, unless that was done before and the file is the same."""
         self._found.add(file.name)
+        # The file may be the one of a receipt that is lost, which keeps its number.
+        if any(lost.may_be_of(file.name.partition("/")[0]) for lost in self._lost):
+            return
         receipt, refusal = self._receipts.get(file.name), self._refusals.get(file.name)
         seen: Seen | None = None
         try:
@@ -151,7 +162,11 @@ class _Check:
             elif intervals is None or refusal.name.partition("/")[0] in intervals:
                 self._book.lift(refusal.name)
         return UploadsReport(
-            self._spec.name, tuple(self._accepted), tuple(refused), tuple(self._unfinished)
+            self._spec.name,
+            tuple(self._accepted),
+            tuple(refused),
+            tuple(self._unfinished),
+            tuple(str(lost.error) for lost in self._lost if _concerns(lost, intervals)),
         )
 
     def _read(
@@ -224,6 +239,10 @@ class _Check:
         if known is None or replace(known, checked_at=refusal.checked_at) != refusal:
             logger.warning("%s is refused: %s", printable(str(file.path)), printable(reason))
             self._book.refuse(refusal)
+
+
+def _concerns(lost: LostReceipt, intervals: Collection[str] | None) -> bool:
+    return intervals is None or any(map(lost.may_be_of, intervals))
 
 
 def _receipt_of(

@@ -22,10 +22,10 @@ def first_look(folder: DatasetFolder) -> dict[str, Seen]:
     Files that cannot be opened are left out: a check refuses them without reading them.
 
     Raises:
-        FormatError: A receipt is damaged, or the folder of uploads is a link.
+        FormatError: The folder of uploads is a link.
         StorageError: The publication root refused or failed.
     """
-    known = {receipt.name: receipt.seen for receipt in ReceiptBook(folder).receipts()}
+    known = {receipt.name: receipt.seen for receipt in ReceiptBook(folder).entries()[0]}
     found = {}
     for file in found_uploads(folder, None):
         try:

@@ -8,6 +8,7 @@ from typing import Literal
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements import retirement_of
+from trainfeed.errors import FormatError
 from trainfeed.uploads._receipt import Receipt
 from trainfeed.uploads._receipt_book import ReceiptBook
 from trainfeed.uploads._removed_uploads import removal_of_uploads
@@ -21,11 +22,12 @@ class IntervalUploads:
 
     Attributes:
         interval: Name of the interval.
-        receipts: All receipts in order of arrival, at least one.
+        receipts: The receipts in order of arrival; at least one, unless it is damaged.
         generation: Number of the newest version; None if the interval is not published.
         waiting: Those of ``receipts`` that the newest version does not have.
         is_retired: Whether the interval is retired, and built only with a reason.
         removed: Numbers of the receipts whose bytes retention has removed.
+        damage: Why the interval is not built: what is wrong with a receipt of it; else empty.
     """
 
     interval: str
@@ -34,10 +36,15 @@ class IntervalUploads:
     waiting: tuple[Receipt, ...]
     is_retired: bool = False
     removed: frozenset[int] = frozenset()
+    damage: str = ""
 
     @property
-    def state(self) -> Literal["published", "not in its version", "not built", "retired"]:
+    def state(
+        self,
+    ) -> Literal["published", "not in its version", "not built", "retired", "damaged"]:
         """Whether a build is left to do: a first one, or one with the reason of a rebuild."""
+        if self.damage:
+            return "damaged"
         if self.generation is None:
             return "retired" if self.is_retired else "not built"
         return "not in its version" if self.waiting else "published"
@@ -47,23 +54,39 @@ def interval_uploads(folder: DatasetFolder) -> list[IntervalUploads]:
     """Return the intervals with accepted uploads, in order of their names.
 
     Raises:
-        FormatError: A receipt or a manifest is damaged.
+        FormatError: A receipt that may be of any interval, or a manifest, is damaged.
         StorageError: The publication root refused or failed.
     """
     receipts: dict[str, list[Receipt]] = {}
-    for receipt in ReceiptBook(folder).receipts():
+    book = ReceiptBook(folder)
+    found, lost = book.entries()
+    for each in lost:
+        if each.intervals is None:
+            raise each.error
+        for interval in each.intervals:
+            receipts.setdefault(interval, [])
+    for receipt in found:
         receipts.setdefault(receipt.interval, []).append(receipt)
-    return [_state(folder, interval, receipts[interval]) for interval in sorted(receipts)]
+    return [_state(book, folder, interval, receipts[interval]) for interval in sorted(receipts)]
 
 
-def _state(folder: DatasetFolder, interval: str, receipts: list[Receipt]) -> IntervalUploads:
+def _state(
+    book: ReceiptBook, folder: DatasetFolder, interval: str, receipts: list[Receipt]
+) -> IntervalUploads:
     generation = folder.current_generation(interval)
-    has: set[int] = set()
+    has: dict[int, str] = {}
+    damage = ""
     if generation is not None:
         manifest, _ = Manifest.read(folder.version(interval, generation))
-        has = {file["number"] for file in manifest.uploads.get("files", [])}
+        has = {file["number"]: file["name"] for file in manifest.uploads.get("files", [])}
+    try:
+        book.require_known(interval, has.items())
+    except FormatError as error:
+        damage = str(error)
     waiting = tuple(receipt for receipt in receipts if receipt.number not in has)
     is_retired = generation is None and retirement_of(folder, interval) is not None
     removal = removal_of_uploads(folder, interval)
     removed = frozenset() if removal is None else frozenset(removal.receipts)
-    return IntervalUploads(interval, tuple(receipts), generation, waiting, is_retired, removed)
+    return IntervalUploads(
+        interval, tuple(receipts), generation, waiting, is_retired, removed, damage
+    )

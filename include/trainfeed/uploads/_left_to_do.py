@@ -16,7 +16,7 @@ __all__ = ["LeftToDo", "left_to_do"]
 
 @dataclass(frozen=True)
 class LeftToDo:
-    """Intervals with accepted uploads that their newest version does not have.
+    """Intervals with accepted uploads that their newest version does not have, or may not have.
 
     Attributes:
         buildable: Intervals without a version that have ended and settled.
@@ -24,6 +24,7 @@ class LeftToDo:
         newer: Published intervals; only a build with the reason of a rebuild takes the uploads.
         unscheduled: Intervals without a version that the schedule does not have any more.
         retired: Retired intervals; only a build with a reason makes them again.
+        damaged: Intervals that cannot be built, because a receipt of them is damaged or gone.
     """
 
     buildable: tuple[IntervalUploads, ...] = ()
@@ -31,6 +32,7 @@ class LeftToDo:
     newer: tuple[IntervalUploads, ...] = ()
     unscheduled: tuple[IntervalUploads, ...] = ()
     retired: tuple[IntervalUploads, ...] = ()
+    damaged: tuple[IntervalUploads, ...] = ()
 
 
 def left_to_do(spec: DatasetSpec, folder: DatasetFolder, now: datetime) -> LeftToDo:
@@ -42,17 +44,19 @@ def left_to_do(spec: DatasetSpec, folder: DatasetFolder, now: datetime) -> LeftT
         now: Aware UTC time.
 
     Raises:
-        FormatError: A receipt or a manifest is damaged.
+        FormatError: A receipt that may be of any interval, or a manifest, is damaged.
         StorageError: The publication root refused or failed.
     """
     found: dict[str, list[IntervalUploads]] = {}
     for each in interval_uploads(folder):
-        if each.waiting:
+        if each.waiting or each.damage:
             found.setdefault(_way(spec, each, now), []).append(each)
     return LeftToDo(**{way: tuple(intervals) for way, intervals in found.items()})
 
 
 def _way(spec: DatasetSpec, uploads: IntervalUploads, now: datetime) -> str:
+    if uploads.damage:
+        return "damaged"
     if uploads.generation is not None:
         return "newer"
     if uploads.is_retired:

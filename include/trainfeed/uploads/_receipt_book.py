@@ -2,30 +2,65 @@
 
 A process creates number n exclusively after it has read all receipts below n. So no file gets two
 receipts from two checks at once, and the numbers order uploads without a clock.
+
+The empty file ``intervals/<number>.<interval>`` is written after a receipt, and says that the
+receipt was there, and of which interval: a receipt that is damaged or lost stops the builds of its
+interval, and of no other one. For receipts of earlier releases the versions say it that have the
+upload; if none has it, the receipt may be of any interval.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from trainfeed import faults
+from trainfeed import canonical_json, faults
+from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.paths import is_there, listed, listed_folder, read_plain
 from trainfeed.storage import posix
 from trainfeed.uploads._receipt import Receipt, Refusal, from_sealed, to_sealed
 
-__all__ = ["ReceiptBook"]
+__all__ = ["LostReceipt", "ReceiptBook", "announced_number", "announced_path", "uploads_of"]
 
 _MAX_BYTES: Final = 64 << 10
 _NUMBER: Final = re.compile(r"([0-9]{8})\.json")
 _REFUSED: Final = "refused"
 _CONTENT: Final = "content"
+_ANNOUNCED: Final = "announced.json"
+_ANNOUNCED_FORMAT: Final = 1
+_MOST_ANNOUNCED: Final = 4 << 10
+_ANNOUNCED_REMEDY: Final = (
+    "no receipt was changed; bring the folder of receipts back from a backup, or remove this file:"
+    " the next run sends an event for all receipts once more"
+)
+_INTERVALS: Final = "intervals"
+_OF_INTERVAL: Final = re.compile(r"([0-9]{8})\.(.+)")
+
+
+@dataclass(frozen=True)
+class LostReceipt:
+    """A receipt that was there once, and is damaged or missing.
+
+    Attributes:
+        number: Its number.
+        error: What is wrong with it.
+        intervals: The intervals that it may be of; None if it may be of any.
+    """
+
+    number: int
+    error: FormatError
+    intervals: frozenset[str] | None
+
+    def may_be_of(self, interval: str) -> bool:
+        """Return whether it may be of an interval."""
+        return self.intervals is None or interval in self.intervals
 
 
 class ReceiptBook:
@@ -37,31 +72,70 @@ class ReceiptBook:
 
     def __init__(self, folder: DatasetFolder) -> None:
         self._folder = folder.receipts
-        self._known: list[Receipt] = []
+        self._dataset = folder
+        self._known: list[Receipt | LostReceipt] = []
 
     def content(self, sha256: str) -> Path:
         """Return the path of the kept bytes with this digest."""
         return self._folder / _CONTENT / sha256
 
-    def receipts(self) -> list[Receipt]:
-        """Return all receipts in order of arrival.
+    def receipts(self, interval: str | None = None) -> list[Receipt]:
+        """Return the receipts in order of arrival: all, or those of an interval.
 
         Raises:
-            FormatError: A receipt is damaged, or one is missing between two others.
+            FormatError: One of them is damaged or missing, or may be.
+            StorageError: The publication root refused or failed.
+        """
+        found, lost = self.entries()
+        for each in lost:
+            if interval is None or each.may_be_of(interval):
+                raise each.error
+        return found if interval is None else [each for each in found if each.interval == interval]
+
+    def entries(self) -> tuple[list[Receipt], list[LostReceipt]]:
+        """Return all receipts that can be read, in order of arrival, and the others.
+
+        Raises:
             StorageError: The publication root refused or failed.
         """
         if not self._known:
-            names = (path.name for path in listed_folder(self._folder))
-            numbers = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match]
-            self._known = [self._read(number) for number in range(1, max(numbers, default=0) + 1)]
+            self._known = self._read_all()
         # Those that other processes have made since: a list of the folder for each would be slow.
         while is_there(self._path(len(self._known) + 1)):
-            self._known.append(self._read(len(self._known) + 1))
-        return list(self._known)
+            self._known.append(self._entry(len(self._known) + 1, {}))
+        lost = [each for each in self._known if isinstance(each, LostReceipt)]
+        return [each for each in self._known if isinstance(each, Receipt)], lost
+
+    def require_known(self, interval: str, uploads: Iterable[tuple[int, str]]) -> None:
+        """Refuse an interval whose version has an upload without a receipt.
+
+        Args:
+            interval: Name of the interval.
+            uploads: Number and name of each upload of the version.
+
+        Raises:
+            FormatError: The receipt of an upload is gone; or a receipt that may be of the interval
+                is damaged or missing.
+            StorageError: The publication root refused or failed.
+        """
+        names = {receipt.number: receipt.name for receipt in self.receipts(interval)}
+        for number, name in uploads:
+            if names.get(number) != name:
+                raise _missing(
+                    self._path(number), f"number {number}, of {name} that a version has,"
+                )
+
+    def mark_intervals(self, receipts: Iterable[Receipt]) -> None:
+        """Write down of which interval each receipt is, where that is not known yet."""
+        known = self._marked()
+        for each in receipts:
+            if each.interval not in known.get(each.number, ()):
+                self._mark(each)
 
     def receipt(self, name: str) -> Receipt | None:
-        """Return the receipt of an upload, or None; raises as ``receipts`` does."""
-        return next((each for each in self.receipts() if each.name == name), None)
+        """Return the receipt of an upload, or None; raises as ``receipts`` of its interval does."""
+        mine = self.receipts(name.partition("/")[0])
+        return next((each for each in mine if each.name == name), None)
 
     def add(self, receipt: Receipt) -> tuple[Receipt, bool]:
         """Give a file the next number, unless it has a receipt already.
@@ -85,6 +159,7 @@ class ReceiptBook:
                 self._path(numbered.number), to_sealed(numbered), is_public=True
             ):
                 faults.point("uploads.after_receipt")
+                self._mark(numbered)
                 return numbered, True
 
     def refusals(self) -> list[Refusal]:
@@ -110,16 +185,54 @@ class ReceiptBook:
         with posix.map_errors(path), suppress(FileNotFoundError):
             path.unlink()
 
+    def _read_all(self) -> list[Receipt | LostReceipt]:
+        names = (path.name for path in listed_folder(self._folder))
+        numbers = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match]
+        marked = self._marked()
+        last = max((*numbers, *marked, self._announced()), default=0)
+        return [self._entry(number, marked) for number in range(1, last + 1)]
+
+    def _entry(self, number: int, marked: dict[int, set[str]]) -> Receipt | LostReceipt:
+        try:
+            return self._read(number)
+        except FormatError as error:
+            found = (marked or self._marked()).get(number) or self._versions_with(number)
+            return LostReceipt(number, error, frozenset(found) or None)
+
+    def _announced(self) -> int:
+        # Here only a witness of receipts that are lost: who sends events is told of its damage.
+        with suppress(FormatError):
+            return announced_number(self._dataset)
+        return 0
+
+    def _marked(self) -> dict[int, set[str]]:
+        """Return the number of each receipt that was there → its interval."""
+        found: dict[int, set[str]] = {}
+        for path in listed_folder(self._folder / _INTERVALS):
+            if match := _OF_INTERVAL.fullmatch(path.name):
+                found.setdefault(int(match[1]), set()).add(match[2])
+        return found
+
+    def _mark(self, receipt: Receipt) -> None:
+        path = self._folder / _INTERVALS / f"{receipt.number:08d}.{receipt.interval}"
+        posix.make_public_dir(path.parent)
+        posix.create_exclusive(path, b"", is_public=True)
+
+    def _versions_with(self, number: int) -> set[str]:
+        """Return the intervals with a version that has the upload with this number."""
+        return {
+            interval
+            for interval in self._dataset.intervals()
+            for generation in self._dataset.generations(interval)
+            if any(each[0] == number for each in uploads_of(self._dataset, interval, generation))
+        }
+
     def _read(self, number: int) -> Receipt:
         path = self._path(number)
         try:
             data = read_plain(path, follow=True, max_bytes=_MAX_BYTES)
         except NotFoundError as error:
-            raise FormatError(
-                f"expected the receipts of uploads without a gap, number {number} is missing;"
-                " nothing was changed; bring the file back from a backup",
-                path=str(path),
-            ) from error
+            raise _missing(path, f"number {number}") from error
         found: Receipt = from_sealed(Receipt, data, path=str(path))
         if found.number != number:
             raise FormatError(
@@ -138,7 +251,57 @@ class ReceiptBook:
         return self._folder / _REFUSED / f"{digest[:32]}.json"
 
 
+def uploads_of(folder: DatasetFolder, interval: str, generation: int) -> list[tuple[int, str]]:
+    """Return number and name of the uploads of a version; none if its manifest is damaged."""
+    try:
+        manifest, _ = Manifest.read(folder.version(interval, generation))
+        files: Sequence[dict[str, object]] = manifest.uploads.get("files", [])
+        return [(int(str(each["number"])), str(each["name"])) for each in files]
+    except (FormatError, NotFoundError, KeyError, ValueError):
+        return []
+
+
+def _missing(path: Path, what: str) -> FormatError:
+    return FormatError(
+        f"expected the receipts of uploads without a gap, {what} is missing; nothing was changed;"
+        " bring the file back from a backup",
+        path=str(path),
+    )
+
+
 def _refusal(path: Path) -> Refusal:
     data = read_plain(path, follow=True, max_bytes=_MAX_BYTES)
     found: Refusal = from_sealed(Refusal, data, path=str(path))
     return found
+
+
+def announced_number(folder: DatasetFolder) -> int:
+    """Return the number of the last receipt that an event was sent for; 0 if there was none.
+
+    Raises:
+        FormatError: The file is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    path = announced_path(folder)
+    try:
+        data = read_plain(path, follow=True, max_bytes=_MOST_ANNOUNCED)
+    except NotFoundError:
+        return 0
+    try:
+        canonical_json.require_intact(data, path=str(path))
+        found = canonical_json.loads(data, path=str(path))
+    except ChecksumError as error:
+        raise ChecksumError(f"{error.args[0]}; {_ANNOUNCED_REMEDY}", path=str(path)) from error
+    number = found.get("number")
+    if found.get("format") != _ANNOUNCED_FORMAT or type(number) is not int or number < 0:
+        raise FormatError(
+            f"expected the number of the last receipt with an event, got {found!r:.100};"
+            f" {_ANNOUNCED_REMEDY}",
+            path=str(path),
+        )
+    return number
+
+
+def announced_path(folder: DatasetFolder) -> Path:
+    """Return the file with that number."""
+    return folder.receipts / _ANNOUNCED

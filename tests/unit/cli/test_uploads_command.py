@@ -72,3 +72,16 @@ def test_a_set_without_the_part_is_refused_with_the_remedy(labelled):
     found = run(labelled, "uploads", "check", "clicks")
     assert found.returncode == 2
     assert "add the part uploads to dataset.yaml" in found.stderr
+
+
+def test_a_lost_receipt_is_named_by_check_and_ls_with_status_3(labelled):
+    for name in ("a.csv", "b.csv"):
+        labelled.put(name, csv_of([(1, 0, None)]))
+        run(labelled, "uploads", "check", "clicks")
+    (labelled.folder.uploads / DAY / "b.csv").unlink()
+    (labelled.folder.receipts / "00000002.json").unlink()
+    for words in (("check", "clicks"), ("ls", "clicks"), ("ls", "clicks", "--json")):
+        found = run(labelled, "uploads", *words)
+        assert found.returncode == 3
+        assert "number 2 is missing" in found.stderr
+    assert "2024-03-01/a.csv" in run(labelled, "uploads", "ls", "clicks").stdout

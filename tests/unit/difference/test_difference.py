@@ -9,6 +9,7 @@ from trainfeed.dataset.version import STATISTICS
 from trainfeed.difference import Side, difference, record_comparison
 from trainfeed.difference._value_changes import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
+from trainfeed.pipeline.gates import _late_ratio
 from trainfeed.retention import Context, prune
 from trainfeed.sources import record_topic
 from trainfeed.storage import Location
@@ -147,6 +148,16 @@ def test_a_replaced_topic_leaves_the_samples_out_with_the_reason(project):
     record_topic(location, "clicks", uuid, {0: [batch(day(0, 60) + day(1, 1))]}, rows_per_file=64)
     project.build(rebuild="another topic")
     assert "the topic was replaced" in compared(project).records.left_out
+
+
+def test_other_words_about_the_same_value_of_a_gate_are_no_difference(project, monkeypatch):
+    project.edit("seed: 7\n", "seed: 7\nquality: [{check: late_ratio, of: late, max: 1}]\n")
+    project.build()
+    monkeypatch.setitem(_late_ratio._WORDS, "late", "too early")
+    project.build(rebuild="a new release")
+    texts = [project.version(generation=n).manifest.gates[0]["because"] for n in (1, 2)]
+    assert texts[0] != texts[1]
+    assert not compared(project).differs
 
 
 def test_a_removed_version_tells_what_its_plan_knows(rebuilt):

@@ -319,7 +319,8 @@ def test_a_damaged_or_missing_receipt_is_an_error(labelled):
         applied_uploads(labelled.folder, DAY)
     first.unlink()
     with pytest.raises(FormatError, match="number 1 is missing"):
-        labelled.check()
+        applied_uploads(labelled.folder, DAY)
+    assert "number 1 is missing" in labelled.check().damaged[0]
 
 
 def test_two_checks_at_once_give_every_file_one_receipt(labelled):

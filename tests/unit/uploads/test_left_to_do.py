@@ -1,6 +1,7 @@
 """What a run of ``uploads.<data set>`` finds on storage: receipts without an event, and builds."""
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ import pytest
 
 from tests.unit.uploads.labelled import DAY, csv_of
 from trainfeed.errors import ChecksumError, FormatError
-from trainfeed.uploads import left_to_do, mark_announced, unannounced
+from trainfeed.uploads import interval_uploads, left_to_do, mark_announced, unannounced
 
 NEXT = "2024-03-02"
 END = datetime(2024, 3, 2, tzinfo=UTC)
@@ -70,12 +71,25 @@ def test_a_task_that_is_killed_before_the_mark_repeats_the_event(labelled):
     assert numbers(labelled) == [1]
 
 
-def test_a_number_above_all_receipts_is_an_error_and_hides_no_later_one(labelled):
+def test_a_receipt_that_had_an_event_and_is_gone_is_noticed_and_hides_no_later_one(labelled):
     put(labelled, "a.csv", "b.csv")
     mark_announced(labelled.folder, 2)
     (labelled.folder.receipts / "00000002.json").unlink()
-    with pytest.raises(FormatError, match=r"up to number 2, which had an event, got 1; .*remove"):
-        unannounced(labelled.folder)
+    shutil.rmtree(labelled.folder.receipts / "intervals")
+    with pytest.raises(FormatError, match="number 2 is missing"):
+        interval_uploads(labelled.folder)
+    with pytest.raises(FormatError, match="number 2 is missing"):
+        labelled.check()
+
+
+def test_receipts_after_a_lost_one_have_their_event_when_it_is_back(labelled):
+    put(labelled, "a.csv", "b.csv", "c.csv")
+    lost = labelled.folder.receipts / "00000002.json"
+    data = lost.read_bytes()
+    lost.unlink()
+    assert [each.number for each in unannounced(labelled.folder)] == [1]
+    lost.write_bytes(data)
+    assert [each.number for each in unannounced(labelled.folder)] == [1, 2, 3]
 
 
 def test_a_damaged_number_is_an_error_with_its_remedy(labelled):

@@ -31,11 +31,13 @@ class CommandEnd:
         status: Its exit status; minus the number of the signal that killed the process.
         output: What it wrote to standard output.
         messages: What it wrote to standard error.
+        error: Class and message of the error that ended it; empty without one.
     """
 
     status: int
     output: str
     messages: str
+    error: tuple[str, str] = ("", "")
 
 
 class CommandProcess:
@@ -92,11 +94,11 @@ class CommandProcess:
                 stdin.write(f"{json.dumps(list(arguments))}\n")
                 stdin.flush()
         answer = self._answer()
-        status = int(answer) if answer else self._process.wait()
-        return CommandEnd(status, _text(self._output), _text(self._messages))
+        status, *error = json.loads(answer) if answer else (self._process.wait(), "", "")
+        return CommandEnd(status, _text(self._output), _text(self._messages), tuple(error))
 
     def _answer(self) -> str:
-        """Return the line with the status; "" if the process has ended without one.
+        """Return the line with status and error; "" if the process has ended without one.
 
         The process is watched beside the pipe, which a program that it left behind may hold open.
         """

@@ -9,7 +9,6 @@ killed, running builds continue to the end of their interval.
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -18,13 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainfeed.cli._printing import print_message, program
-from trainfeed.cli.build._command_process import CommandProcess
+from trainfeed.cli.build._command_process import CommandEnd, CommandProcess
 from trainfeed.process_ties import signal_name
 
 __all__ = ["IntervalBuild", "build_each"]
 
 _TAIL_CHARS: Final = 2000
-_ERROR: Final = re.compile(r"^(\w*(?:Error|Exception)): (.*)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -175,11 +173,13 @@ def _build(
         return IntervalBuild(interval, 0, json.loads(ended.output))
     if processes.is_ended:
         return IntervalBuild(interval, None, error=("", "ended"))
-    return IntervalBuild(interval, ended.status, error=_error(ended.status, messages))
+    return IntervalBuild(interval, ended.status, error=_error(ended, messages))
 
 
-def _error(status: int, messages: str) -> tuple[str, str]:
+def _error(ended: CommandEnd, messages: str) -> tuple[str, str]:
+    status, (kind, message) = ended.status, ended.error
     if status < 0:
         return "Killed", f"ended by signal {-status} ({signal_name(-status)})"
-    match = _ERROR.search(messages)
-    return (match[1], match[2]) if match else ("", messages[-_TAIL_CHARS:] or f"status {status}")
+    if kind:
+        return kind, message.replace("python -m trainfeed", program())
+    return "", messages[-_TAIL_CHARS:] or f"status {status}"

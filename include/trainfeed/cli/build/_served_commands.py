@@ -1,8 +1,8 @@
 """The program of a process that runs commands of trainfeed, one after another, as it is told.
 
-``CommandProcess`` starts it: a command comes as a line of JSON on standard input, its exit status
-goes to a pipe, and what it prints goes to files that the parent reads. Imports, worker processes
-and the function of the data set serve all commands; alone, each command would begin anew.
+``CommandProcess`` starts it: a command comes as a line of JSON on standard input, how it ended goes
+to a pipe as another one, and what it prints goes to files that the parent reads. Imports, worker
+processes and the function of the data set serve all commands; alone, each would begin anew.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
 from trainfeed import __file__ as _package
-from trainfeed.cli._app import main
+from trainfeed.cli._app import error_of, main
 
 __all__ = ["serve"]
 
@@ -29,7 +30,8 @@ def serve(answers: int) -> None:
     """Run the commands of standard input until it ends, or until a signal ends this process.
 
     Args:
-        answers: Descriptor of the pipe that gets the exit status of each command, as a line.
+        answers: Descriptor of the pipe that gets a line of JSON for each command: its exit status,
+            and class and message of the error that ended it, which are empty without one.
     """
     # Commands, and the functions that they run, find standard input empty, as in a pipeline.
     with os.fdopen(os.dup(0)) as orders, Path(os.devnull).open() as nothing:
@@ -39,22 +41,28 @@ def serve(answers: int) -> None:
 
 def _serve(orders: TextIO, answers: int) -> None:
     for line in orders:
-        status = _run(json.loads(line))
-        os.write(answers, b"%d\n" % status)
+        status, error = _run(json.loads(line))
+        data = f"{json.dumps([status, *error])}\n".encode()
+        while data:
+            data = data[os.write(answers, data) :]
         if status >= _SIGNALLED:
             sys.exit(status)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str]) -> tuple[int, tuple[str, str]]:
     sys.argv = [_PROGRAM, *arguments]
     try:
         main()
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        return status, error_of(end)
+    except Exception as error:  # noqa: BLE001 - a fault of one command ends no other one
+        traceback.print_exc()
+        return 1, (type(error).__name__, str(error))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-    return 0
+    return 0, ("", "")
 
 
 if __name__ == "__main__":

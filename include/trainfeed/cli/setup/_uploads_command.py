@@ -19,7 +19,7 @@ from trainfeed.uploads import (
     IntervalUploads,
     Receipt,
     ReceiptBook,
-    Refusal,
+    UploadsReport,
     check_uploads,
     interval_uploads,
 )
@@ -60,6 +60,7 @@ def check(name: Name, *, as_json: Json = False) -> None:
         each
         for each in interval_uploads(folder)
         if each.waiting and (each.interval in report.intervals or not each.is_retired)
+        if not each.damage
     ]
     if as_json:
         print_json(
@@ -68,6 +69,7 @@ def check(name: Name, *, as_json: Json = False) -> None:
                 "accepted": [asdict(receipt) for receipt in report.accepted],
                 "refused": [asdict(refusal) for refusal in report.refused],
                 "unfinished": list(report.unfinished),
+                "damaged": list(report.damaged),
                 "waiting": [each.interval for each in waiting],
             }
         )
@@ -78,12 +80,15 @@ def check(name: Name, *, as_json: Json = False) -> None:
             typer.echo(printable_lines(f"{unfinished} is being written: check again later"))
         typer.echo(f"{len(report.accepted)} accepted, {len(report.refused)} refused")
         _advise(name, waiting)
-    _end_of_check(report.refused)
+    _end_of_check(report)
 
 
 @app.command("ls", epilog="Example: trainfeed uploads ls clicks")
 def ls(name: Name, *, as_json: Json = False) -> None:
-    """List the accepted and refused uploads of a data set, and whether versions have them."""
+    """List the accepted and refused uploads of a data set, and whether versions have them.
+
+    Status 3 when a receipt is damaged or gone; the others are listed all the same.
+    """
     env = readable_environment()
     folder = DatasetFolder(Path(env.root), check_name(name))
     found, refused = interval_uploads(folder), ReceiptBook(folder).refusals()
@@ -91,11 +96,21 @@ def ls(name: Name, *, as_json: Json = False) -> None:
     if as_json:
         accepted = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
         print_json({"accepted": accepted, "refused": [asdict(refusal) for refusal in refused]})
+        _end_of_list(found)
         return
     print_rows(_COLUMNS, [[*row[:4], row[4][:_DIGEST_CHARS], row[5]] for row in rows])
     for refusal in refused:
         print_message(f"{refusal.name} is refused: {refusal.reason}")
-    _advise(name, [each for each in found if each.waiting and not each.is_retired])
+    _advise(name, [e for e in found if e.waiting and not (e.is_retired or e.damage)])
+    _end_of_list(found)
+
+
+def _end_of_list(found: Sequence[IntervalUploads]) -> None:
+    damaged = [each for each in found if each.damage]
+    for each in damaged:
+        print_message(f"{each.interval}: {each.damage}")
+    if damaged:
+        raise typer.Exit(3)
 
 
 def _rows(found: IntervalUploads) -> list[tuple[Any, ...]]:
@@ -132,8 +147,10 @@ def _advise(name: str, waiting: Sequence[IntervalUploads]) -> None:
         typer.echo(printable_lines(f"{each.interval}: {each.state}; {command}"))
 
 
-def _end_of_check(refused: Sequence[Refusal]) -> None:
-    for refusal in refused:
+def _end_of_check(report: UploadsReport) -> None:
+    for refusal in report.refused:
         print_message(f"{refusal.name} is refused: {refusal.reason}")
-    if refused:
+    for damage in report.damaged:
+        print_message(damage)
+    if report.refused or report.damaged:
         raise typer.Exit(3)

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trainfeed.accounts import person
 from trainfeed.cli._damaged_entries import DamagedEntries
+from trainfeed.cli._decision_options import Who, named_person
 from trainfeed.cli._known_datasets import readable_environment
 from trainfeed.cli._places import target_path
 from trainfeed.cli._printing import print_json, print_mapping, print_message, print_rows, program
@@ -113,6 +115,8 @@ def show(target: Target, *, as_json: Json = False) -> None:
     print_mapping({**shown, "code": model.manifest.job.code})
     rows = [(file.name, file.bytes, file.sha256) for file in model.manifest.files]
     print_rows(("file", "bytes", "SHA-256"), rows)
+    for change in changes:
+        change["by"] = person(change["by"], change["account"] or change["by"])
     print_rows(_CHANGES, [[change[column] for column in _CHANGES] for change in changes])
 
 
@@ -144,11 +148,11 @@ def judge(
 
 
 @app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
-def promote_model(target: Target, *, why: Why, as_json: Json = False) -> None:
+def promote_model(target: Target, *, why: Why, who: Who = None, as_json: Json = False) -> None:
     """Point prod to a version, whose files are verified first; the gate is not checked again."""
     env = _writable_environment()
     folder, number = _target(target, Path(env.root))
-    change, is_new = promote(folder, PROD, number, _reason(why))
+    change, is_new = promote(folder, PROD, number, _reason(why), who=named_person(who))
     verdict = "promoted" if is_new else "unchanged"
     _print_change(folder, change.version, verdict, env, as_json=as_json)
 
@@ -160,6 +164,7 @@ def rollback_model(
     ],
     *,
     why: Why,
+    who: Who = None,
     as_json: Json = False,
 ) -> None:
     """Point prod to the version before the current one."""
@@ -167,7 +172,7 @@ def rollback_model(
     name, slash, version = target.partition("/")
     folder = ModelsFolder(Path(env.root)).known(name)
     expected = parse_version(version) if slash else None
-    change, _ = rollback(folder, _reason(why), expected=expected)
+    change, _ = rollback(folder, _reason(why), expected=expected, who=named_person(who))
     _print_change(folder, change.version, "rolled back", env, as_json=as_json)
 
 

@@ -30,6 +30,12 @@ def prune_dataset(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be removed.")
     ] = False,
+    clock_is_right: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY", help="The clock is right, although times in the data set differ."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Remove what `retention` in dataset.yaml does not keep; never what is in use.
@@ -46,7 +52,7 @@ def prune_dataset(
         try:
             with error_console().status(f"{each}: what is not kept"):
                 context = Context.of(load_spec(env.datasets / each), env)
-                found[each] = prune(context, kinds, dry_run=dry_run)
+                found[each] = prune(context, kinds, dry_run=dry_run, clock_is_right=clock_is_right)
         except TrainFeedError as error:
             if not every:
                 raise

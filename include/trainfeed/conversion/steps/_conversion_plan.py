@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +39,7 @@ class ConversionRequest:
         seed: Seed of the shuffle.
         file_format: RecordIO or TFRecord.
         codec: Name of the compression.
-        run: Identifies the run, among others with the same request.
+        run: Identifies the run for ever, among others with the same request.
         delimiter: Delimiter of CSV files; None takes the one that their headers show.
         columns: How columns of Parquet and Arrow without a matching field are converted.
     """
@@ -118,16 +117,16 @@ class ConversionPlan:
 
     @classmethod
     def make(cls, request: ConversionRequest, roots: Roots, *, max_units: int) -> ConversionPlan:
-        """Open all files and write the plan, or return the plan that this run has written before.
+        """Open all files and write the plan, or return the plan of this run for this request.
 
         Raises:
             ConfigError: A path is not below the roots, or the request is invalid.
             FormatError: A file is damaged.
         """
         output = roots.output_folder(request.output)
-        # The folder follows from run, output and prefix: a repeated task finds the plan of its
-        # first attempt.
-        name = hashlib.sha256(f"{request.run}\0{output}\0{request.prefix}".encode()).hexdigest()
+        # The folder follows from the run and its whole request: a repeated task finds the plan of
+        # its first attempt, and a run with that name and another request does not.
+        name = canonical_json.sha256_of({**asdict(request), "output": str(output)})
         folder = roots.work / "convert" / name[:20]
         path = folder / _PLAN_NAME
         if path.exists():

@@ -20,9 +20,10 @@ from trainfeed.dataset.layout import SKIPPED
 from trainfeed.paths import listed, walk
 from trainfeed.storage.posix import map_errors
 
-__all__ = ["shadowed"]
+__all__ = ["boundaries_apart", "shadowed"]
 
 _PREFIX: Final = "trainfeed-"
+_BOUNDARIES: Final = "boundaries"
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def shadowed(
         shadow = DatasetFolder(Path(root), dataset)
         init_root(shadow.root)
         with map_errors(real.path):
-            _link_files(real.path / "boundaries", shadow.path / "boundaries")
+            _link_files(real.path / _BOUNDARIES, shadow.path / _BOUNDARIES)
             _copy_files(real.path / "code", shadow.path / "code")
             _copy_uploads(real.uploads / interval, shadow.uploads / interval)
             _link_receipts(real.receipts, shadow.receipts)
@@ -65,6 +66,24 @@ def shadowed(
             for name in neighbours:
                 _link_folder(real.interval(name), shadow.interval(name))
         yield replace(env, root=root)
+
+
+@contextmanager
+def boundaries_apart(folder: DatasetFolder) -> Iterator[DatasetFolder]:
+    """Yield a data set whose further boundary files are written elsewhere, and removed at the end.
+
+    All else of it is the real one, and only to be read.
+    """
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as root:
+        apart = DatasetFolder(Path(root), folder.name)
+        apart.path.mkdir()
+        with map_errors(folder.path):
+            for path in sorted(folder.path.iterdir()):
+                if path.name == _BOUNDARIES:
+                    _link_files(path, apart.path / path.name)
+                else:
+                    (apart.path / path.name).symlink_to(path)
+        yield apart
 
 
 def _link_files(source: Path, target: Path) -> None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.leases import remove_ended
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.pipeline.upkeep._leftovers import OLD, leftovers
+from trainfeed.storage import Location, present, require_store_clock
 
 __all__ = ["Swept", "sweep"]
 
@@ -49,10 +51,13 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
 
     Raises:
         RootError: The publication root was not made by ``trainfeed init``.
-        StorageError: A place cannot be read or written. Earlier removals of this call stand.
+        StorageError: A place cannot be read or written, or its store has another time than this
+            machine. Earlier removals of this call stand.
     """
     require_writable_root(env)
-    now = datetime.now(UTC)
+    if not dry_run:
+        _require_clocks(env)
+    now = present()
     before_ms = (now - older_than).timestamp() * 1000
     removed = [
         Swept(str(lease.path), lease.num_bytes, lease.renewed.isoformat(timespec="seconds"))
@@ -69,3 +74,14 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
         touched = modified.isoformat(timespec="seconds")
         removed.append(Swept(leftover.place.uri, leftover.size_bytes, touched))
     return removed
+
+
+def _require_clocks(env: Environment) -> None:
+    """Compare the clock with those of the stores; the landing area is on that of the work files."""
+    work = Location.parse(env.work)
+    places = [
+        Location.parse(str(DatasetFolder(Path(env.root), name).staging / "tmp"))
+        for name in data_sets_of(Path(env.root))[:1]
+    ]
+    for place in (*places, *([work / ATTEMPTS] if work.exists() else [])):
+        require_store_clock(place, "nothing was removed")

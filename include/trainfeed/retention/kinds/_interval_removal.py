@@ -74,7 +74,7 @@ def _planned(context: Context, interval: str) -> list[int]:
 
 
 def _retirement(context: Context, item: IntervalItem, why: str) -> Retirement:
-    account = account_name()
+    account = context.account or account_name()
     return Retirement(
         interval=item.name,
         last_generation=context.folder.last_generation(item.name),

@@ -91,7 +91,7 @@ def _hide(context: Context, folder: ModelFolder, number: int, why: str) -> None:
     """Write the record, unless an earlier call has."""
     if is_there(folder.removal(number)):
         return
-    model, account = Model.open(folder, number), account_name()
+    model, account = Model.open(folder, number), context.account or account_name()
     RemovedModel(
         manifest=model.manifest,
         manifest_sha256=model.manifest_sha256,

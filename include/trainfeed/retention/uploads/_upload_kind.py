@@ -139,7 +139,7 @@ def _left_of(item: UploadItem, digests: tuple[str, ...]) -> UploadItem | None:
 
 def _remove(context: Context, each: Expired, aside: Path) -> bool:
     """Move files and kept bytes away; return whether a file stays that is not its receipt's."""
-    item, account = cast("UploadItem", each.item), account_name()
+    item, account = cast("UploadItem", each.item), context.account or account_name()
     numbers = tuple(receipt.number for receipt in item.receipts)
     removal = UploadsRemoval(
         format_time(context.now), context.who or account, account, each.why, numbers

@@ -92,8 +92,15 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
     return report
 
 
-def promote(
-    spec: DatasetSpec, env: Environment, version: str, why: str, *, request: str
+def promote(  # noqa: PLR0913 - the options of a change
+    spec: DatasetSpec,
+    env: Environment,
+    version: str,
+    why: str,
+    *,
+    request: str,
+    who: str | None = None,
+    account: str | None = None,
 ) -> dict[str, Any]:
     """Point ``prod`` to a version of the data set's model.
 
@@ -105,6 +112,8 @@ def promote(
         version: Name of the version, such as ``v0003``.
         why: The reason, for people.
         request: Name of the request; a repeated request changes nothing, also after a rollback.
+        who: The person who approved; the account if None.
+        account: The run that acts for the person; the account of this process if None.
 
     Returns:
         ``model``, ``version``, ``prod`` (the version that the alias points to now), ``verdict``
@@ -127,6 +136,8 @@ def promote(
         why,
         request=request,
         is_forward=model.promote == "automatic",
+        who=who,
+        account=account,
     )
     now = current(folder, PROD)
     prod = None if now is None else model_version(now.manifest.version)

@@ -61,6 +61,20 @@ def test_an_interval_that_fails_leaves_the_others_alone(cli, project):
     assert project.folder.intervals()[0] == "2024-03-01"
 
 
+def test_the_class_of_an_error_is_not_read_from_what_a_function_prints(cli, project):
+    noisy = (
+        "row = record.json()\n"
+        "    print('DataError: row 17', file=__import__('sys').stderr, flush=True)\n"
+        "    if record.timestamp_ms // 86_400_000 == 19784: raise OSError(7)"
+    )
+    project.edit("row = record.json()", noisy, "preprocess.py")
+    _, output, _ = cli("build", "clicks/2024-03-01/2024-03-02", "--json")
+    error = json.loads(output)[1]["error"]
+    assert error["kind"] == "PreprocessError"
+    assert "raised OSError: 7" in error["message"]
+    assert "row 17" not in error["message"]
+
+
 def test_a_range_that_is_ended_ends_its_builds_and_starts_no_other(project, tmp_path):
     mark = tmp_path / "begun"
     wait = f"row = record.json()\n    open({str(mark)!r}, 'a').close()\n    while True: pass"

@@ -8,6 +8,8 @@ import shutil
 import signal
 from contextlib import suppress
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.conversion.conftest import (
@@ -21,6 +23,7 @@ from tests.unit.conversion.conftest import (
 from tests.unit.forks import in_a_fork
 from trainfeed import faults
 from trainfeed.conversion import (
+    ColumnOptions,
     ConversionRequest,
     ConvertOptions,
     FileFormat,
@@ -104,6 +107,42 @@ def test_every_step_may_be_taken_again(roots, inputs):
     assert publish_conversion(roots, name)["verdict"] == "adopted"
     assert contents(roots.outputs[0] / "new") == before
     assert {each["verdict"] for each in scattered} == {"built"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"input": "raw/raw-0000[01]*"},
+        {"output": "other"},
+        {"shards": 8},
+        {"prefix": "q"},
+        {"seed": 4},
+        {"file_format": FileFormat.TFRECORD},
+        {"codec": "gzip"},
+        {"run": "run2"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_run_that_is_made_again_with_another_request_gets_another_plan(roots, inputs, change):
+    first = plan_conversion(request(), roots)["plan"]
+    assert plan_conversion(request(**change), roots)["plan"] != first
+    assert plan_conversion(request(), roots)["plan"] == first
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("a.csv", {"delimiter": ";"}),
+        ("a.parquet", {"columns": ColumnOptions(as_json=("text",))}),
+    ],
+)
+def test_so_does_a_run_that_is_made_again_with_another_reading_of_its_files(roots, name, change):
+    (roots.inputs[0] / "a.csv").write_text("text\nx\n")
+    pq.write_table(pa.table({"text": ["x"]}), roots.inputs[0] / "a.parquet")
+    first, other = (
+        plan_conversion(request(input=name, **more), roots)["plan"] for more in ({}, change)
+    )
+    assert other != first
 
 
 def test_another_run_replaces_the_set(roots, inputs):

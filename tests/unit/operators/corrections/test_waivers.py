@@ -149,10 +149,14 @@ def test_the_task_is_skipped_when_no_gate_asks(asked):
 def test_an_approval_is_a_waiver_of_the_airflow_user_and_the_build_passes(asked, make_context):
     report = answer(asked, make_context, why="a storm", days=3)
     (waiver,) = read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"]).values()
-    assert (waiver.who, waiver.account, waiver.why) == ("ana", "Airflow run run 1", "a storm")
+    assert (waiver.who, waiver.account, waiver.why) == (
+        "ana",
+        "Airflow run some_dag/run 1",
+        "a storm",
+    )
     assert report["verdict"] == "built"
     (told,) = report["waived"]
-    assert told.startswith("quarantine_ratio waived by ana (Airflow run run 1) until ")
+    assert told.startswith("quarantine_ratio waived by ana (Airflow run some_dag/run 1) until ")
     asked.build()
     assert asked.version().manifest.waivers[0]["who"] == "ana"
 
@@ -165,6 +169,16 @@ def test_a_second_try_after_the_answer_does_not_ask_again(asked, make_context, q
     ben = {"id": "2", "name": "ben"}
     answer(asked, make_context, checked=checked, why="another reason", user=ben)
     assert len(read_waivers(asked.folder, DAY, plan_of(asked)["plan_id"])) == 1
+
+
+def test_a_question_of_an_earlier_release_is_asked_in_its_own_words(asked, make_context, questions):
+    checked = check(asked, make_context)
+    for gate in checked["question"]["gates"]:
+        gate["because"] = "12 records of 122"
+    with pytest.raises(TaskAwaitingInput):
+        ask(asked, checked).execute(waiting_context(make_context, asked))
+    answer(asked, make_context, checked=checked, why="a storm")
+    assert asked.build()["verdict"] == "built"
 
 
 @pytest.mark.parametrize(

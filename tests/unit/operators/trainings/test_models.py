@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -10,6 +12,7 @@ from operators.trainings.change_prod import ChangeProdOperator
 from operators.trainings.evaluate_model import EvaluateModelOperator
 from operators.trainings.promote_model import PromoteModelOperator
 from tests.unit.models.conftest import finished, folder, root
+from tests.unit.operators.conftest import STARTED_AT
 from trainfeed.errors import GateError
 from trainfeed.models import PROD, current, history, promote, register
 
@@ -29,11 +32,12 @@ def models(folder, finished, connections, set_connection, root):
     return folder
 
 
-def change(make_context, run="run 1", **params):
+def change(make_context, run="run 1", user="ada", after=STARTED_AT, **params):
     form = {"action": "promote", "model": "clicks", "version": None, "why": "to see", **params}
-    context = make_context("manual")
+    context = make_context("manual", started_at=after)
     context["params"] = form
     context["dag_run"].run_id = run
+    context["dag_run"].triggering_user_name = user
     return ChangeProdOperator(task_id="change").execute(context)
 
 
@@ -79,15 +83,19 @@ def test_a_closed_gate_fails_at_once_and_leaves_its_report(clicks, make_context,
 def test_the_job_is_the_request_of_its_promotion(clicks, make_context, monkeypatch, caplog):
     calls = []
 
-    def promote(spec, env, version, why, *, request):
-        calls.append((version, why, request))
+    def promote(spec, env, version, why, *, request, who, account):
+        calls.append((version, why, request, who, account))
         return {"version": version, "prod": "v0003", "note": "prod points to v0003"}
 
     monkeypatch.setattr("trainfeed.training.promotion.promote", promote)
     task = PromoteModelOperator(task_id="promote", dataset="clicks", model=MODEL)
     assert task.execute(make_context())["prod"] == "v0003"
     why = f"job {JOB['job']} passed its gate: not compared"
-    assert calls == [("v0002", why, f"job {JOB['job']}")]
+    run = "Airflow run some_dag/run 1"
+    assert calls.pop() == ("v0002", why, f"job {JOB['job']}", None, run)
+    task.answer = {"responded_by_user": {"id": "7", "name": "ana"}}
+    task.execute(make_context())
+    assert calls.pop() == ("v0002", why, f"job {JOB['job']}", "ana", run)
     assert "v0002 was not promoted: prod points to v0003" in caplog.text
 
 
@@ -101,6 +109,26 @@ def test_the_form_promotes_and_rolls_back_and_a_cleared_task_changes_nothing(mod
     assert change(make_context, version="v0002")["verdict"] == "unchanged"
     assert current(models, PROD).name == "clicks/v0001"
     assert len(history(models, PROD)) == 3
+
+
+def test_the_history_of_prod_names_the_user_and_the_run(models, make_context):
+    change(make_context, version="v0002")
+    change(make_context, "run 2", user="ben", action="rollback")
+    named = [(each.by, each.account) for each in history(models, PROD)[1:]]
+    runs = [f"Airflow run some_dag/{run}" for run in ("run 1", "run 2")]
+    assert named == [("ada", runs[0]), ("ben", runs[1])]
+
+
+def test_a_run_without_a_person_changes_nothing(models, make_context):
+    with pytest.raises(AirflowFailException, match="a user of Airflow started"):
+        change(make_context, version="v0002", user=None)
+    assert len(history(models, PROD)) == 1
+
+
+def test_a_run_that_was_deleted_and_made_again_with_its_id_makes_its_change(models, make_context):
+    change(make_context, version="v0002")
+    again = change(make_context, version="v0001", after=STARTED_AT + timedelta(hours=1))
+    assert (again["prod"], again["verdict"]) == ("v0001", "promoted")
 
 
 @pytest.mark.parametrize(

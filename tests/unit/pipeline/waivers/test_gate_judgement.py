@@ -1,5 +1,6 @@
 """The judgement of ``check``: one decision per plan, whatever the clock says later."""
 
+import dataclasses
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
-from trainfeed.dataset.waivers import Waiver, lift_refused, read_refused, read_waivers, write_waiver
+from trainfeed import canonical_json
+from trainfeed.dataset.sealed_json import sealed
+from trainfeed.dataset.waivers import (
+    Applied,
+    Waiver,
+    lift_refused,
+    read_refused,
+    read_waivers,
+    write_waiver,
+)
 from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.publish import publish
@@ -66,6 +76,43 @@ def test_a_worse_value_than_the_waived_one_does_not_pass(refused):
     assert found.waivers == ()
     assert list(found.open) == worse
     assert "is about other values or limits: quarantine_ratio 0.0983607" in found.notes[0]
+
+
+def test_a_waiver_holds_whatever_the_words_about_its_gates(refused):
+    refused.waive()
+    reworded = [{**gate, "because": "12 of 122", "allowed": "5 %"} for gate in gates(refused)]
+    now = datetime.now(UTC)
+    for some in (reworded, gates(refused), reworded):
+        found = judge(refused.folder, refused.ref, some, now)
+        assert [each.who for each in found.waivers] == ["ana"]
+    assert len(list(refused.folder.plans(DAY).glob("*.waived-*.json"))) == 1
+
+
+def test_a_decision_that_an_earlier_release_named_by_the_words_of_the_gates_holds(refused):
+    worded = [{**gate, "because": "12 of 122"} for gate in gates(refused)]
+    waiver = refused.waive(now=PAST)
+    place = refused.folder.plans(DAY) / "".join(
+        (f"{refused.plan_id}.waived-", canonical_json.sha256_of(worded)[:16], ".json")
+    )
+    used = Applied.of(waiver, worded).to_json()
+    place.write_bytes(sealed({"plan": refused.plan_id, "waivers": [used]}))
+    found = judge(refused.folder, refused.ref, worded, datetime.now(UTC))
+    assert [each.who for each in found.waivers] == ["ana"]
+
+
+def test_a_waiver_of_changes_of_a_schema_holds_for_no_others_of_the_same_number(refused):
+    gate = {"check": "schema_evolution", "severity": "block", "value": 1, "passed": False}
+    one, other = (
+        {**gate, "changes": [{"field": name, "change": "removed"}], "because": f"{name} removed"}
+        for name in "ab"
+    )
+    earlier = {**gate, "because": "a removed"}
+    waiver = dataclasses.replace(refused.waive(), gates=(one,))
+    assert waiver.covers({**one, "because": "reworded"})
+    assert not waiver.covers(other)
+    by_earlier_release = dataclasses.replace(waiver, gates=(earlier,))
+    assert by_earlier_release.covers(one)
+    assert not by_earlier_release.covers(other)
 
 
 def test_a_waiver_does_not_hold_for_a_stricter_limit(refused):
