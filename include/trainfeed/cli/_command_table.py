@@ -164,6 +164,12 @@ COMMANDS: Final = (
         example="trainfeed tags flights prod --history",
     ),
     Entry(
+        "accept-hole",
+        ".corrections:accept_hole",
+        "Let readers go without a part between two versions into which no interval fits.",
+        example="trainfeed accept-hole flights/2013-01-05T00/2013-01-05T05 --why 'from 6 on now'",
+    ),
+    Entry(
         "gc",
         ".upkeep:gc",
         "Remove leftovers of killed builds and of launches; versions and landed records stay.",

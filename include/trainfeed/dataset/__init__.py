@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.dataset.accepted_holes import AcceptedHole
     from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
     from trainfeed.dataset.layout import DatasetFolder
     from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from trainfeed.dataset.version import PositionFile, Version, has_positions
 
 __all__ = [
+    "AcceptedHole",
     "Coverage",
     "DatasetFolder",
     "Declined",
@@ -69,6 +71,7 @@ __all__ = [
 # Imported on demand: workers of a loader need ``dataset.chunks`` only, and not the Arrow and
 # pydantic that these names bring along.
 _HOMES: Final = {
+    "AcceptedHole": ".accepted_holes",
     "Coverage": ".coverage",
     "DatasetFolder": ".layout",
     "Declined": ".trainings",

@@ -12,19 +12,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from trainfeed.errors import WindowError
 from trainfeed.intervals._schedule import Interval, Schedule
 from trainfeed.intervals._time import format_time, parse_time
 
-__all__ = ["TimeRange", "intervals_in", "name_runs", "parse_range"]
+__all__ = ["TimeRange", "intervals_in", "name_runs", "parse_range", "range_text"]
 
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
 # More than ten years of hours; a longer list would take too long to make.
 _MAX_INTERVALS: Final = 100_000
 _SMALLEST: Final = timedelta(microseconds=1)
+_MIDNIGHT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Lengths of the smallest parts of an end, and how the ends are written.
+_UNITS: Final = (
+    (timedelta(days=1), "%Y-%m-%d"),
+    (timedelta(hours=1), "%Y-%m-%dT%H"),
+    (timedelta(minutes=1), "%Y-%m-%dT%H%M"),
+    (timedelta(seconds=1), "%Y-%m-%dT%H:%M:%SZ"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,16 @@ def name_runs(intervals: Sequence[Interval]) -> list[str]:
         else:
             runs.append([interval])
     return [run[0].name if len(run) == 1 else f"{run[0].name}/{run[-1].name}" for run in runs]
+
+
+def range_text(start: datetime, end: datetime) -> str:
+    """Return the text of exactly ``[start, end)``, in days, hours, minutes or seconds."""
+    for unit, form in _UNITS:
+        last = end - unit
+        if start <= last and not any((time - _MIDNIGHT) % unit for time in (start, end)):
+            first = start.strftime(form)
+            return first if start == last else f"{first}/{last.strftime(form)}"
+    return f"{format_time(start)}/{format_time(end - _SMALLEST)}"
 
 
 def _span(text: str) -> tuple[datetime, datetime]:

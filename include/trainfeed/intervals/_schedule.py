@@ -205,6 +205,26 @@ class Schedule:
             self._intervals_from(begin),
         )
 
+    def overlapping(
+        self, begin: datetime, end: datetime | None = None, *, is_bounded: bool = True
+    ) -> Iterator[Interval]:
+        """Yield the intervals that ``[begin, end)`` has a part of, in order of time.
+
+        Args:
+            begin: Aware UTC time.
+            end: Aware UTC time; None for a time that never comes.
+            is_bounded: Whether the schedule begins with its first and ends with its last interval;
+                otherwise its cron expression goes on in both directions.
+        """
+        start = max(begin, self.first) if is_bounded else begin
+        if not self._is_tick(start):
+            start = _move(croniter(self.cron, start).get_prev)
+        for each in self._intervals_from(start):
+            is_over = is_bounded and self.last is not None and each.start > self.last
+            if is_over or (end is not None and each.start >= end):
+                return
+            yield each
+
     def _intervals_from(self, begin: datetime) -> Iterator[Interval]:
         start = begin if self._is_tick(begin) else self._tick_after(begin)
         ticks: croniter | None = None

@@ -24,7 +24,7 @@ JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
 _LATER: Final = (
     "skipped", "image", "command", "environment", "placement", "attempt", "start_model",
-    "tensorboard", "tag",
+    "tensorboard", "tag", "accepted",
 )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class JobSpec(JobModel):
         tensorboard: Whether rank 0 writes event files beside the metrics log.
         tag: The tag by which the versions were chosen, with the number of its change, such as
             ``prod#3``; None for a window of intervals.
+        accepted: The holes between the versions that a person accepted, as ranges.
     """
 
     name: str
@@ -91,6 +92,7 @@ class JobSpec(JobModel):
     start_model: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     tensorboard: bool = False
     tag: str | None = None
+    accepted: list[str] = Field(default_factory=list)
 
     @classmethod
     def named(cls, **fields: Any) -> JobSpec:
@@ -156,6 +158,7 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         "intervals": [version.interval for version in spec.versions],
         "versions": [f"{version.interval}/{version.generation}" for version in spec.versions],
         **({"skipped": spec.skipped} if spec.skipped else {}),
+        **({"accepted": spec.accepted} if spec.accepted else {}),
         **({"start_model": spec.start_model} if spec.start_model else {}),
         **({"tag": spec.tag} if spec.tag else {}),
     }

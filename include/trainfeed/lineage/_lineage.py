@@ -158,6 +158,8 @@ class Tracer:
         self._trainings.add_versions_of(job.job.name, job.job.dataset, job.job.versions)
         for name in job.job.skipped:
             self._trace.doubt(f"job {job.job.name} left interval {name} out, by decision")
+        for hole in job.job.accepted:
+            self._trace.doubt(f"job {job.job.name} read over the accepted hole {hole}")
 
     def _told(self, focus: list[str]) -> Lineage:
         trace = self._trace

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from trainfeed.dataset import Coverage, DatasetFolder, Skip, published_root
+from trainfeed.dataset import AcceptedHole, Coverage, DatasetFolder, Skip, published_root
 from trainfeed.dataset.tags import TaggedData
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader, leased
@@ -24,11 +24,13 @@ class IntervalWindow:
             versions.
         missing: Names of the intervals of the window that are not published.
         skipped: The intervals of the window that were left out on purpose, with reason and time.
+        accepted: The holes between versions in its ranges that a person accepted.
     """
 
     dataset: DatasetReader
     missing: tuple[str, ...]
     skipped: tuple[Skip, ...] = ()
+    accepted: tuple[AcceptedHole, ...] = ()
 
 
 def open_intervals(
@@ -70,8 +72,14 @@ def open_intervals(
     if len({*names}) < len(names):
         raise _no_list(intervals)
     found.require(missing)
-    dataset = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
-    return IntervalWindow(leased(dataset, lease), found.missing, found.skipped)
+    dataset = DatasetReader(
+        found.versions,
+        split,
+        missing=found.missing,
+        skipped=found.skipped,
+        accepted=found.accepted,
+    )
+    return IntervalWindow(leased(dataset, lease), found.missing, found.skipped, found.accepted)
 
 
 def _joined(folder: DatasetFolder, parts: Sequence[Coverage]) -> Coverage:
@@ -83,6 +91,8 @@ def _joined(folder: DatasetFolder, parts: Sequence[Coverage]) -> Coverage:
         tuple(gap for part in parts for gap in part.missing),
         tuple(skip for part in parts for skip in part.skipped),
         tuple(run for part in parts for run in part.missing_runs),
+        tuple(dict.fromkeys(hole for part in parts for hole in part.accepted)),
+        tuple(each for part in parts for each in part.unfit),
     )
 
 

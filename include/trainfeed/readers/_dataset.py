@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from trainfeed.dataset import Skip, Version
+from trainfeed.dataset import AcceptedHole, Skip, Version
 from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
 from trainfeed.dataset.leases import HeldLease
 from trainfeed.errors import ConfigError, FormatError
@@ -50,6 +50,7 @@ class DatasetReader:
         split: Name of the split.
         missing: Requested intervals that are not published.
         skipped: Requested intervals that were left out on purpose.
+        accepted: Holes between the versions that a person accepted.
         lease: The lease of the versions, which ``close`` releases; None without a lease.
 
     Attributes:
@@ -58,6 +59,7 @@ class DatasetReader:
         missing: Names of the requested intervals that are not read because they are not published;
             without a recorded schedule, the ranges without a version.
         skipped: Requested intervals that were left out on purpose, with reason and time.
+        accepted: Holes between the versions that a person accepted, with who and why.
         schema: Schema of the samples.
         lease: The lease that keeps the versions from removal; None without one, and in a worker
             process, which relies on the lease of its parent.
@@ -70,6 +72,7 @@ class DatasetReader:
         *,
         missing: Sequence[str] = (),
         skipped: Sequence[Skip] = (),
+        accepted: Sequence[AcceptedHole] = (),
         lease: HeldLease | None = None,
     ) -> None:
         if not versions:
@@ -78,6 +81,7 @@ class DatasetReader:
         self.split = split
         self.missing = tuple(missing)
         self.skipped = tuple(skipped)
+        self.accepted = tuple(accepted)
         self.lease = lease
         self.schema: Schema = versions[0].schema
         for version in versions:

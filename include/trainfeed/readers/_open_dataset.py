@@ -48,7 +48,8 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         generation: Generation of a single interval, such as ``g0002``; None takes the current one.
         missing: ``fail`` refuses a range with missing intervals; ``skip`` reads the others, and
             ``missing`` of the result names the missing ones. An interval that was left out on
-            purpose is not missing; ``skipped`` of the result names it.
+            purpose is not missing; ``skipped`` of the result names it, and ``accepted`` the holes
+            between versions that a person accepted.
         root: The publication root; ``TRAINFEED_ROOT`` or its default when None.
         lease: Whether to keep retention from removing the versions, until ``close`` of the result
             or the end of a ``with`` block. A thread renews the lease; after a kill of this process
@@ -87,7 +88,13 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     _refuse_generation(asked)
     found = data.cover(asked)
     found.require(missing)
-    reader = DatasetReader(found.versions, split, missing=found.missing, skipped=found.skipped)
+    reader = DatasetReader(
+        found.versions,
+        split,
+        missing=found.missing,
+        skipped=found.skipped,
+        accepted=found.accepted,
+    )
     return leased(reader, lease)
 
 

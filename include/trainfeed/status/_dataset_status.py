@@ -16,17 +16,17 @@ __all__ = ["DatasetStatus", "IntervalStatus", "as_text", "complete_up_to"]
 # Intervals of these states have their records, as far as the source ever had them.
 IN: Final[frozenset[State]] = frozenset({"published", "late", "empty"})
 # Accepted losses: they hold the time back up to which all is in, but a range with them is in order.
-_ACCEPTED: Final[frozenset[State]] = frozenset({"gap", "skipped"})
+_ACCEPTED: Final[frozenset[State]] = frozenset({"gap", "skipped", "accepted"})
 # Holes that somebody decided on; most had versions, and have none any more.
 _DECIDED: Final[frozenset[State]] = _ACCEPTED | {"withdrawn", "removed", "retired"}
-_FAULTS: Final[frozenset[State]] = frozenset({"missing", "failed", "damaged"})
+_FAULTS: Final[frozenset[State]] = frozenset({"missing", "failed", "damaged", "unread"})
 
 
 class IntervalStatus(NamedTuple):
     """One interval.
 
     Attributes:
-        interval: Name of the interval; without a known schedule, for a hole, its range.
+        interval: Name of the interval; its range, for a hole into which no interval fits.
         state: Its one state.
         start: Start, seconds since 1970.
         end: End, likewise.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
 from trainfeed.dataset import DatasetFolder, read_schedule
 from trainfeed.errors import FormatError, SpecError
-from trainfeed.intervals import Interval, Schedule
+from trainfeed.intervals import Schedule
 from trainfeed.specification import SPEC_FILE, DatasetSpec, MissingRule, load_spec
 
 __all__ = ["Expected", "expected_of"]
@@ -61,25 +60,6 @@ class Expected:
     def deadline(self, end: datetime) -> datetime:
         """Return the time at which every wait for an interval is over."""
         return self.ready(end) + max(self.wait or _NO_TIME, self.patience)
-
-    def intervals(self, begin: datetime, end: datetime | None) -> Iterator[Interval]:
-        """Yield the intervals that ``[begin, end)`` has a part of, in order of time.
-
-        Args:
-            begin: Aware UTC time.
-            end: Aware UTC time; None for a time that never comes.
-        """
-        if self.schedule is None:
-            return
-        following = self.schedule.intervals(begin)
-        first = next(following, None)
-        if first is None:
-            return
-        if first.start > max(begin, self.schedule.first):
-            yield from self.schedule.previous(first, 2)[:-1]
-        yield from takewhile(
-            lambda each: end is None or each.start < end, chain([first], following)
-        )
 
 
 def _told(rules: Mapping[str, MissingRule]) -> str | None:

@@ -14,13 +14,17 @@ import xxhash
 from trainfeed.dataset.manifest import Manifest
 from trainfeed.intervals import parse_time
 
-__all__ = ["TopicRange", "VersionFacts"]
+__all__ = ["RecordedGap", "TopicRange", "VersionFacts"]
 
 _SHOWN: Final = 3
 
 # Topic, a digest of its id and cluster, its partitions, and for each the first offset and the one
 # behind the last. Lists, as JSON has them: neighbours are compared as a whole.
 TopicRange: TypeAlias = tuple[str, str, list[int], list[int], list[int]]
+
+
+# Source, first offset and the one behind the last, and why the loss was accepted.
+RecordedGap: TypeAlias = tuple[str, int, int, str]
 
 
 # Named tuples: frozen dataclasses take five times as long to make, and there are thousands.
@@ -32,7 +36,8 @@ class VersionFacts(NamedTuple):
         end: End of the interval, likewise.
         samples: Number of samples.
         empty: Why nothing was read, for an empty version; else None.
-        gaps: The recorded gaps: records that were lost, each with the reason for accepting it.
+        gaps: The recorded gaps, ranges of offsets that were lost: source, start, end, and the
+            reason for accepting it.
         late: Number of records stamped before the interval.
         late_from: The earliest stamp of such a record, milliseconds since 1970.
         topics: The offsets that were read, for sources with offsets.
@@ -42,7 +47,7 @@ class VersionFacts(NamedTuple):
     end: int
     samples: int
     empty: str | None
-    gaps: tuple[str, ...]
+    gaps: tuple[RecordedGap, ...]
     late: int
     late_from: int
     topics: list[TopicRange]
@@ -57,17 +62,25 @@ class VersionFacts(NamedTuple):
             end=int(parse_time(manifest.interval.end).timestamp()),
             samples=manifest.num_samples(),
             empty=_why_empty(manifest) if manifest.empty else None,
-            gaps=tuple(map(_gap, manifest.gaps)),
+            gaps=tuple((g["source"], g["start"], g["end"], g["why"]) for g in manifest.gaps),
             late=manifest.late.get("late", 0),
             late_from=_milliseconds(start - lateness),
             topics=_topics(manifest.inputs),
+        )
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The recorded gaps, one line each."""
+        return tuple(
+            f"{source} offsets [{start}, {end}) are lost: {why}"
+            for source, start, end, why in self.gaps
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of an index row; facts that do not apply are left out."""
         rest: dict[str, Any] = {
             "empty": self.empty,
-            "gaps": list(self.gaps),
+            "gaps": [list(gap) for gap in self.gaps],
             "late": [self.late, self.late_from] if self.late else [],
             "topics": [list(topic) for topic in self.topics],
         }
@@ -83,15 +96,19 @@ class VersionFacts(NamedTuple):
         """
         start, end, samples = row["start"], row["end"], row["samples"]
         late, late_from = row.get("late") or (0, 0)
-        empty, gaps = row.get("empty"), tuple(row.get("gaps", ()))
+        empty = row.get("empty")
+        gaps = tuple((source, at, to, why) for source, at, to, why in row.get("gaps", ()))
         topics = [
             (topic, identity, numbers, starts, ends)
             for topic, identity, numbers, starts, ends in row.get("topics", ())
         ]
         if not (type(start) is type(end) is type(samples) is type(late) is type(late_from) is int):
             raise TypeError("expected whole numbers")
-        if not (empty is None or isinstance(empty, str)) or "".join(gaps) is None:
+        texts = [each for source, _, _, why in gaps for each in (source, why)]
+        if not (empty is None or isinstance(empty, str)) or "".join(texts) is None:
             raise TypeError("expected texts")
+        if not all(type(at) is type(to) is int for _, at, to, _ in gaps):
+            raise TypeError("expected whole numbers")
         return cls(start, end, samples, empty, gaps, late, late_from, topics)
 
 
@@ -99,10 +116,6 @@ def _why_empty(manifest: Manifest) -> str:
     reasons = [f"{source}: {why}" for source, why in manifest.empty_because.items()]
     more = f" … and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return "; ".join(reasons[:_SHOWN]) + more or "no record became a sample"
-
-
-def _gap(gap: Mapping[str, Any]) -> str:
-    return f"{gap['source']} offsets [{gap['start']}, {gap['end']}) are lost: {gap['why']}"
 
 
 def _topics(inputs: Mapping[str, Mapping[str, Any]]) -> list[TopicRange]:

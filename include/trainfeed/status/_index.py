@@ -30,7 +30,7 @@ INDEX: Final = "STATUS.jsonl"
 # Room for a hundred thousand versions; a longer file is not read.
 _MAX_BYTES: Final = 256 << 20
 # Rows of another format are of no use, so they are left out like damaged ones.
-_HEAD: Final = b'{"format":1,"sum":"'
+_HEAD: Final = b'{"format":2,"sum":"'
 _ROW: Final = b'","row":'
 _SUM_CHARS: Final = 16
 _AT: Final = len(_HEAD) + _SUM_CHARS + len(_ROW)

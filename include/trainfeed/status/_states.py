@@ -7,13 +7,15 @@ Each interval has exactly one state. The first line of this table that holds dec
 state     evidence
 ========= ==========================================================================================
 damaged   the manifest of the version for readers, or the marker of a decision, cannot be used
-gap       a version that lacks records: a recorded loss, or offsets that no interval has read
+unread    a version beside which no interval has read offsets, or two have: nobody decided it
+gap       a version that lacks records: a recorded loss, which somebody accepted
 late      a version, and a later version counted records that are stamped in this interval
 empty     a version without a sample, and the reason
 published a version
 building  no version; an attempt at a plan of the interval is at work
 retired   retention or a person retired the interval, and no later attempt at another ended
 skipped   the decision to leave the interval out
+accepted  the decision to go without a hole between two versions
 withdrawn a person withdrew the newest generation, and no later attempt at another ended
 removed   the files of the newest generation were deleted, likewise
 waiting   the interval is not over or not settled; or its source is waited for
@@ -40,8 +42,10 @@ State: TypeAlias = Literal[
     "published",
     "late",
     "empty",
+    "unread",
     "gap",
     "skipped",
+    "accepted",
     "retired",
     "withdrawn",
     "removed",
@@ -75,7 +79,8 @@ class Published(NamedTuple):
     Attributes:
         published: When it was published, seconds since 1970.
         damage: Why the manifest cannot be used, or None.
-        lost: Records that the version lacks, one line for each range.
+        unread: Offsets that no interval has read, or two have, one line for each range.
+        lost: Recorded losses of the version, likewise.
         late: Time since which late records of the interval are known, seconds since 1970, and the
             interval that has them; None without such records.
         empty: Why the version is empty; None if it is not.
@@ -84,6 +89,7 @@ class Published(NamedTuple):
 
     published: int
     damage: str | None = None
+    unread: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     late: tuple[int, str] | None = None
     empty: str | None = None
@@ -95,6 +101,9 @@ def judge_published(found: Published) -> Judgement:
     attempt = "" if found.ended is None else f"the next generation failed: {found.ended.text}"
     if found.damage is not None:
         return Judgement("damaged", found.damage, None)
+    if found.unread:
+        reason = _joined(*found.unread, *found.lost, attempt)
+        return Judgement("unread", reason, found.published)
     if found.lost:
         return Judgement("gap", _joined(*found.lost, attempt), found.published)
     if found.late is not None:

@@ -6,21 +6,28 @@ from the index; the others from the files beside their plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 from trainfeed.dataset import DatasetFolder, Skip, Unpublished, read_skip, read_unpublished
+from trainfeed.dataset.coverage import Times, Uncovered, skip_of, uncovered
 from trainfeed.errors import AccessDeniedError, FormatError, WindowError, WithdrawnError
-from trainfeed.intervals import Interval, TimeRange, format_time, parse_range, parse_time
+from trainfeed.intervals import (
+    Interval,
+    TimeRange,
+    format_time,
+    parse_range,
+    parse_time,
+    range_text,
+)
 from trainfeed.paths import listed
 from trainfeed.status._attempts import Attempts
-from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text, complete_up_to
+from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, complete_up_to
 from trainfeed.status._expected import Expected, expected_of
-from trainfeed.status._facts import VersionFacts
 from trainfeed.status._gone import Gone, gone_of, withdrawn_since
-from trainfeed.status._spans import Spans, holes, late_since
+from trainfeed.status._spans import late_since
 from trainfeed.status._states import Absent, Judgement, Published, judge_absent, judge_published
 from trainfeed.status._unread import unread_offsets
 from trainfeed.status._versions import FoundInterval, found_intervals
@@ -108,28 +115,75 @@ class _Evidence:
                 yield f"{name} and {other} overlap: readers of a range with both are refused"
 
     def intervals(self, span: TimeRange | None) -> Iterator[IntervalStatus]:
-        """Yield all intervals: published ones, expected ones, and holes without a schedule."""
-        missed = {each.name: each for each in self._uncovered(span)}
+        """Yield all intervals: published and expected ones, and holes that no interval fits."""
         for name, found in self._found.items():
             if found.generation is not None:
-                yield self._published(name, found, missed.pop(name, None))
-        for interval in missed.values():
-            yield self._absent(interval)
-        if self._expected.schedule is None:
-            yield from holes(self._versions)
+                yield self._published(name, found)
+        limit = self._now if span is None else max(self._now, span.end)
+        published = Times((_time(facts.start), _time(facts.end)) for _, facts in self._versions)
+        left = self._uncovered(published, limit)
+        skipped = {each.interval: each for each in left.skipped}
+        still_open = {each.name for each in left.open_intervals}
+        for each in left.intervals:
+            is_due = each.end <= self._now or (span is not None and each.start < span.end)
+            skip = skipped.get(each.name)
+            is_judged = each.name in still_open or (skip is not None and _is_of(skip, each))
+            found = self._found.get(each.name)
+            if is_due and is_judged and (found is None or found.generation is None):
+                yield self._absent(each)
+        fitting = {each.name: each for each in left.intervals}
+        yield from _decided(left, fitting)
+        for start, end in left.pieces:
+            if end < limit:  # the interval with the other pieces is over
+                yield self._hole(start, end)
+        yield from self._beyond(published, fitting)
 
-    def _uncovered(self, span: TimeRange | None) -> Iterator[Interval]:
-        """Yield the expected intervals that are over, or asked for, and not covered by versions."""
-        for begin, end in Spans(self._versions).holes():
-            until = None if end is None else datetime.fromtimestamp(end, UTC)
-            for each in self._expected.intervals(datetime.fromtimestamp(begin, UTC), until):
-                if each.end > self._now and (span is None or each.start >= span.end):
-                    break
-                yield each
+    def _uncovered(self, published: Times, limit: datetime) -> Uncovered:
+        schedule = self._expected.schedule
+        times = [_time(facts.start) for _, facts in self._versions]
+        if schedule is not None:
+            begin, end = min([schedule.first, *times]), limit
+        elif times:
+            begin, end = min(times), _time(max(facts.end for _, facts in self._versions))
+        else:
+            return Uncovered()
+        return uncovered(
+            self._folder,
+            published,
+            schedule,
+            (begin, end),
+            find_skip=self._skip_of,
+            most=None,
+        )
 
-    def _published(
-        self, name: str, found: FoundInterval, uncovered: Interval | None
-    ) -> IntervalStatus:
+    def _skip_of(self, name: str) -> Skip | None:
+        try:
+            return skip_of(self._folder, name)
+        except FormatError:
+            return None  # its interval is judged as damaged
+
+    def _hole(self, start: datetime, end: datetime) -> IntervalStatus:
+        name = range_text(start, end)
+        reason = (
+            "versions end and begin again here; without a schedule it is not known what should be"
+            if self._expected.schedule is None
+            else "no version has it, and no interval of the schedule fits; correct the schedule, or"
+            f" go without: trainfeed accept-hole {self._folder.name}/{name} --why WHY"
+        )
+        return _row(name, Judgement("missing", reason, None), _seconds(start), _seconds(end))
+
+    def _beyond(
+        self, published: Times, fitting: Mapping[str, Interval]
+    ) -> Iterator[IntervalStatus]:
+        """Yield the intervals that had versions beyond all others and the schedule of today."""
+        for name, found in self._found.items():
+            if found.generation is None and name not in fitting:
+                start, end = (_time(each) for each in self._span_of(name))
+                is_beyond = any(None in published.around(*p) for p in published.rest(start, end))
+                if is_beyond and gone_of(self._folder, name, found.names) is not None:
+                    yield self._absent(Interval(start, end, name))
+
+    def _published(self, name: str, found: FoundInterval) -> IntervalStatus:
         facts = found.facts
         if facts is None:
             start, end = self._span_of(name)
@@ -137,7 +191,8 @@ class _Evidence:
             return _row(name, damaged, start, end, found.generation, None)
         evidence = Published(
             found.published,
-            lost=(*facts.gaps, *self._unread.get(name, ()), *_beyond(facts, uncovered)),
+            unread=self._unread.get(name, ()),
+            lost=facts.lost,
             late=self._late.get(name),
             empty=facts.empty,
             ended=self._ended_of(name, found) if name in self._ended else None,
@@ -163,6 +218,7 @@ class _Evidence:
             plans = tuple(self._folder.plan_ids(name))
             try:
                 skip = read_skip(self._folder, name)
+                skip = skip if skip is None or _is_of(skip, interval) else None
             except FormatError as error:
                 damage = str(error)
         return Absent(
@@ -220,13 +276,26 @@ def _row(
     )
 
 
-def _beyond(facts: VersionFacts, uncovered: Interval | None) -> tuple[str, ...]:
-    """Return what the version lacks of the interval that the schedule has under its name."""
-    if uncovered is None:
-        return ()
-    has = f"[{as_text(facts.start)}, {as_text(facts.end)})"
-    should = f"[{format_time(uncovered.start)}, {format_time(uncovered.end)})"
-    return (f"it has {has}, and the schedule has {should}: build it again",)
+def _decided(left: Uncovered, fitting: Mapping[str, Interval]) -> Iterator[IntervalStatus]:
+    """Yield the decisions that close something else than an interval of the schedule of today."""
+    for hole in left.accepted:
+        start, end = hole.span
+        judged = Judgement("accepted", hole.told, _seconds(parse_time(hole.at)))
+        yield _row(hole.range, judged, _seconds(start), _seconds(end))
+    for skip, (start, end) in left.skips:
+        interval = fitting.get(skip.interval)
+        if interval is None or not _is_of(skip, interval):
+            judged = Judgement("skipped", skip.why, _seconds(parse_time(skip.at)))
+            yield _row(skip.interval, judged, _seconds(start), _seconds(end))
+
+
+def _is_of(skip: Skip, interval: Interval) -> bool:
+    """Return whether a decision is about an interval, and not about an earlier one of its name."""
+    return skip.span in {None, (interval.start, interval.end)}
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _unknown_end(name: str, why: str, now: datetime) -> Unpublished:

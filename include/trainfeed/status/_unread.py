@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from trainfeed.status._facts import VersionFacts
+from trainfeed.status._facts import RecordedGap, VersionFacts
 
 __all__ = ["unread_offsets"]
 
@@ -39,13 +39,18 @@ def _between(earlier: VersionFacts, later: VersionFacts) -> Iterator[str]:
         ends = dict(zip(old_numbers, old_ends, strict=True))
         for number, start in zip(numbers, starts, strict=True):
             if start != (end := ends.pop(number, 0)):
-                yield from _line(f"{name}/{number}", end, start, later.gaps)
+                yield from _lines(f"{name}/{number}", end, start, (*earlier.gaps, *later.gaps))
         for number, end in ends.items():
             yield f"{name}/{number} is not read from offset {end} on"
 
 
-def _line(source: str, end: int, start: int, gaps: Sequence[str]) -> Iterator[str]:
+def _lines(source: str, end: int, start: int, gaps: Sequence[RecordedGap]) -> Iterator[str]:
     if start < end:
         yield f"{source} offsets [{start}, {end}) are in two intervals"
-    elif not any(gap.startswith(f"{source} ") for gap in gaps):
+    # What is recorded as lost needs no line; the rest does.
+    for lost, known in sorted((lost, known) for each, lost, known, _ in gaps if each == source):
+        if end < min(lost, start):
+            yield f"{source} offsets [{end}, {min(lost, start)}) are in no interval"
+        end = max(end, known)
+    if end < start:
         yield f"{source} offsets [{end}, {start}) are in no interval"

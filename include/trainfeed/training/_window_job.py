@@ -58,7 +58,8 @@ def window_job(  # noqa: PLR0913 - options of a launch
             has it.
 
     Raises:
-        WindowIncompleteError: Intervals of the window are not published yet.
+        WindowIncompleteError: Intervals of the window are not published yet, or the versions have
+            a hole between them.
         NotFoundError: All intervals of the window were left out by decision.
         ConfigError: The data set has no training, its module is missing, or its cluster has no
             settings.
@@ -120,21 +121,21 @@ def _job(
         placement=_placement(training),
         tensorboard=training.tracking.tensorboard,
         tag=None if tag is None else tag.name,
+        accepted=[hole.range for hole in window.accepted],
     )
 
 
 def _covered(
     spec: DatasetSpec, training: TrainSpec, folder: DatasetFolder, interval: Interval
 ) -> Coverage:
-    names = [i.name for i in spec.schedule_model().previous(interval, training.window)]
+    schedule = spec.schedule_model()
+    names = [i.name for i in schedule.previous(interval, training.window)]
     # Looks at the folders, not at CURRENT, which may not name a version that was just published.
-    found = cover_named(folder, names, generation_of=folder.current_generation)
+    found = cover_named(folder, names, generation_of=folder.current_generation, window_of=schedule)
     if found.missing:
-        commands = [f"trainfeed build {spec.name} --interval {name}" for name in found.missing]
         error = WindowIncompleteError(
             f"training of {spec.name}/{interval.name} reads {len(names)} intervals, not published"
-            f" yet: {', '.join(found.missing)}; nothing was started; build them, or wait:"
-            f" {', '.join(commands)}"
+            f" yet: {', '.join(found.missing)}; nothing was started; wait, or {found.remedy}"
         )
         error.missing = found.missing
         raise error

@@ -84,6 +84,7 @@ def train(
     Returns:
         ``job``, ``verdict`` (ran or adopted), ``metrics``, ``intervals``, ``versions``, ``folder``,
         ``seconds``; ``skipped``, when intervals of the window were left out by decision;
+        ``accepted``, when a person accepted holes between its versions;
         ``tag``, when the versions are those of a tag;
         ``start_model``, when the training starts from a downloaded model; ``removed``, when
         retention removed the files of the adopted job;

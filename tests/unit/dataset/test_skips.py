@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,12 @@ from trainfeed.errors import ConfigError, FormatError
 
 DAY = "2026-03-05"
 SKIP = Skip(
-    DAY, "folder /logs/dt=2026-03-05 is not there", "2026-03-08T00:00:00Z", "2026-03-07T12:00:00Z"
+    DAY,
+    "folder /logs/dt=2026-03-05 is not there",
+    "2026-03-08T00:00:00Z",
+    "2026-03-07T12:00:00Z",
+    start="2026-03-05T00:00:00Z",
+    end="2026-03-06T00:00:00Z",
 )
 
 
@@ -28,7 +34,9 @@ def test_a_marker_says_why_when_and_until_when_was_waited(folder):
     assert value == {
         "at": "2026-03-08T00:00:00Z",
         "dataset": "clicks",
+        "end": "2026-03-06T00:00:00Z",
         "interval": "2026-03-05",
+        "start": "2026-03-05T00:00:00Z",
         "until": "2026-03-07T12:00:00Z",
         "why": "folder /logs/dt=2026-03-05 is not there",
     }
@@ -42,6 +50,13 @@ def test_an_interval_without_a_marker_is_not_skipped(folder):
 def test_of_two_runs_the_first_decision_holds(folder):
     write_skip(folder, SKIP)
     assert write_skip(folder, Skip(DAY, "another reason", "2026-03-09T00:00:00Z", None)) == SKIP
+
+
+def test_a_decision_about_another_time_of_the_same_name_takes_the_place_of_the_first(folder):
+    write_skip(folder, SKIP)
+    moved = replace(SKIP, why="gone", start="2026-03-05T06:00:00Z", end="2026-03-06T06:00:00Z")
+    assert write_skip(folder, moved) == moved
+    assert read_skip(folder, DAY).span == moved.span
 
 
 def test_a_marker_that_is_lifted_is_gone_and_may_be_written_anew(folder):

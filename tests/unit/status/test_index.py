@@ -125,7 +125,7 @@ def line(row):
     """Return a line with the right checksum."""
     data = json.dumps(row, separators=(",", ":")).encode()
     checksum = xxhash.xxh3_64_hexdigest(data).encode()
-    return b'{"format":1,"sum":"' + checksum + b'","row":' + data + b"}"
+    return b'{"format":2,"sum":"' + checksum + b'","row":' + data + b"}"
 
 
 def rows(path):
@@ -171,7 +171,7 @@ def of_other_types(data, number):
 
 
 def foreign(data, number):
-    others = [b"", b"\n\n", b"{}", b"[1]", b"\xff" * 64, data + data, b'{"format":1,"sum":"' * 9]
+    others = [b"", b"\n\n", b"{}", b"[1]", b"\xff" * 64, data + data, b'{"format":2,"sum":"' * 9]
     return others[number % 7]
 
 

@@ -115,20 +115,22 @@ def test_every_combination_of_evidence_without_a_version_has_the_state_of_the_ta
 
 def test_every_combination_of_facts_about_a_version_has_the_state_of_the_table():
     seen = set()
-    for damage, lost, late, empty, record in product(
+    for damage, unread, lost, late, empty, record in product(
         [None, "ChecksumError: …"],
+        [(), ("kafka:clicks/0 offsets [3, 5) are in no interval",)],
         [(), ("kafka:clicks/0 offsets [0, 3) are lost: retention",)],
         [None, (7, "2026-01-03")],
         [None, "kafka:clicks/0: log_end"],
         [None, ended("failed", LATE)],
     ):
-        judged = judge_published(Published(5, damage, lost, late, empty, record))
-        table = [(damage, "damaged"), (lost, "gap"), (late, "late"), (empty, "empty")]
+        judged = judge_published(Published(5, damage, unread, lost, late, empty, record))
+        table = [(damage, "damaged"), (unread, "unread"), (lost, "gap"), (late, "late")]
+        table.append((empty, "empty"))
         assert judged.state == next((state for holds, state in table if holds), "published")
         assert ("GateError: too few" in judged.reason) == (record is not None and damage is None)
         assert judged.since == (None if damage else 7 if judged.state == "late" else 5)
         seen.add(judged.state)
-    assert seen == set(STATES) - WITHOUT_VERSION
+    assert seen == set(STATES) - WITHOUT_VERSION - {"accepted"}
 
 
 def test_an_interval_says_since_when_it_is_missing_and_what_the_next_build_decides():

@@ -87,6 +87,28 @@ def test_a_recorded_loss_holds_the_time_back_and_may_be_counted_as_decided(days)
     assert as_text(found.decided_up_to) == "2026-01-05T00:00:00Z"
 
 
+def test_a_recorded_loss_hides_no_other_offsets_that_no_interval_has_read(days):
+    first, second, *_ = days.first(2)
+    gap = {"source": "kafka:clicks/0", "start": 20, "end": 30, "why": "retention"}
+    publish(days.folder, first, inputs=topic(0, 10))
+    publish(days.folder, second, inputs=topic(40, 50), gaps=[gap])
+    found = days.status(second.end)
+    assert states(found)[second.name] == "unread"
+    assert reasons(found)[second.name] == (
+        "kafka:clicks/0 offsets [10, 20) are in no interval;"
+        " kafka:clicks/0 offsets [30, 40) are in no interval;"
+        " kafka:clicks/0 offsets [20, 30) are lost: retention"
+    )
+
+
+def test_offsets_that_are_recorded_as_lost_are_the_accepted_loss_alone(days):
+    first, second, *_ = days.first(2)
+    gap = {"source": "kafka:clicks/0", "start": 10, "end": 40, "why": "retention"}
+    publish(days.folder, first, inputs=topic(0, 10))
+    publish(days.folder, second, inputs=topic(40, 50), gaps=[gap])
+    assert states(days.status(second.end))[second.name] == "gap"
+
+
 @pytest.mark.parametrize(
     ("inputs", "reason"),
     [
@@ -103,7 +125,10 @@ def test_an_unread_partition_holds_the_time_back_and_is_named(days, inputs, reas
     publish(days.folder, third)
     publish(days.folder, fourth)
     found = days.status(NOW)
-    assert (states(found)[second.name], reasons(found)[second.name]) == ("gap", reason)
+    assert (states(found)[second.name], reasons(found)[second.name]) == ("unread", reason)
+    # Nobody decided it: it counts as no accepted loss, and asks for a person.
+    assert found.decided_up_to == found.complete_up_to
+    assert not found.is_in_order
     assert up_to(found) == ("2026-01-02T00:00:00Z", "2026-01-02")
 
 
@@ -231,9 +256,9 @@ def test_a_published_day_covers_its_hours_and_a_changed_schedule_names_the_rest(
     }
     record_schedule(days.folder, Schedule("0 0 */2 * *", first.start))
     found = days.status(NOW)
-    assert states(found)[first.name] == "gap"
-    assert "build it again" in reasons(found)[first.name]
-    assert up_to(found) == (None, first.name)
+    assert states(found)[first.name] == "published"
+    assert states(found)[second.name] == "missing"
+    assert up_to(found) == ("2026-01-02T00:00:00Z", second.name)
 
 
 def test_without_a_schedule_versions_show_their_own_holes(days):

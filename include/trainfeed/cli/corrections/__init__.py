@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.cli.corrections._accept_hole_command import accept_hole
     from trainfeed.cli.corrections._repair_command import repair
     from trainfeed.cli.corrections._restore_command import restore
     from trainfeed.cli.corrections._tag_command import tag
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from trainfeed.cli.corrections._untag_command import untag
     from trainfeed.cli.corrections._withdraw_command import withdraw
 
-__all__ = ["repair", "restore", "tag", "tags", "untag", "withdraw"]
+__all__ = ["accept_hole", "repair", "restore", "tag", "tags", "untag", "withdraw"]
 
 _HOMES: Final = {
+    "accept_hole": "._accept_hole_command",
     "repair": "._repair_command",
     "restore": "._restore_command",
     "tag": "._tag_command",

@@ -77,6 +77,7 @@ def _told(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> d
         "range": after.range,
         "versions": len(after.versions),
         "left_out": [skip.interval for skip in after.left_out],
+        "accepted": [hole.range for hole in after.accepted],
         "before": None if before is None else before.number,
         "number": after.number if proposal.is_change or before is None else before.number,
         "changes": [change.to_json() for change in proposal.changes],
@@ -96,6 +97,8 @@ def _print(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> 
         is_hole = dry_run and skip.interval in after.missing
         why = "it would be left out" if is_hole else skip.why
         print_message(f"{skip.interval} has no version in it: {why}")
+    for hole in after.accepted:
+        print_message(f"{hole.range} is in no version, {hole.told}")
     count = f"{len(after.versions)} versions of {after.range}, {len(changes)} of them changed"
     if is_new:
         text = f"{name}@{after.tag} is change {after.number}: {count}"

@@ -111,6 +111,8 @@ def _show(folder: DatasetFolder, text: str, *, as_json: bool) -> None:
     print_rows(_VERSIONS, list(_generations(found).items()))
     for skip in found.left_out:
         print_message(f"{skip.interval} has no version in it: {skip.why}")
+    for hole in found.accepted:
+        print_message(f"{hole.range} is in no version, {hole.told}")
 
 
 def _generations(tag: Tag) -> dict[str, str]:
@@ -126,6 +128,7 @@ def _told(tag: Tag) -> dict[str, Any]:
         "range": tag.range,
         "versions": len(tag.versions),
         "left_out": [skip.interval for skip in tag.left_out],
+        "accepted": [hole.range for hole in tag.accepted],
         "who": made.who,
         "account": made.account,
         "at": made.at,

@@ -145,12 +145,14 @@ def _show_range(found: Coverage, *, as_json: bool) -> None:
 
 
 def tell_gaps(found: Coverage) -> None:
-    """Print the skipped intervals of a range; missing ones end the command with status 1.
+    """Print the skipped intervals and accepted holes of a range.
 
-    Missing ones are told with who withdrew their versions.
+    Missing intervals end the command with status 1, and who withdrew their versions.
     """
     for skip in found.skipped:
         print_message(f"{skip.interval} was decided to be left out on {skip.at}: {skip.why}")
+    for hole in found.accepted:
+        print_message(f"{hole.range} is in no version, {hole.told}")
     found.require("fail")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from trainfeed.dataset.accepted_holes import AcceptedHole
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements import told_missing
 from trainfeed.dataset.skips import Skip
@@ -28,10 +29,13 @@ class Coverage:
         folder: The data set.
         asked: The request, as in messages.
         versions: The published versions, in order of time, or of the list.
-        missing: Names of the intervals that are neither published nor skipped; without a recorded
-            schedule, the ranges without published versions.
+        missing: Names of the intervals that are neither published nor skipped; and the ranges
+            between versions into which no interval of the schedule fits, or without a recorded
+            schedule all ranges without published versions.
         skipped: The decisions to skip intervals.
         missing_runs: The same as ``missing``, with neighbours joined to ``first/last``.
+        accepted: The holes between versions that a person accepted.
+        unfit: The members of ``missing`` that are no intervals of the schedule.
     """
 
     folder: DatasetFolder
@@ -40,6 +44,8 @@ class Coverage:
     missing: tuple[str, ...]
     skipped: tuple[Skip, ...]
     missing_runs: tuple[str, ...] = field(repr=False, default=())
+    accepted: tuple[AcceptedHole, ...] = ()
+    unfit: tuple[str, ...] = field(repr=False, default=())
 
     def require(self, missing: str) -> None:
         """Refuse missing intervals, unless they may be skipped, and a range without any version.
@@ -56,30 +62,39 @@ class Coverage:
         if not self.versions:
             raise NotFoundError(
                 f"data set {self.folder.name!r} has no published version of {self.asked} in"
-                f" {self.folder.path}; {self._remedy() or self._decided()}"
+                f" {self.folder.path}; {self.remedy or self._decided()}"
             )
         if self.missing and missing == "fail":
             count = len(self.missing) + len(self.versions) + len(self.skipped)
             error = WindowIncompleteError(
                 f"data set {self.folder.name!r} lacks {len(self.missing)} of {count} intervals of"
-                f" {self.asked}: {_few(self.missing)}; nothing was read; {self._remedy()}; or read"
+                f" {self.asked}: {_few(self.missing)}; nothing was read; {self.remedy}; or read"
                 " what is there with missing='skip'"
             )
             error.missing = self.missing
             raise error
 
-    def _remedy(self) -> str:
+    @property
+    def remedy(self) -> str:
+        """What to do about the missing parts, with who retired or withdrew them; "" if none is."""
         if not self.missing_runs:
             return ""
-        commands = [
-            f"trainfeed build {self.folder.name} --interval {run}"
-            for run in self.missing_runs[:_COMMANDS]
-        ]
-        more = len(self.missing_runs) - len(commands)
-        rest = f", and {more} more" if more else ""
-        it = "it" if len(self.missing) == 1 else "them"
-        told = told_missing(self.folder, self.missing)
-        return f"build {it}: {', '.join(commands)}{rest}{self._unknown()}{told}"
+        runs = [run for run in self.missing_runs if run not in self.unfit]
+        parts = []
+        if runs:
+            commands = [
+                f"trainfeed build {self.folder.name} --interval {run}" for run in runs[:_COMMANDS]
+            ]
+            more = f", and {len(runs) - _COMMANDS} more" if len(runs) > _COMMANDS else ""
+            it = "it" if len(self.missing) == 1 else "them"
+            parts.append(f"build {it}: {', '.join(commands)}{more}{self._unknown()}")
+        if self.unfit:
+            parts.append(
+                f"no interval of the schedule of now fits into {_few(self.unfit)}: correct the"
+                " schedule, or go without: trainfeed accept-hole"
+                f" {self.folder.name}/{self.unfit[0]} --why WHY"
+            )
+        return "; ".join(parts) + told_missing(self.folder, self.missing)
 
     def _unknown(self) -> str:
         if self.folder.schedule.exists():
@@ -90,8 +105,10 @@ class Coverage:
         )
 
     def _decided(self) -> str:
-        first = self.skipped[0]
-        return f"all were decided to be left out: {first.interval} on {first.at}, {first.why}"
+        for skip in self.skipped:
+            return f"all were decided to be left out: {skip.interval} on {skip.at}, {skip.why}"
+        hole = self.accepted[0]
+        return f"there is a hole, {hole.range}, {hole.told}"
 
 
 def check_policy(missing: str) -> None:

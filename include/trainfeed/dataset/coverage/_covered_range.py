@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
 from trainfeed.dataset.coverage._contiguity import (
+    Span,
+    Times,
+    Uncovered,
     end_of,
-    holes,
     require_disjoint,
-    runs,
+    skip_of,
+    span_of,
     start_of,
+    uncovered,
 )
 from trainfeed.dataset.coverage._coverage_state import Coverage
 from trainfeed.dataset.layout import DatasetFolder, is_name
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.schedules import read_schedule
-from trainfeed.dataset.skips import Skip, read_skip
 from trainfeed.dataset.version import Version
 from trainfeed.errors import WindowError
 from trainfeed.intervals import (
@@ -25,9 +30,13 @@ from trainfeed.intervals import (
     intervals_in,
     name_runs,
     parse_range,
+    range_text,
 )
 
-__all__ = ["cover", "cover_named", "published_in"]
+__all__ = ["cover", "cover_named", "holes_between", "published_in"]
+
+# Length of the date that begins every name.
+_DAY: Final = len("2026-01-01")
 
 
 def cover_named(
@@ -35,23 +44,26 @@ def cover_named(
     names: Sequence[str],
     *,
     generation_of: Callable[[str], int | None] | None = None,
+    window_of: Schedule | None = None,
 ) -> Coverage:
-    """Find intervals by their names, without a look into the schedule.
+    """Find intervals by their names.
 
     Args:
         folder: The data set.
         names: Names of intervals.
         generation_of: Returns the generation to take of an interval; by default the one that
             readers get.
+        window_of: The schedule that has the names one after the other: then versions must also
+            follow each other without a hole. None for any names.
 
     Raises:
-        ConfigError: A name is not valid as that of an interval.
+        ConfigError: A name is not valid as that of an interval, or versions of a window overlap.
         FormatError: A manifest or a marker is damaged.
         StorageError: The publication root refused or failed.
     """
     generations = {name: (generation_of or folder.readable_generation)(name) for name in names}
     gaps = [name for name, generation in generations.items() if generation is None]
-    skips = {name: skip for name in gaps if (skip := _skip_of(folder, name)) is not None}
+    skips = {name: skip for name in gaps if (skip := skip_of(folder, name)) is not None}
     missing = tuple(name for name in gaps if name not in skips)
     versions = [
         Version.resolve(folder, name, number)
@@ -59,13 +71,39 @@ def cover_named(
         if number is not None
     ]
     asked = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
-    return Coverage(folder, asked, tuple(versions), missing, tuple(skips.values()), missing)
+    found = Coverage(folder, asked, tuple(versions), missing, tuple(skips.values()), missing)
+    if window_of is None or len(versions) < 2:
+        return found
+    return _without_holes(found, window_of)
+
+
+def _without_holes(found: Coverage, schedule: Schedule) -> Coverage:
+    """Return the state of a window with the holes between its versions."""
+    versions = sorted(found.versions, key=start_of)
+    require_disjoint(found.folder, versions)
+    whole = start_of(versions[0]), end_of(versions[-1])
+    left = uncovered(found.folder, Times(map(span_of, versions)), schedule, whole)
+    names = [i.name for i in left.open_intervals if i.name not in found.missing]
+    pieces = tuple(range_text(*piece) for piece in left.pieces)
+    known = {skip.interval for skip in found.skipped}
+    return Coverage(
+        found.folder,
+        found.asked,
+        found.versions,
+        (*found.missing, *names, *pieces),
+        (*found.skipped, *(skip for skip in left.skipped if skip.interval not in known)),
+        (*found.missing, *names, *pieces),
+        left.accepted,
+        pieces,
+    )
 
 
 def cover(folder: DatasetFolder, asked: str) -> Coverage:
     """Find the intervals that start in a range.
 
-    A single name of a published interval is found without listing a folder.
+    A single name of a published interval is found without listing a folder. Otherwise versions must
+    follow each other, by their manifests; where the range begins or ends without a version, the
+    nearest one outside is opened, too.
 
     Args:
         folder: The data set.
@@ -81,57 +119,163 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
     if is_name(asked) and folder.readable_generation(asked) is not None:
         return cover_named(folder, [asked])
     schedule = read_schedule(folder)
-    versions = list(_versions(folder, span))
+    names = folder.intervals()
+    near = _near(folder, names, span)
+    opened = [
+        Version.resolve(folder, name, number) for name, number in near.items() if number is not None
+    ]
+    versions = sorted((each for each in opened if start_of(each) in span), key=start_of)
     require_disjoint(folder, versions)
-    if schedule is None:
-        gaps = tuple(holes(folder, span, versions)) if versions else (asked,)
-        return Coverage(folder, asked, tuple(versions), gaps, (), gaps)
-    return _by_schedule(folder, span, schedule, versions)
-
-
-def _by_schedule(
-    folder: DatasetFolder, span: TimeRange, schedule: Schedule, versions: list[Version]
-) -> Coverage:
-    absent = _absent(span, schedule, versions)
-    skips = {i.name: skip for i in absent if (skip := _skip_of(folder, i.name)) is not None}
-    missing = [interval for interval in absent if interval.name not in skips]
+    if schedule is None and not versions:
+        return Coverage(folder, asked, (), (asked,), (), (asked,))
+    before, after = _neighbours(folder, names, span, opened)
+    spans = [span_of(each) for each in (*versions, before, after) if each is not None]
+    if schedule is None and before is None:
+        # A name may be shorter than the time of the tick, and no version says what is before it.
+        spans.append((parse_range(versions[0].path.parent.name).start, start_of(versions[0])))
+    published = Times(spans)
+    left = uncovered(folder, published, schedule, (span.start, span.end))
+    asked_for = [*left.open_intervals, *_inside(before, schedule, span)]
+    hidden = [name for name, number in near.items() if number is None]
+    others = {range_text(*piece): piece[0] for piece in left.pieces}
+    others |= _gone(folder, hidden, published, left, span)
+    decided = (*left.skipped, *left.accepted)
+    if schedule is not None and not (versions or asked_for or others or decided):
+        # Only a version that starts before the range covers it.
+        asked_for = intervals_in(schedule, span)
+    runs = {run: parse_range(run).start for run in name_runs(sorted(asked_for, key=_start))}
+    names = {each.name: each.start for each in asked_for}
     return Coverage(
         folder,
         span.text,
         tuple(versions),
-        tuple(interval.name for interval in missing),
-        tuple(skips.values()),
-        tuple(name_runs(missing)),
+        _in_order(names | others),
+        left.skipped,
+        _in_order(runs | others),
+        left.accepted,
+        () if schedule is None else tuple(others),
     )
 
 
-def _skip_of(folder: DatasetFolder, name: str) -> Skip | None:
-    """Return the decision to skip an interval; it was left out, and then retired: it is missing."""
-    skip = read_skip(folder, name)
-    return skip if skip is None or retirement_of(folder, name) is None else None
+def holes_between(folder: DatasetFolder, asked: str) -> tuple[Sequence[Span], Sequence[Interval]]:
+    """Return what no decision closes between the versions before, in and behind a range.
 
+    Returns:
+        The parts of holes that no interval of the schedule has, also those outside of the range;
+        and the intervals of the schedule that lie in holes as a whole.
 
-def _absent(span: TimeRange, schedule: Schedule, versions: list[Version]) -> list[Interval]:
-    """Return the intervals of the schedule that published versions do not cover completely.
-
-    Versions may come from an earlier schedule: a published day covers its hours.
+    Raises:
+        WindowError: ``asked`` is no range.
+        FormatError: A manifest, a marker, a decision or the recorded schedule is damaged.
+        StorageError: The publication root refused or failed.
     """
-    try:
-        expected = intervals_in(schedule, span)
-    except WindowError:
-        if not versions:
-            raise
-        return []
-    spans = [(start_of(first), end_of(last)) for first, last in runs(versions)]
-    # Intervals and spans are both in order of time, so one pass over both finds the absent ones.
-    absent, number = [], 0
-    for interval in expected:
-        while number < len(spans) and spans[number][1] <= interval.start:
-            number += 1
-        start, end = spans[number] if number < len(spans) else (interval.end, interval.end)
-        if not (start <= interval.start and interval.end <= end):
-            absent.append(interval)
-    return absent
+    span = parse_range(asked)
+    names = folder.intervals()
+    near = _near(folder, names, span)
+    opened = [
+        Version.resolve(folder, name, number) for name, number in near.items() if number is not None
+    ]
+    before, after = _neighbours(folder, names, span, opened)
+    versions = [each for each in (before, *opened, after) if each is not None]
+    if not versions:
+        return (), ()
+    whole = min(map(start_of, versions)), max(map(end_of, versions))
+    left = uncovered(folder, Times(map(span_of, versions)), read_schedule(folder), whole)
+    return left.pieces, left.intervals
+
+
+def _start(interval: Interval) -> datetime:
+    return interval.start
+
+
+def _in_order(times: Mapping[str, datetime]) -> tuple[str, ...]:
+    return tuple(sorted(times, key=lambda text: (times[text], text)))
+
+
+def _near(folder: DatasetFolder, names: Sequence[str], span: TimeRange) -> dict[str, int | None]:
+    """Return the intervals that may start in a span, with the generation for readers or None."""
+    return {name: folder.readable_generation(name) for name in names if _may_start_in(name, span)}
+
+
+def _neighbours(
+    folder: DatasetFolder, names: Sequence[str], span: TimeRange, opened: Sequence[Version]
+) -> tuple[Version | None, Version | None]:
+    """Return the versions before and behind a span, each only if nothing covers that end of it.
+
+    Args:
+        folder: The data set.
+        names: Its intervals, in order.
+        span: The span.
+        opened: The versions of the intervals that may start in it.
+    """
+    rest = Times(span_of(each) for each in opened if start_of(each) in span).rest(
+        span.start, span.end
+    )
+    before = after = None
+    if rest and rest[0][0] == span.start:
+        near = [each for each in opened if start_of(each) < span.start]
+        far = (n for n in reversed(names) if (at := _named(n)) and at.end <= span.start)
+        before = max(near or _nearest(folder, far), key=end_of, default=None)
+    if rest and rest[-1][1] == span.end:
+        near = [each for each in opened if start_of(each) >= span.end]
+        far = (n for n in names if (at := _named(n)) and span.end <= at.start)
+        after = min(near or _nearest(folder, far), key=start_of, default=None)
+    return before, after
+
+
+def _nearest(folder: DatasetFolder, names: Iterable[str]) -> list[Version]:
+    """Return the first version, and the first ones of its day whose names have another length.
+
+    Names of one length sort like their intervals; a day may sort before an hour that it follows.
+    """
+    found: dict[int, Version] = {}
+    day = ""
+    for name in names:
+        if found and name[:_DAY] != day:
+            break
+        if len(name) not in found and (number := folder.readable_generation(name)) is not None:
+            found[len(name)] = Version.resolve(folder, name, number)
+            day = name[:_DAY]
+    return list(found.values())
+
+
+def _inside(
+    before: Version | None, schedule: Schedule | None, span: TimeRange
+) -> Iterator[Interval]:
+    """Yield the intervals of a span that lie in a version that starts before it as a whole.
+
+    A week before a change to days has them, and a range that begins in the week does not have it.
+    """
+    if before is None or schedule is None:
+        return
+    for each in schedule.overlapping(span.start, min(end_of(before), span.end)):
+        if span.start <= each.start and each.end <= end_of(before):
+            yield each
+
+
+def _gone(
+    folder: DatasetFolder,
+    hidden: Sequence[str],
+    published: Times,
+    left: Uncovered,
+    span: TimeRange,
+) -> dict[str, datetime]:
+    """Return intervals that had versions, or were retired, beyond all versions and the schedule."""
+    known = [(each.start, each.end) for each in left.intervals]
+    known += [*left.pieces, *(each.span for each in left.accepted)]
+    accounted = Times(known)
+    found = {}
+    for name in hidden:
+        named = parse_range(name)
+        for part in published.rest(max(named.start, span.start), min(named.end, span.end)):
+            is_beyond = None in published.around(*part)
+            if is_beyond and accounted.rest(*part) and _was_there(folder, name):
+                found[name] = named.start
+    return found
+
+
+def _was_there(folder: DatasetFolder, name: str) -> bool:
+    return folder.last_generation(name) > 0 or retirement_of(folder, name) is not None
 
 
 def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
@@ -139,25 +283,18 @@ def published_in(folder: DatasetFolder, span: TimeRange) -> dict[str, int]:
 
     No manifest is opened, so a damaged version is in the result, too.
     """
-    found = {}
-    for name in folder.intervals():
-        if _may_start_in(name, span) and (number := folder.readable_generation(name)) is not None:
-            found[name] = number
-    return found
-
-
-def _versions(folder: DatasetFolder, span: TimeRange) -> Iterator[Version]:
-    """Yield the published versions of intervals that start in ``span``, in order of time."""
-    for name, number in published_in(folder, span).items():
-        version = Version.resolve(folder, name, number)
-        if start_of(version) in span:
-            yield version
+    near = _near(folder, folder.intervals(), span)
+    return {name: number for name, number in near.items() if number is not None}
 
 
 def _may_start_in(name: str, span: TimeRange) -> bool:
     """Return whether an interval of that name may start in ``span``: names may be cut."""
+    named = _named(name)
+    return named is not None and named.start < span.end and span.start < named.end
+
+
+def _named(name: str) -> TimeRange | None:
     try:
-        named = parse_range(name)
+        return parse_range(name)
     except WindowError:
-        return False
-    return named.start < span.end and span.start < named.end
+        return None

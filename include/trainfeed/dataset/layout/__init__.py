@@ -28,6 +28,7 @@
       training/_marks/                     which versions a training has seen
       history/<yyyymm>/<time>-….json       one action of a person, or of upkeep; see history
       tags/<tag>/0001.json                 one change of a tag; the last one is the tag
+      holes/<start>-<end>.json             who accepted a hole between versions; see accepted_holes
       uploads/<interval>/<file>            labelled files, put there by people
       receipts/<number>.json               one per accepted upload, in order of arrival
       receipts/refused/<digest>.json       the reason why an upload is refused

@@ -131,6 +131,11 @@ class DatasetPaths:
         return self.tags / check_name(tag)
 
     @property
+    def holes(self) -> Path:
+        """The folder of accepted holes between versions."""
+        return self.path / "holes"
+
+    @property
     def quarantine_audit(self) -> Path:
         """The file with a line for every reading of quarantined bytes."""
         return self.path / "quarantine-audit.jsonl"

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 from trainfeed.accounts import account_name, name_problem, person, reason_problem
+from trainfeed.dataset.accepted_holes import AcceptedHole, hole_from_json
 from trainfeed.dataset.layout import check_name, generation_name
 from trainfeed.dataset.skips import Skip
 from trainfeed.errors import ConfigError
@@ -20,6 +21,7 @@ Kind = Literal["tag", "untag"]
 
 _DECISION: Final = ("why", "who", "account", "at")
 _TEXTS: Final = ("tag", "range", *_DECISION)
+_SKIP_TEXTS: Final = ("interval", "why", "at")
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Tag:
         skipped: Intervals of the range that the data set left out by decision.
         missing: Intervals of the range without a version, which this change leaves out.
         decision: Who changed the tag, when and why.
+        accepted: Holes of the range between versions, which a person had accepted before.
     """
 
     tag: str
@@ -135,6 +138,7 @@ class Tag:
     skipped: tuple[Skip, ...]
     missing: tuple[str, ...]
     decision: Decision
+    accepted: tuple[AcceptedHole, ...] = ()
 
     @cached_property
     def generations(self) -> Mapping[str, int]:
@@ -161,7 +165,7 @@ class Tag:
 
     def names_the_same(self, other: Tag) -> bool:
         """Return whether two changes give the tag the same meaning."""
-        names = ("kind", "range", "versions", "skipped", "missing")
+        names = ("kind", "range", "versions", "skipped", "missing", "accepted")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @classmethod
@@ -186,7 +190,10 @@ class Tag:
         versions = tuple(map(TaggedVersion.from_json, value["versions"]))
         skipped = tuple(map(_skip_of, value["skipped"]))
         missing = tuple(parse_range(each).text for each in value["missing"])
-        return cls(tag, number, value["kind"], value["range"], versions, skipped, missing, made)
+        accepted = tuple(map(hole_from_json, value.get("accepted", ())))
+        return cls(
+            tag, number, value["kind"], value["range"], versions, skipped, missing, made, accepted
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
@@ -196,16 +203,26 @@ class Tag:
             "kind": self.kind,
             "range": self.range,
             "versions": [version.to_json() for version in self.versions],
-            "skipped": [asdict(skip) for skip in self.skipped],
+            "skipped": list(map(_skip_json, self.skipped)),
             "missing": list(self.missing),
+            **({"accepted": [asdict(hole) for hole in self.accepted]} if self.accepted else {}),
             **asdict(self.decision),
         }
 
 
+def _skip_json(skip: Skip) -> dict[str, Any]:
+    # Members that came later are left out where they are not set, so the bytes stay the same.
+    value = {name: each for name, each in asdict(skip).items() if name != "dataset"}
+    return {name: each for name, each in value.items() if each is not None or name == "until"}
+
+
 def _skip_of(value: Mapping[str, Any]) -> Skip:
-    found = Skip(**{each.name: value[each.name] for each in fields(Skip)})
-    if not all(isinstance(each, str) for each in (found.interval, found.why, found.at)):
+    known = {each.name: value[each.name] for each in fields(Skip) if each.name in value}
+    found = Skip(**{"until": value["until"], **known})
+    texts = [each for name, each in known.items() if each is not None or name in _SKIP_TEXTS]
+    if not all(isinstance(each, str) for each in texts):
         raise TypeError(f"expected the decision to skip an interval, got {value!r}")
+    _ = found.span
     return found
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from trainfeed.dataset.coverage import Coverage, cover, cover_named
 from trainfeed.dataset.layout import DatasetFolder, is_generation, parse_generation
-from trainfeed.dataset.retirements import told_missing
 from trainfeed.dataset.tags._tag import Decision, Tag
 from trainfeed.dataset.tags._tag_files import last_change, require_tag
 from trainfeed.dataset.tags._tag_state import require_there, tagged
@@ -82,6 +81,7 @@ def _proposed(
         found.skipped if other is None else other.skipped,
         found.missing if other is None else other.missing,
         decision,
+        found.accepted if other is None else other.accepted,
     )
 
 
@@ -110,10 +110,9 @@ def _require(found: Coverage, tag: str, *, allow_missing: bool) -> None:
     more = len(found.missing_runs) - _SHOWN
     error = WindowIncompleteError(
         f"data set {name!r} lacks {len(found.missing)} intervals of {found.asked}: {runs}"
-        f"{f' and {more} more' if more > 0 else ''}; tag {name}@{tag} was not changed; build them:"
-        f" trainfeed build {name} --interval {found.missing_runs[0]}; or tag what is there:"
-        f" trainfeed tag {name} {found.asked} {tag} --allow-missing --why WHY"
-        f"{told_missing(found.folder, found.missing)}"
+        f"{f' and {more} more' if more > 0 else ''}; tag {name}@{tag} was not changed;"
+        f" {found.remedy}; or tag what is there: trainfeed tag {name} {found.asked} {tag}"
+        " --allow-missing --why WHY"
     )
     error.missing = found.missing
     raise error

@@ -88,7 +88,7 @@ def cover_tag(folder: DatasetFolder, tag: Tag, asked: str | None = None) -> Cove
     """
     if asked is None or asked == tag.range:
         versions = [_opened(folder, tag, each) for each in tag.versions]
-        return Coverage(folder, tag.range, tuple(versions), (), tag.left_out)
+        return Coverage(folder, tag.range, tuple(versions), (), tag.left_out, accepted=tag.accepted)
     span = parse_range(asked)
     _require_inside(folder, tag, span)
     return _part(folder, tag, span)
@@ -100,9 +100,12 @@ def _part(folder: DatasetFolder, tag: Tag, span: TimeRange) -> Coverage:
     versions = [_opened(folder, tag, each) for each in near]
     inside = [each for each in versions if exact or start_of(each) in span]
     skipped = tuple(each for each in tag.left_out if parse_range(each.interval).start in span)
+    accepted = tuple(
+        each for each in tag.accepted if each.span[0] < span.end and span.start < each.span[1]
+    )
     if not inside and not skipped:
         raise _nothing(folder, tag, span)
-    return Coverage(folder, span.text, tuple(inside), (), skipped)
+    return Coverage(folder, span.text, tuple(inside), (), skipped, accepted=accepted)
 
 
 def _opened(folder: DatasetFolder, tag: Tag, entry: TaggedVersion) -> Version:

@@ -129,6 +129,7 @@ def untag(folder: DatasetFolder, tag: str, decision: Decision) -> tuple[Tag, boo
         versions=(),
         skipped=(),
         missing=(),
+        accepted=(),
         decision=decision,
     )
     return apply_change(folder, TagProposal(before, after))

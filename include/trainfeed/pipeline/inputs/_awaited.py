@@ -86,4 +86,11 @@ class Awaited:
 
     def skip(self, why: str, now: datetime) -> Skip:
         """Return the decision to leave the interval out."""
-        return Skip(self.interval.name, why, format_time(now), format_time(self.until))
+        return Skip(
+            self.interval.name,
+            why,
+            format_time(now),
+            format_time(self.until),
+            start=format_time(self.interval.start),
+            end=format_time(self.interval.end),
+        )

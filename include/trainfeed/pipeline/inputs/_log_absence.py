@@ -100,7 +100,14 @@ class Absence:
             return None
         until = format_time(deadline(self._logs, self._interval))
         why = f"folder {self._path} of {self._logs.connection} is not complete: {self._why()}"
-        return Skip(self._interval.name, why, format_time(self._now), until)
+        return Skip(
+            self._interval.name,
+            why,
+            format_time(self._now),
+            until,
+            start=format_time(self._interval.start),
+            end=format_time(self._interval.end),
+        )
 
     def empty_because(self) -> dict[str, str]:
         """Return folder → why the interval is published empty; the text is equal in every run.

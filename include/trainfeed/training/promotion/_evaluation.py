@@ -68,5 +68,6 @@ def _job(spec: DatasetSpec, root: Path, job: JobSpec, model: Path, entry: str) -
         ranks=1,
         versions=job.versions,
         skipped=job.skipped,
+        accepted=job.accepted,
         environment={**job.environment, JOB_MODEL: model.relative_to(root).as_posix()},
     )

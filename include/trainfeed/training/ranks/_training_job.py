@@ -66,6 +66,11 @@ class TrainingJob:
         return list(self.spec.skipped)
 
     @property
+    def accepted(self) -> list[str]:
+        """The holes between the versions that a person accepted, as ranges."""
+        return list(self.spec.accepted)
+
+    @property
     def seed(self) -> int:
         """Seed of the data set; a repeatable training takes all its randomness from it."""
         return self.spec.seed
