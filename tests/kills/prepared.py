@@ -88,13 +88,15 @@ class Command:
     Attributes:
         arguments: Those of ``trainfeed``.
         prepared: Makes what it acts on.
-        done_again: Exit statuses of the command when it is given again after it was done.
+        status: Exit status of the command.
+        done_again: Another exit status that it may have when it is given again after it was done.
         damaged: Versions that are damaged before it, as ``DAY/gNNNN``.
     """
 
     arguments: tuple[str, ...]
     prepared: Callable[[Places], object]
-    done_again: tuple[int, ...] = (0,)
+    status: int = 0
+    done_again: tuple[int, ...] = ()
     damaged: tuple[str, ...] = ()
 
 
@@ -309,8 +311,8 @@ COMMANDS = {
     "replay": Command(("quarantine", "replay", "clicks", "--interval", DAY), fixed),
     "bring-forward": Command(("bring-forward", "clicks/2024-03"), outdated),
     "promote": Command(("models", "promote", "clicks/v0002", "--why", "better"), models),
-    "rollback": Command(("models", "rollback", "clicks/v0002", "--why", "worse"), promoted),
-    "uploads-check": Command(("uploads", "check", "clicks"), with_a_refused_upload, (3,)),
+    "rollback": Command(("models", "rollback", "clicks/v0002", "--why", "worse"), promoted, done_again=(1,)),
+    "uploads-check": Command(("uploads", "check", "clicks"), with_a_refused_upload, status=3),
 }
 
 

@@ -26,20 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kills.forked import TRACEBACK, fork_programs, forked
+from tests.kills.look import look
+from tests.kills.observer import Observer
 from tests.kills.preload import Call, Strike, arm, read_record
-from tests.kills.prepared import COMMANDS, DAY, IDLE, NEXT, Command, Places, prepare
-from tests.oracle.accounting import check_manifest_ledger
-from tests.oracle.independent_reader import Version as IndependentVersion
+from tests.kills.prepared import COMMANDS, Command, Places, prepare
 from trainfeed.cli import main
-from trainfeed.dataset import DatasetFolder, Version, read_skip
-from trainfeed.dataset.tags import current_tag, tag_names
-from trainfeed.errors import TrainFeedError
-from trainfeed.models import PROD, ModelsFolder, current
-from trainfeed.uploads import ReceiptBook
 
 __all__ = ["Arena", "Case", "Undisturbed", "full_strikes", "kills"]
 
-DATASET = "clicks"
 GC = ("gc", "--older-than", "0")
 PR_SET_CHILD_SUBREAPER = 36
 KILLED = -9
@@ -84,6 +78,7 @@ class Case:
         status: How the struck command ended.
         is_done: Whether a reader saw the new state at once.
         leftovers: Number of files and folders that only ``gc`` removes.
+        looks: How often a reader has looked meanwhile.
         faults: What must not be.
     """
 
@@ -92,6 +87,7 @@ class Case:
     status: int = 0
     is_done: bool = False
     leftovers: int = 0
+    looks: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -101,22 +97,34 @@ class Arena:
     Args:
         built: The library, with which this process was started.
         scratch: A folder of nobody else, on a local disk.
-        root: Where the publication root lies; by default in the scratch folder.
+        root: Folder for publication roots; by default they lie in the scratch folder.
+        other: The same folder through another mount.
+        observer: Looks there all the time.
     """
 
-    def __init__(self, built: Path, scratch: Path, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        built: Path,
+        scratch: Path,
+        root: Path | None = None,
+        other: Path | None = None,
+        observer: Observer | None = None,
+    ) -> None:
         self._built, self._scratch = built, scratch.resolve()
+        self._roots, self._other, self._observer = root, other, observer
+        self._number = 0
         here = self._scratch / "here"
-        self.places = Places(here, (root or here / "root").resolve())
-        self._command: Command = COMMANDS["build"]
+        self.places = Places(here, here / "root" if root is None else root.resolve() / "0" / "root")
+        self._is_observed = False
+        self._name, self._command = "build", COMMANDS["build"]
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         fork_programs()
 
     def take(self, name: str) -> Undisturbed:
         """Prepare a command, run it, and return what that run was like."""
-        self._command = COMMANDS[name]
+        self._name, self._command = name, COMMANDS[name]
         self._remove(self._scratch / "prepared", self._scratch / "prepared-root")
-        self._remove(self.places.path, self.places.root)
+        self._clear()
         self._fork(lambda: prepare(self._command, self.places))
         self._copy(self.places.path, self._scratch / "prepared")
         if not self._is_inside:
@@ -125,15 +133,17 @@ class Arena:
         self.reset()
         before = self.seen()
         end = self.run()
-        assert end.status in (0, *self._command.done_again), end.output
+        assert end.status == self._command.status, end.output
         after, left = self.seen(), self.tree()
         assert not any(key.startswith("fault") for key in after), after
+        self._let_leases_end()
         assert self.run(GC).status == 0
         return Undisturbed(end.calls, before, after, left, self.tree())
 
     def case(self, plain: Undisturbed, strike: Strike) -> Case:
         """Strike the command, look, give it again, and compare."""
         self.reset()
+        self._begin(plain)
         case = Case(strike)
         end = self.run(strike=strike)
         case.status, case.call = end.status, _struck(end.calls, strike)
@@ -141,12 +151,13 @@ class Arena:
         case.is_done = seen == plain.after
         case.faults += self._faults_of_the_struck(end, case, seen, plain)
         again = self.run()
-        allowed = {0, *(self._command.done_again)}
+        allowed = {self._command.status, *(self._command.done_again if case.is_done else ())}
         if again.status not in allowed or "Traceback" in again.output:
             case.faults.append(f"again: status {again.status}: {again.output[-2000:]}")
         seen = self.seen()
         if seen != plain.after:
             case.faults.append(f"afterwards a reader sees {_changes(plain.after, seen)}")
+        self._end(case)
         left = self.tree()
         case.leftovers = len(left.keys() - plain.left.keys())
         case.faults += [
@@ -154,6 +165,7 @@ class Arena:
             for text in _differences(plain.left, left)
             if not text.startswith("also")
         ]
+        self._let_leases_end()
         swept = self.run(GC)
         if swept.status:
             case.faults.append(f"gc: status {swept.status}: {swept.output[-1000:]}")
@@ -166,7 +178,7 @@ class Arena:
         if case.strike.errno or case.strike.process:
             if "Traceback" in end.output or not 0 <= end.status < TRACEBACK:
                 yield f"status {end.status}: {end.output[-2000:]}"
-            if end.status in (0, *self._command.done_again) and not case.is_done:
+            if end.status == self._command.status and not case.is_done:
                 yield f"status {end.status}, but it is not done: {_changes(plain.after, seen)}"
         elif case.call is not None and end.status != KILLED:
             yield f"not killed but ended with {end.status}: {end.output[-1000:]}"
@@ -178,8 +190,8 @@ class Arena:
                 yield f"at once a reader does not see {key}"
 
     def reset(self) -> None:
-        """Lay out what the command acts on."""
-        self._remove(self.places.path, self.places.root)
+        """Lay out what the command acts on; on a shared file system in a folder of its own."""
+        self._clear()
         self._copy(self._scratch / "prepared", self.places.path)
         if not self._is_inside:
             self._copy(self._scratch / "prepared-root", self.places.root)
@@ -198,8 +210,33 @@ class Arena:
         status = forked(act, output)
         return End(status, output.read_text(errors="replace"), read_record(record))
 
+    def _begin(self, plain: Undisturbed) -> None:
+        if self._observer is not None and self._roots is not None:
+            root = self._other / self.places.root.relative_to(self._roots.resolve())
+            self._settle()
+            self._observer.begin(root, self._name, plain.before, plain.after)
+            self._is_observed = True
+
+    def _end(self, case: Case) -> None:
+        if self._is_observed:
+            case.looks, wrong = self._observer.end()
+            case.faults += [f"the reader on the other mount: {each}" for each in wrong]
+            self._is_observed = False
+
+    def _settle(self) -> None:
+        """Let the client write its journal now; the other one would wait for its turn."""
+        for folder, _, _ in os.walk(self.places.root):
+            fd = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
     def seen(self) -> dict[str, str]:
-        """Return what a reader of the publication root finds."""
+        """Return what a reader of the publication root finds; that on the other mount, if any."""
+        if self._is_observed:
+            self._settle()
+            return self._observer.seen()
         answer = self._scratch / "seen.json"
         self._fork(lambda: answer.write_text(json.dumps(dict(look(self.places, self._command)))))
         return json.loads(answer.read_text())
@@ -209,8 +246,13 @@ class Arena:
         return {
             f"{folder.name}/{name}": entry
             for folder in self.places.watched
-            for name, entry in _entries(folder)
+            for name, entry in _entries(folder, os.fsencode(self.places.root))
         }
+
+    def _let_leases_end(self) -> None:
+        """Let the time pass for which a killed build keeps its versions."""
+        for path in self.places.root.glob("*/_leases/*"):
+            os.utime(path, (0, 0))
 
     @property
     def _is_inside(self) -> bool:
@@ -243,6 +285,15 @@ class Arena:
         status = forked(act, output)
         assert status == 0, output.read_text(errors="replace")
 
+    def _clear(self) -> None:
+        self._remove(self.places.path, self.places.root)
+        if self._roots is not None:
+            self._remove(self.places.root.parent)
+            self._number += 1
+            root = self._roots.resolve() / str(self._number) / "root"
+            root.parent.mkdir()
+            self.places = Places(self.places.path, root)
+
     @staticmethod
     def _remove(*folders: Path) -> None:
         for folder in folders:
@@ -253,45 +304,6 @@ class Arena:
     def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target, symlinks=True)
-
-
-def look(places: Places, command: Command) -> Iterator[tuple[str, str]]:
-    """Yield what a reader finds: where names lead, what is whole, and what is wrong."""
-    folder = DatasetFolder(places.root, DATASET)
-    for interval in folder.intervals():
-        readable = folder.readable_generation(interval)
-        yield f"readable {interval}", str(readable)
-        for number in folder.generations(interval):
-            name = f"{interval}/g{number:04d}"
-            try:
-                version = Version.open(folder.version(interval, number))
-                if name in command.damaged:
-                    problems = list(version.problems())
-                    yield f"whole {name}", str(not problems)
-                    if problems:
-                        continue
-                version.verify()
-                check_manifest_ledger(IndependentVersion(version.path))
-                yield f"version {name}", version.manifest.content_digest
-            except (TrainFeedError, AssertionError, OSError) as error:
-                yield f"fault {name}", f"{type(error).__name__}: {error}"
-    for interval in (DAY, NEXT, IDLE):
-        if (skip := read_skip(folder, interval)) is not None:
-            yield f"skipped {interval}", skip.why
-    for receipt in ReceiptBook(folder).receipts():
-        yield f"receipt {receipt.number}", receipt.name
-    for name in tag_names(folder):
-        tag = current_tag(folder, name)
-        yield f"tag {name}", f"{tag and tag.kind} {tag and dict(tag.generations)}"
-        for interval, number in (tag.generations if tag else {}).items():
-            if not folder.has_folder(interval, number):
-                yield f"fault {name}", f"leads to {interval}/g{number:04d}, which is not there"
-    for name in ModelsFolder(places.root).names():
-        model = ModelsFolder(places.root).model(name)
-        prod = current(model, PROD)
-        if prod is not None:
-            prod.verify()
-        yield f"model {name}", str(prod and prod.manifest.version)
 
 
 def kills(plain: Undisturbed) -> list[Strike]:
@@ -314,10 +326,12 @@ def _struck(calls: list[Call], strike: Strike) -> Call | None:
     return None
 
 
-def _entries(folder: Path) -> Iterator[tuple[str, tuple[int, bytes]]]:
+def _entries(folder: Path, root: bytes) -> Iterator[tuple[str, tuple[int, bytes]]]:
     for path in sorted(folder.rglob("*")):
         name, found = path.relative_to(folder).as_posix(), path.lstat()
-        data = b"" if path.is_dir() else canonical(path.read_bytes())
+        if path.name == "_trash" and not any(path.iterdir()):
+            continue  # the first removal makes it, and it stays
+        data = b"" if path.is_dir() else canonical(path.read_bytes().replace(root, b"ROOT"))
         yield same_names(name), (found.st_mode, data)
 
 

@@ -14,14 +14,18 @@ place                            removed files
 ``plans``, ``boundaries``,       temporary files: of all that is written there, only these can be
 ``training``, ``receipts``,      incomplete
 ``unpublished``, ``_leases``
-aliases; landing
+``history``, ``tags``, ``code``
+``lookups``; beside versions
+and ``SCHEDULE.json``; aliases;
+landing
+``versions``; ``<root>``         what the look at a file system left, with which builds begin
 ``<work>/spill``                 folders of plans that were never published
 ``<work>/previews``              quarantined records of previews that were killed
 ``<work>/attempts``              marks of attempts that were killed
 ``_trash``, ``+trash``           the rest of a sweep, or of retention, that was killed
 ================================ ================================================================
 
-Nothing below ``versions`` is looked at, and no landing file that is complete.
+No version is looked into, and no landing file that is complete is touched.
 """
 
 from __future__ import annotations
@@ -59,7 +63,10 @@ OLD: Final = timedelta(days=3)
 _UUID: Final = "[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
 # Begins the names of the places in which a repair makes files again.
 REPAIR: Final = "repair-"
-_ABANDONED: Final = re.compile(rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|(\.probe-|{REPAIR}){_UUID}")
+_PROBE: Final = re.compile(rf"\.probe-{_UUID}(\.moved)?")
+_ABANDONED: Final = re.compile(
+    rf"[0-9a-f]{{16}}-[gv][0-9]{{4,}}|{REPAIR}{_UUID}|{_PROBE.pattern}"
+)
 _PREVIEW: Final = re.compile(r"trainfeed-[a-z0-9_]{8}")
 _MARK: Final = re.compile(r"[0-9a-f]{16}-g[0-9]{4,}\.[a-z0-9-]+\.json")
 # Begins the names of what retention throws away: its next run deletes what a kill left.
@@ -70,7 +77,13 @@ TRASH: Final = "_trash"
 LANDING_TRASH: Final = "+trash"
 # Folder → levels of folders between it and its files.
 _DEPTHS: Final = {
+    "": 0,
     "_staging/tmp": 0,
+    "versions": 1,
+    "history": 1,
+    "tags": 1,
+    "code": 0,
+    "lookups": 0,
     "plans": 1,
     "unpublished": 0,
     "boundaries": 2,
@@ -129,13 +142,15 @@ def leftovers(env: Environment) -> Iterator[Leftover]:
     Raises:
         StorageError: A place cannot be read.
     """
-    for info in _listed(root := Location.parse(env.root)):
+    yield from _folders(root := Location.parse(env.root), _PROBE)
+    for info in _listed(root):
         # ``is_name`` excludes folders of the file system itself, such as lost+found, which only
         # root may list.
         if info.is_dir and is_name(info.name) and (root / info.name / "_staging").exists():
             yield from leftovers_of_dataset(root / info.name)
     for model in _listed(models := root / MODELS):
         yield from _files(models / model.name / "aliases", 1)
+        yield from _files(models / model.name / "removed", 0)
     work = Location.parse(env.work)
     yield from leftover_spills(work)
     yield from _folders(work / "previews", _PREVIEW, work / TRASH)
@@ -153,8 +168,9 @@ def leftovers_of_dataset(dataset: Location) -> Iterator[Leftover]:
         StorageError: A place cannot be read.
     """
     for folder, depth in _DEPTHS.items():
-        yield from _files(dataset / folder, depth)
+        yield from _files(dataset / folder if folder else dataset, depth)
     yield from _folders(dataset / "_staging", _ABANDONED, dataset / TRASH)
+    yield from _folders(dataset / "versions", _PROBE, dataset / TRASH)
     yield from _folders(dataset / TRASH, _TRASHED)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from tests.unit.pipeline.test_kill import ROOT, Observer, command
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
+from trainfeed.models import ModelsFolder
+from trainfeed.paths import unfinished_name
 from trainfeed.pipeline.review._preview_place import _PREFIX, _above
 from trainfeed.pipeline.upkeep import OLD, sweep
 
@@ -79,6 +82,43 @@ def test_what_a_killed_build_leaves_is_removed_when_it_is_old(project, point):
     assert project.version().manifest == undisturbed.version().manifest
 
 
+def test_an_unfinished_file_goes_from_every_folder_in_which_a_killed_command_leaves_one(project):
+    project.build()
+    folder, model, digest = project.folder, ModelsFolder(Path(project.env.root)), "a" * 64
+    written = [
+        folder.schedule,
+        folder.code(digest),
+        folder.lookup(digest),
+        folder.interval("2024-03-01") / "CURRENT",
+        folder.withdrawal_mark("2024-03-01", 1),
+        folder.removal_mark("2024-03-01", 1),
+        folder.retirement("2024-03-01"),
+        folder.history / "202403" / "20240301T000000Z-tag.json",
+        folder.tag("prod") / "0001.json",
+        folder.skip("2024-03-01"),
+        folder.unpublished("2024-03-01"),
+        folder.uploads_removal("2024-03-01"),
+        model.model("clicks").alias("prod") / "0001.json",
+        model.model("clicks").removal(1),
+    ]
+    left = [path.with_name(unfinished_name(f".{path.name}")) for path in written]
+    probe = f".probe-{uuid.uuid4()}"
+    left += [
+        folder.path / "versions" / f"{probe}.moved" / "file",
+        Path(project.env.root, probe, "created"),
+        Path(project.env.root, f"{probe}.moved", "file"),
+    ]
+    there = files(project)
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert sweep(project.env) == []
+    grow_old(project)
+    sweep(project.env)
+    assert files(project) == there
+    assert not list(Path(project.env.root).rglob(".probe-*"))
+
+
 def test_what_a_killed_preview_of_quarantined_records_leaves_is_removed_too(project):
     left = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_above(project.env)))
     (left / "record").write_bytes(b"a record")
@@ -129,7 +169,7 @@ def test_nothing_of_anybody_else_is_touched(project):
         root / "another/0123456789abcdef-g0001/file",
         project.folder.staging / "notes.txt",
         project.folder.staging / "kept/file",
-        project.folder.path / "versions/2024-03-01/.x.00000000-0000-4000-8000-000000000000.tmp",
+        project.folder.path / "versions/2024-03-01/g0001/.x.00000000-0000-4000-8000-000000000000.tmp",
         landing / "clicks/notes.tmp",
         landing / "a/b/c/d/.x.00000000-0000-4000-8000-000000000000.tmp",
         work / "spill/mine/file",
