@@ -311,7 +311,9 @@ COMMANDS = {
     "replay": Command(("quarantine", "replay", "clicks", "--interval", DAY), fixed),
     "bring-forward": Command(("bring-forward", "clicks/2024-03"), outdated),
     "promote": Command(("models", "promote", "clicks/v0002", "--why", "better"), models),
-    "rollback": Command(("models", "rollback", "clicks/v0002", "--why", "worse"), promoted, done_again=(1,)),
+    "rollback": Command(
+        ("models", "rollback", "clicks/v0002", "--why", "worse"), promoted, done_again=(1,)
+    ),
     "uploads-check": Command(("uploads", "check", "clicks"), with_a_refused_upload, status=3),
 }
 

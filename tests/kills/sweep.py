@@ -37,6 +37,8 @@ __all__ = ["Arena", "Case", "Undisturbed", "full_strikes", "kills"]
 GC = ("gc", "--older-than", "0")
 PR_SET_CHILD_SUBREAPER = 36
 KILLED = -9
+# Folders that a first removal, and a first failure, make, and that stay.
+OFTEN_EMPTY = ("_trash", "unpublished")
 Tree = dict[str, tuple[int, bytes]]
 
 
@@ -270,7 +272,9 @@ class Arena:
             except SystemExit:
                 pass
             finally:
-                loaded = [name for name in sys.modules if name.startswith(("trainfeed.", "pyarrow."))]
+                loaded = [
+                    name for name in sys.modules if name.startswith(("trainfeed.", "pyarrow."))
+                ]
                 names.write_text(json.dumps(loaded))
 
         forked(act, self._scratch / "output")
@@ -329,8 +333,8 @@ def _struck(calls: list[Call], strike: Strike) -> Call | None:
 def _entries(folder: Path, root: bytes) -> Iterator[tuple[str, tuple[int, bytes]]]:
     for path in sorted(folder.rglob("*")):
         name, found = path.relative_to(folder).as_posix(), path.lstat()
-        if path.name == "_trash" and not any(path.iterdir()):
-            continue  # the first removal makes it, and it stays
+        if path.name in OFTEN_EMPTY and not any(path.iterdir()):
+            continue
         data = b"" if path.is_dir() else canonical(path.read_bytes().replace(root, b"ROOT"))
         yield same_names(name), (found.st_mode, data)
 
