@@ -10,12 +10,12 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
 from tests.unit.status.published import publish
-from trainfeed.dataset import Skip, lift_skip, read_schedule, record_schedule, write_skip
+from trainfeed.dataset import Skip, lift_skip, record_schedule, write_skip
 from trainfeed.dataset.hole_decisions import accept_hole, revoke_hole
 from trainfeed.dataset.retirements import Retirement, write_retirement
 from trainfeed.dataset.tags import Decision
@@ -309,7 +309,7 @@ class Life:
         """Return ``overlap``, ``refused``, ``open``, or None where both are right."""
         inside = {n: each for n, each in self.readable.items() if begin <= each[0] < end}
         spans = sorted(inside.values())
-        if any(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False)):
+        if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
             return "overlap"
         sure, perhaps = self.decided()
         if self._lacks(begin, end, perhaps, spans):
@@ -317,7 +317,7 @@ class Life:
         if self._lacks(begin, end, sure, spans):
             return None
         everything = sorted(self.readable.values())
-        if any(b[0] < a[1] for a, b in zip(everything, everything[1:], strict=False)):
+        if any(b[0] < a[1] for a, b in pairwise(everything)):
             return None  # beside versions that overlap, a range without them may be refused
         return "open" if spans else "refused"
 
@@ -329,7 +329,8 @@ class Life:
         if self.recorded is None:
             lowest = min(self.readable.values(), default=(0, 0))[0]
             return bool(open_hours - hours(lowest // 24 * 24, lowest))
-        early = [(s, e) for s, e, _ in self.ticks(is_bounded=False) if s < begin and self.fits(s, e)]
+        ticks = self.ticks(is_bounded=False)
+        early = [(s, e) for s, e, _ in ticks if s < begin and self.fits(s, e)]
         between -= set().union(*(hours(*each) for each in early))
         if between:
             return True
@@ -345,21 +346,22 @@ class Life:
             uncovered_begin = not any(s <= begin < e for s, e in spans)
             if begin <= start < end and uncovered_begin and before and stop <= max(before):
                 return True
-        return any(self._is_gone(name, begin, end, ends, closed) for name in self.known)
+        return any(self._is_gone(name, begin, end, ends) for name in self.known)
 
-    def _is_gone(self, name, begin, end, ends, closed):
+    def _is_gone(self, name, begin, end, ends):
         """Whether an interval was there once, beyond all versions and the schedule of now."""
         one = self.known[name]
         if one.readable or not (one.versions or one.is_retired):
             return False
-        start = hour_of(datetime.fromisoformat(name[:13] + (":00" if "T" in name else "")).replace(tzinfo=UTC))
+        text = name[:13] + (":00" if "T" in name else "")
+        start = hour_of(datetime.fromisoformat(text).replace(tzinfo=UTC))
         named = hours(start, start + (1 if "T" in name else 24)) & hours(begin, end)
         accounted = set()
         for first, stop, _ in self.ticks():
             if self.fits(first, stop):
                 accounted |= hours(first, stop)
-        return bool({h for h in named if not ends[0] <= h < ends[1]} - accounted - set(
-            h for each in self.accepted for h in hours(*each)))
+        accepted = {h for each in self.accepted for h in hours(*each)}
+        return bool({h for h in named if not ends[0] <= h < ends[1]} - accounted - accepted)
 
 
 def next_tick(cron, time):

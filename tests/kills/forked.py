@@ -1,0 +1,213 @@
+"""Processes that begin as forks of a warm one: commands, and the programs that commands start.
+
+A new interpreter needs a second for its imports, and there are thousands of cases. Here the
+imports are done once. A program that trainfeed starts with ``subprocess`` in the modules below is
+a fork, too: it counts its calls for itself, as another process does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+from trainfeed.cli.build import _command_process
+from trainfeed.pipeline.workers import _worker_process
+
+__all__ = ["fork_programs", "forked", "wait_for_all"]
+
+STARTERS = (_worker_process, _command_process)
+TRACEBACK = 99
+LIMIT_S = 120.0
+
+
+def forked(act: Callable[[], object], output: Path) -> int:
+    """Do something in a fork, whose output goes to a file; return how it ended.
+
+    Everything that it has started is gone when this returns.
+    """
+    pid = os.fork()
+    if not pid:
+        _ended(act, output)
+    _, status = os.waitpid(pid, 0)
+    wait_for_all()
+    return os.waitstatus_to_exitcode(status)
+
+
+def wait_for_all() -> None:
+    """Wait for processes that lost their parent; this process must adopt them."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            assert time.monotonic() < deadline_s, "a process outlives its command"
+            time.sleep(0.002)
+
+
+def _ended(act: Callable[[], object], output: Path) -> None:
+    """Do it, with the output in a file, and end this process as an interpreter does."""
+    status = TRACEBACK
+    try:
+        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        for number, file in enumerate((nothing, fd, fd)):
+            os.dup2(file, number)
+        status = _status(act)
+    except BaseException:  # noqa: BLE001 (it must not return into the harness)
+        traceback.print_exc()
+    finally:
+        _leave(status)
+
+
+def _status(act: Callable[[], object]) -> int:
+    try:
+        act()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+            return 1
+        return end.code or 0
+    return 0
+
+
+def _leave(status: int) -> None:
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        status = TRACEBACK
+    os._exit(status)
+
+
+def fork_programs() -> None:
+    """Let trainfeed start its programs as forks of this process, for the rest of its life."""
+    names = ("DEVNULL", "PIPE", "STDOUT", "TimeoutExpired")
+    for module in STARTERS:
+        stand_in = SimpleNamespace(
+            Popen=ForkedProgram, **{name: getattr(subprocess, name) for name in names}
+        )
+        module.subprocess = stand_in
+
+
+class ForkedProgram:
+    """As much of ``subprocess.Popen`` as trainfeed uses for programs of its own."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int,
+        stdout: object,
+        stderr: object,
+        pass_fds: Sequence[int],
+        env: Mapping[str, str],
+        process_group: int = -1,
+        start_new_session: bool = False,
+        text: bool = False,
+    ) -> None:
+        self.returncode: int | None = None
+        given, to_give = os.pipe() if stdin == subprocess.PIPE else (None, None)
+        told, to_tell = os.pipe() if stdout == subprocess.PIPE else (None, stdout.fileno())
+        self.pid = os.fork()
+        if not self.pid:
+            source = os.open(os.devnull, os.O_RDONLY) if given is None else given
+            said = to_tell if stderr == subprocess.STDOUT else stderr.fileno()
+            try:
+                if start_new_session:
+                    os.setsid()
+                elif process_group >= 0:
+                    os.setpgid(0, process_group)
+                _be_alone((source, to_tell, said), pass_fds, env)
+            except BaseException:  # noqa: BLE001
+                os._exit(TRACEBACK)
+            _run(command)
+        if given is not None:
+            os.close(given)
+        if told is not None:
+            os.close(to_tell)
+        self.stdin = None if to_give is None else os.fdopen(to_give, "w" if text else "wb")
+        self.stdout = None if told is None else io.BufferedReader(io.FileIO(told))
+
+    def poll(self) -> int | None:
+        """Return how the process has ended, None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float = LIMIT_S) -> int:
+        """Wait until it has ended."""
+        deadline_s = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline_s:
+                raise subprocess.TimeoutExpired("a forked program", timeout)
+            time.sleep(0.001)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Signal the process, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _be_alone(standard: Sequence[int], kept: Sequence[int], env: Mapping[str, str]) -> None:
+    """Have the descriptors, the environment and the signals that a new program would have."""
+    moved = [os.dup(fd) for fd in standard]
+    for number, fd in enumerate(moved):
+        os.dup2(fd, number)
+    for fd in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if fd > 2 and fd not in kept:
+            with suppress(OSError):  # the one of the listing
+                os.close(fd)
+    os.environ.clear()
+    os.environ.update(env)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    logging.root.handlers.clear()
+    logging.root.setLevel(logging.WARNING)
+    atexit._clear()
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a program of trainfeed as its command line says, and end."""
+
+    def act() -> None:
+        if "-c" in command:
+            _, module, arguments = json.loads(command[-1])
+            importlib.import_module(module).main(*arguments)
+        else:
+            module, *arguments = command[command.index("-m") + 1 :]
+            importlib.import_module(module).serve(*map(int, arguments))
+
+    try:
+        status = _status(act)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        status = 1
+    _leave(status)

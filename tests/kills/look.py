@@ -1,0 +1,70 @@
+"""What a reader of a publication root finds: where names lead, what is whole, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.kills.prepared import DAY, IDLE, NEXT, Command, Places
+from tests.oracle.accounting import check_manifest_ledger
+from tests.oracle.independent_reader import Version as IndependentVersion
+from trainfeed.dataset import DatasetFolder, Version, read_skip
+from trainfeed.dataset.tags import current_tag, tag_names
+from trainfeed.errors import TrainFeedError
+from trainfeed.models import PROD, ModelsFolder, current
+from trainfeed.uploads import ReceiptBook
+
+__all__ = ["look"]
+
+DATASET = "clicks"
+
+
+def look(places: Places, command: Command) -> Iterator[tuple[str, str]]:
+    """Yield what a reader finds: where names lead, what is whole, and what is wrong."""
+    folder = DatasetFolder(places.root, DATASET)
+    for interval in folder.intervals():
+        readable = folder.readable_generation(interval)
+        yield f"readable {interval}", str(readable)
+        for number in folder.generations(interval):
+            yield from _version(folder, interval, number, command)
+    for interval in (DAY, NEXT, IDLE):
+        if (skip := read_skip(folder, interval)) is not None:
+            yield f"skipped {interval}", skip.why
+    for receipt in ReceiptBook(folder).receipts():
+        yield f"receipt {receipt.number}", receipt.name
+    for name in tag_names(folder):
+        yield from _tag(folder, name)
+    for name in ModelsFolder(places.root).names():
+        prod = current(ModelsFolder(places.root).model(name), PROD)
+        if prod is not None:
+            prod.verify()
+        yield f"model {name}", str(prod and prod.manifest.version)
+
+
+def _version(
+    folder: DatasetFolder, interval: str, number: int, command: Command
+) -> Iterator[tuple[str, str]]:
+    name = f"{interval}/g{number:04d}"
+    try:
+        version = Version.open(folder.version(interval, number))
+        if name in command.damaged:
+            is_whole = not list(version.problems())
+            yield f"whole {name}", str(is_whole)
+            if not is_whole:
+                return
+        version.verify()
+        check_manifest_ledger(IndependentVersion(version.path))
+        yield f"version {name}", version.manifest.content_digest
+    except (TrainFeedError, AssertionError, OSError) as error:
+        # One that was removed meanwhile is gone, as its mark says.
+        if number in folder.generations(interval):
+            yield f"fault {name}", f"{type(error).__name__}: {error}"
+
+
+def _tag(folder: DatasetFolder, name: str) -> Iterator[tuple[str, str]]:
+    tag = current_tag(folder, name)
+    if tag is None:
+        return
+    yield f"tag {name}", f"{tag.kind} {dict(tag.generations)}"
+    for interval, number in tag.generations.items():
+        if not folder.has_folder(interval, number):
+            yield f"fault {name}", f"leads to {interval}/g{number:04d}, which is not there"
