@@ -73,15 +73,19 @@ def code_texts(spec: DatasetSpec) -> dict[str, bytes]:
         ConfigError: A module imports code from outside its folder.
         StorageError: A module cannot be read.
     """
-    texts = {path.relative_to(spec.folder).as_posix(): read_module(path) for path in _modules(spec)}
+    texts = _texts(spec)
     for name, content in texts.items():
         _refuse_outside_imports(spec.folder / name, content, spec.folder)
     return texts
 
 
+def _texts(spec: DatasetSpec) -> dict[str, bytes]:
+    return {path.relative_to(spec.folder).as_posix(): read_module(path) for path in _modules(spec)}
+
+
 def imported_names(spec: DatasetSpec) -> frozenset[str]:
     """Return the first names of all that these modules import from outside their folder."""
-    texts = code_texts(spec)
+    texts = _texts(spec)
     found = (_absolute_imports(spec.folder / name, content) for name, content in texts.items())
     return frozenset().union(*found)
 
