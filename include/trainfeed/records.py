@@ -320,12 +320,13 @@ class RootMark:
 
 
 def _mark_from_json(value: Any) -> RootMark:
-    texts = [value[name] for name in ("id", "made_at", "made_by")]
     unsealed = value.get("unsealed")
+    mark = RootMark(value["id"], value["made_at"], value["made_by"], unsealed)
     listed = [] if unsealed is None else [*unsealed, *unsealed.values()]
-    if value["format"] != 1 or not all(isinstance(text, str) and text for text in texts + listed):
+    texts = [mark.id, mark.made_at, mark.made_by, *listed]
+    if value["format"] != 1 or not all(isinstance(text, str) and text for text in texts):
         raise ValueError(f"got {str(value)[:100]}")
-    return RootMark(*texts, unsealed)
+    return mark
 
 
 class _RootMarks(RecordFile[RootMark]):

@@ -128,8 +128,10 @@ class _Evidence:
             is_due = each.end <= self._now or (span is not None and each.start < span.end)
             skip = skipped.get(each.name)
             is_judged = each.name in still_open or (skip is not None and _is_of(skip, each))
-            found = self._found.get(each.name)
-            if is_due and is_judged and (found is None or found.generation is None):
+            is_published = (
+                each.name in self._found and self._found[each.name].generation is not None
+            )
+            if is_due and is_judged and not is_published:
                 yield self._absent(each)
         fitting = {each.name: each for each in left.intervals}
         yield from _decided(left, fitting)

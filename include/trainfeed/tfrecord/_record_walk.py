@@ -81,8 +81,8 @@ def iter_runs(
     yield from _runs(walk)
     # A compressed file that cannot be read on was dropped up to its end.
     if not walk.is_lost:
-        sizes = sorted((num_bytes, size.num_bytes))
-        options.on_damage.drop_rest(report, path, *sizes, problem)
+        start, end = sorted((num_bytes, size.num_bytes))
+        options.on_damage.drop_rest(report, path, start, end, problem)
 
 
 def _runs(walk: _Walk) -> Iterator[list[bytes]]:

@@ -104,8 +104,8 @@ class TFRecordReader:
 
     def _iter_runs(self) -> Iterator[list[bytes]]:
         report = self.report = DamageReport()
-        starts, num_records = [], 0
-        self.starts = starts
+        starts: list[int] = []
+        num_records, self.starts = 0, starts
         for path in self.paths:
             starts.append(num_records)
             size = self._sets.size_of(path)

@@ -144,12 +144,12 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
         # Only a version that starts before the range covers it.
         asked_for = intervals_in(schedule, span)
     runs = {run: parse_range(run).start for run in name_runs(sorted(asked_for, key=_start))}
-    names = {each.name: each.start for each in asked_for}
+    starts = {each.name: each.start for each in asked_for}
     return Coverage(
         folder,
         span.text,
         tuple(versions),
-        _in_order(names | others),
+        _in_order(starts | others),
         left.skipped,
         _in_order(runs | others),
         left.accepted,
