@@ -92,7 +92,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         if found["verdict"] != ASKS:
             return found
         with airflow_outcome(context):
-            if found["question"] != self._question:
+            if not _is_same(cast("Mapping[str, Any]", found["question"]), self._question):
                 raise _asked_otherwise(planned.ref)
         self._write_question(planned.ref)
         return cast("JsonObject", HITLOperator.execute(self, context))
@@ -213,6 +213,18 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         except ConflictError as known:
             # Waived by another person meanwhile, or published: ``check`` looks at what is there.
             logger.warning("the answer of %s was not needed: %s", who, known)
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two questions are about the same plan and gates, whatever their words."""
+    from trainfeed.dataset.waivers import is_same_gate
+
+    gates = one["gates"], other.get("gates", ())
+    return (
+        one["plan_sha256"] == other.get("plan_sha256")
+        and len(gates[0]) == len(gates[1])
+        and all(map(is_same_gate, *gates))
+    )
 
 
 def _asked_otherwise(ref: PlanRef) -> GateError:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.version import STATISTICS
+from trainfeed.dataset.waivers import gate_facts
 from trainfeed.difference._side import Side
 from trainfeed.difference._text_changes import TextChange, code_changes, lookup_changes
 from trainfeed.difference._value_changes import ValueChange, value_changes
@@ -190,10 +191,12 @@ def _gates(side: Side) -> _Facts | str:
         side,
         lambda manifest: {
             **{
-                f"{number}.{gate.get('check', 'gate')}": gate
+                f"{number}.{gate.get('check', 'gate')}": gate_facts(gate)
                 for number, gate in enumerate(manifest.gates, 1)
             },
-            "waivers": manifest.waivers,
+            "waivers": [
+                {**each, "gates": list(map(gate_facts, each["gates"]))} for each in manifest.waivers
+            ],
         },
     )
 

@@ -8,7 +8,7 @@ from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.dataset.waivers._applied_waivers import Applied, apply_waivers, read_applied
-    from trainfeed.dataset.waivers._gate_files import Gate
+    from trainfeed.dataset.waivers._gate_files import Gate, gate_facts, is_same_gate
     from trainfeed.dataset.waivers._refused import (
         Refused,
         lift_refused,
@@ -29,6 +29,8 @@ __all__ = [
     "Refused",
     "Waiver",
     "apply_waivers",
+    "gate_facts",
+    "is_same_gate",
     "lift_refused",
     "read_applied",
     "read_refused",
@@ -45,6 +47,8 @@ _HOMES: Final = {
     "Refused": "._refused",
     "Waiver": "._waiver",
     "apply_waivers": "._applied_waivers",
+    "gate_facts": "._gate_files",
+    "is_same_gate": "._gate_files",
     "lift_refused": "._refused",
     "read_applied": "._applied_waivers",
     "read_refused": "._refused",

@@ -17,10 +17,12 @@ from trainfeed.dataset.waivers._gate_files import (
     MODE,
     Gate,
     applied_path,
+    gate_facts,
     gates_of,
 )
 from trainfeed.dataset.waivers._waiver import Waiver
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.paths import is_there
 from trainfeed.specification import gate_name
 from trainfeed.storage import posix
 
@@ -99,7 +101,7 @@ def apply_waivers(
         FormatError: The earlier decision is damaged.
         StorageError: The publication root refused or failed. Nothing was decided.
     """
-    path = applied_path(folder, interval, plan_id, list(gates))
+    path = applied_path(folder, interval, plan_id, list(map(gate_facts, gates)))
     value = {"plan": plan_id, "waivers": [waiver.to_json() for waiver in waivers]}
     posix.create_exclusive(path, sealed(value), mode=MODE)
     return read_applied(folder, interval, plan_id, gates) or ()
@@ -114,7 +116,10 @@ def read_applied(
         FormatError: The decision is damaged.
         StorageError: The publication root refused or failed.
     """
-    path = applied_path(folder, interval, plan_id, list(gates))
+    path = applied_path(folder, interval, plan_id, list(map(gate_facts, gates)))
+    # Earlier releases named the decision by the gates with their words.
+    if not is_there(path) and is_there(earlier := applied_path(folder, interval, plan_id, gates)):
+        path = earlier
     what = f"the waivers in use of plan {plan_id}"
     remedy = "nothing was published; move the file away; the next check decides again"
     try:

@@ -8,7 +8,7 @@ may quote a record, so only the account that builds, and its group, may read the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,9 @@ __all__ = [
     "MODE",
     "Gate",
     "applied_path",
+    "gate_facts",
     "gates_of",
+    "is_same_gate",
     "refused_path",
     "waiver_numbers",
     "waiver_path",
@@ -31,7 +33,27 @@ Gate = Mapping[str, Any]
 
 MODE: Final = 0o640
 
+_WORDS: Final = frozenset({"allowed", "because"})
+_CHANGES: Final = "changes"
+
 _WAIVER: Final = re.compile(r"\.waiver-([0-9]{4,8})\.json")
+
+
+def gate_facts(gate: Gate) -> dict[str, Any]:
+    """Return what a decision about a gate holds for: all but the words, which releases reword."""
+    return {name: each for name, each in gate.items() if name not in _WORDS}
+
+
+def is_same_gate(one: Gate, other: Gate) -> bool:
+    """Return whether two entries are about one gate, with the same limits and the same value.
+
+    Where one of them is of an earlier release, whose entries named changes of a schema in words
+    only, the words are compared.
+    """
+    if (_CHANGES in one) != (_CHANGES in other):
+        plain = ({name: each for name, each in g.items() if name != _CHANGES} for g in (one, other))
+        return next(plain) == next(plain)
+    return gate_facts(one) == gate_facts(other)
 
 
 def refused_path(folder: DatasetFolder, interval: str, plan_id: str) -> Path:
@@ -44,9 +66,11 @@ def waiver_path(folder: DatasetFolder, interval: str, plan_id: str, number: int)
     return folder.plans(interval) / f"{check_name(plan_id)}.waiver-{number:04d}.json"
 
 
-def applied_path(folder: DatasetFolder, interval: str, plan_id: str, gates: list[Gate]) -> Path:
+def applied_path(
+    folder: DatasetFolder, interval: str, plan_id: str, gates: Sequence[Mapping[str, Any]]
+) -> Path:
     """The file that says which waivers let these failed gates of a plan pass."""
-    digest = canonical_json.sha256_of(gates)[:16]
+    digest = canonical_json.sha256_of(list(gates))[:16]
     return folder.plans(interval) / f"{check_name(plan_id)}.waived-{digest}.json"
 
 

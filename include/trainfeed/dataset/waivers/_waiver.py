@@ -17,6 +17,7 @@ from trainfeed.dataset.waivers._gate_files import (
     MODE,
     Gate,
     gates_of,
+    is_same_gate,
     waiver_numbers,
     waiver_path,
 )
@@ -65,7 +66,7 @@ class Waiver:
 
     def covers(self, gate: Gate) -> bool:
         """Return whether the waiver is about a gate with exactly this limit and value."""
-        return any(dict(gate) == dict(mine) for mine in self.gates)
+        return any(is_same_gate(gate, mine) for mine in self.gates)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""

@@ -40,6 +40,7 @@ def value_range(gate: Gate, facts: Facts) -> GateResult:
     field = _field(gate, facts)
     if field.not_finite:
         # Minimum and maximum leave out NaN and infinity, which are outside of any range.
+        # Waivers compare the value, this text too: it is part of the format.
         return GateResult(gate, f"{field.not_finite} times NaN or infinity", passed=False)
     low, high = field.min, field.max
     value = low if low == high else [low, high]

@@ -22,6 +22,7 @@ __all__ = [
 
 # Texts of a result that its entry in the manifest holds, if there are any.
 _TEXTS: Final = ("allowed", "because")
+_LONG: Final = frozenset({"distances", "changes"})
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ def line(result: GateResult, counts: Counts) -> str:
 def told(result: GateResult, counts: Counts) -> JsonObject:
     """Return the gate for the reports of pages: its entry, and words for it.
 
-    The distances of a gate ``drift`` are left out: reports are small, and the manifest has them.
+    Distances of a gate ``drift`` and changes of a schema are left out: reports are small, and the
+    manifest has them.
     """
-    entry = {name: each for name, each in result.to_json().items() if name != "distances"}
+    entry = {name: each for name, each in result.to_json().items() if name not in _LONG}
     words = {"name": gate_name(entry), "allowed": gate_limits(entry)}
     return {**entry, **words, "because": because(result, counts)}
 

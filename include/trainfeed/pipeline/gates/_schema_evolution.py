@@ -43,8 +43,10 @@ def schema_evolution(gate: Gate, facts: Facts) -> GateResult:
     refused = [change for change in changes if actions[change] != "allow"]
     blocks = "block" in actions.values()
     severity = gate["severity"] if blocks or not refused else "warn"
+    # A waiver holds for these changes, not for others of the same number.
+    named = {"changes": [change.to_json() for change in refused]} if refused else {}
     return GateResult(
-        {**gate, "severity": severity},
+        {**gate, "severity": severity, **named},
         len(refused),
         passed=not refused,
         because=_because(facts, changes),

@@ -19,6 +19,7 @@ from trainfeed.dataset.waivers import (
     Refused,
     Waiver,
     apply_waivers,
+    is_same_gate,
     read_applied,
     read_waivers,
     write_refused,
@@ -138,8 +139,8 @@ def _require_there(
 def _complete(
     folder: DatasetFolder, ref: PlanRef, applied: tuple[Applied, ...], gates: Sequence[Gate]
 ) -> tuple[Applied, ...]:
-    mine = [dict(gate) for waiver in applied for gate in waiver.gates]
-    if any(dict(gate) not in mine for gate in gates):
+    mine = [gate for waiver in applied for gate in waiver.gates]
+    if not all(any(is_same_gate(gate, each) for each in mine) for gate in gates):
         raise FormatError(
             f"the waivers in use of plan {ref.plan_id} do not name all of its failed gates; nothing"
             " was published; move the file away; the next check decides again",

@@ -15,7 +15,7 @@ from trainfeed import faults
 from trainfeed.accounts import name_problem, reason_problem
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.dataset.waivers import Gate, Waiver, read_waivers, write_waiver
+from trainfeed.dataset.waivers import Gate, Waiver, is_same_gate, read_waivers, write_waiver
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, require_unpublished
@@ -118,8 +118,8 @@ def _meant(found: Waivable, wish: WaiverWish) -> tuple[Gate, ...]:
     if wish.gates is None:
         gates = tuple(gate for gate in failed if _is_meant(gate, wish))
     else:
-        known = [dict(gate) for gate in failed]
-        gates = tuple(wish.gates) if all(dict(gate) in known for gate in wish.gates) else ()
+        is_known = all(any(is_same_gate(gate, each) for each in failed) for gate in wish.gates)
+        gates = tuple(wish.gates) if is_known else ()
     if not gates:
         names = ", ".join(sorted({str(gate["check"]) for gate in failed}))
         wanted = f"checks {list(wish.checks)} and fields {list(wish.fields)}"
