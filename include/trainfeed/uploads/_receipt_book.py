@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ from trainfeed.uploads._receipt import Receipt, Refusal, from_sealed, to_sealed
 
 __all__ = ["LostReceipt", "ReceiptBook", "announced_number", "announced_path", "uploads_of"]
 
+# Missing receipts in a row that are each looked for in versions.
+_MOST_MISSING: Final = 100
 _MAX_BYTES: Final = 64 << 10
 _NUMBER: Final = re.compile(r"([0-9]{8})\.json")
 _REFUSED: Final = "refused"
@@ -74,6 +77,7 @@ class ReceiptBook:
         self._folder = folder.receipts
         self._dataset = folder
         self._known: list[Receipt | LostReceipt] = []
+        self._last = 0
 
     def content(self, sha256: str) -> Path:
         """Return the path of the kept bytes with this digest."""
@@ -101,8 +105,9 @@ class ReceiptBook:
         if not self._known:
             self._known = self._read_all()
         # Those that other processes have made since: a list of the folder for each would be slow.
-        while is_there(self._path(len(self._known) + 1)):
-            self._known.append(self._entry(len(self._known) + 1, {}))
+        while is_there(self._path(self._last + 1)):
+            self._last += 1
+            self._known.append(self._entry(self._last, {}))
         lost = [each for each in self._known if isinstance(each, LostReceipt)]
         return [each for each in self._known if isinstance(each, Receipt)], lost
 
@@ -154,7 +159,7 @@ class ReceiptBook:
             found = self.receipt(receipt.name)
             if found is not None:
                 return found, False
-            numbered = replace(receipt, number=len(self._known) + 1)
+            numbered = replace(receipt, number=self._last + 1)
             if posix.create_exclusive(
                 self._path(numbered.number), to_sealed(numbered), is_public=True
             ):
@@ -187,10 +192,16 @@ class ReceiptBook:
 
     def _read_all(self) -> list[Receipt | LostReceipt]:
         names = (path.name for path in listed_folder(self._folder))
-        numbers = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match]
         marked = self._marked()
-        last = max((*numbers, *marked, self._announced()), default=0)
-        return [self._entry(number, marked) for number in range(1, last + 1)]
+        numbers = {int(match[1]) for match in map(_NUMBER.fullmatch, names) if match}.union(marked)
+        self._last = max((*numbers, self._announced()), default=0)
+        known: list[Receipt | LostReceipt] = []
+        for before, number in pairwise([0, *sorted(numbers | {self._last})]):
+            # Of many that are missing one is enough: a damaged number may be very large.
+            first = before + 1 if number - before <= _MOST_MISSING else number - 1
+            known += [self._entry(each, marked) for each in range(first, number)]
+            known += [self._entry(number, marked)] if number else []
+        return known
 
     def _entry(self, number: int, marked: dict[int, set[str]]) -> Receipt | LostReceipt:
         try:
