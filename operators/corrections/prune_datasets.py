@@ -10,10 +10,10 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from operators._outcome import airflow_outcome
+from operators._person import RunPerson, run_person, run_signature
 from operators._run_request import require_known
 from operators._stage import open_dataset
 from operators.corrections._known_folder import specified_names
-from operators.corrections._person import RunPerson, run_person, run_signature
 from trainfeed.errors import Outcome, TrainFeedError
 
 if TYPE_CHECKING:

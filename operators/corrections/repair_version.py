@@ -10,9 +10,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome
+from operators._person import run_person
 from operators._run_request import require_known
 from operators._stage import open_dataset
-from operators.corrections._person import run_person
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

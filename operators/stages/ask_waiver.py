@@ -13,8 +13,8 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._outcome import airflow_outcome
+from operators._person import answering_user, run_account
 from operators._stage import StageOperator, open_dataset
-from operators.corrections._person import answering_user, run_account
 from operators.stages.check import ASKS, check_or_ask
 from trainfeed.errors import ConflictError, GateError
 

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
+from operators._person import run_person
 from operators._run_request import require_known
-from operators.corrections._person import run_person
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:

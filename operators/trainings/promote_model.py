@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.sdk import BaseOperator
 
 from operators._outcome import airflow_outcome
+from operators._person import answering_user, run_account
 from operators._stage import open_dataset
-from operators.corrections._person import answering_user, run_account
 from operators.links import ModelLink
 
 if TYPE_CHECKING:
