@@ -25,6 +25,7 @@ import pyarrow as pa
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("include", ".")]
 
+from tests.support.manifests import accounted
 from trainfeed.conversion import ShardManifest, convert
 from trainfeed.dataset import Version
 from trainfeed.dataset.chunks import decoder_of
@@ -281,8 +282,9 @@ def _write_manifest(folder: Path) -> None:
         "files": [file for file in files if file["name"] == CHUNKS],
         "sources": ["kafka:a/0"],
         "plan": "0",
+        "quarantine": {"records": 0, "reasons": {}},
     }
-    (folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    (folder / "MANIFEST.json").write_text(json.dumps(accounted(manifest)))
     (folder / "MANIFEST.sha256").write_text(_sha256(folder / "MANIFEST.json") + "\n")
 
 

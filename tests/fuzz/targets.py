@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from crc32c import crc32c
 
+from tests.support.manifests import accounted
 from trainfeed import canonical_json
 from trainfeed.dataset import Manifest
 from trainfeed.errors import TrainFeedError
@@ -332,8 +333,9 @@ def _manifests() -> list[bytes]:
         "files": [{"name": "CHUNKS.arrow", "bytes": 1, "sha256": digest}],
         "sources": ["kafka:a/0"],
         "plan": "0",
+        "quarantine": {"records": 0, "reasons": {}},
     }
-    return [canonical_json.dumps(manifest), b'{"format":1}']
+    return [canonical_json.dumps(accounted(manifest)), b'{"format":1}']
 
 
 SEEDS: dict[str, Callable[[], list[bytes]]] = {

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tests.unit.dataset.coverage.test_coverage import EMPTY, accounted
+from tests.support.manifests import accounted
+from tests.unit.dataset.coverage.test_coverage import EMPTY
 from trainfeed.dataset import DatasetFolder, Manifest, Version, content_digest
 from trainfeed.dataset.identity import position_hash, source_hash
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST

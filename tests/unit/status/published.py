@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from tests.unit.dataset.coverage.test_coverage import EMPTY, accounted
+from tests.support.manifests import accounted
+from tests.unit.dataset.coverage.test_coverage import EMPTY
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST, generation_name
 from trainfeed.intervals import format_time

@@ -51,21 +51,6 @@ EMPTY = {
 }
 
 
-def accounted(values):
-    """Return values of a manifest with an account: every source has as many samples as there are.
-
-    The sources are those of the inputs, or else inputs are made for the sources.
-    """
-    inputs = values["inputs"] or {each: {"start": 0, "end": 1 << 40} for each in values["sources"]}
-    samples = sum(split["samples"] for split in values["splits"].values())
-    ledger = {}
-    for number, source in enumerate(inputs):
-        leaf = {"records": 0, "bytes": 0, "l1": "0" * 16, "l2": "0" * 16}
-        sums = {"samples": 0 if number else samples, "s1": "0" * 16, "s2": "0" * 16}
-        ledger[source] = {"read": leaf, "valid": leaf | sums, "quarantined": leaf, "filtered": {}}
-    return {**values, "inputs": inputs, "sources": sorted(inputs), "ledger": ledger}
-
-
 def publish(folder, *intervals):
     for interval in intervals:
         span = {"start": format_time(interval.start), "end": format_time(interval.end)}
