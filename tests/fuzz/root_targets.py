@@ -169,7 +169,8 @@ def marker(data: bytes) -> None:
     """The small files of a root: its mark, skipped and failed intervals, a schedule, a topic."""
     folder = _folder()
     _placed(folder.unpublished(_INTERVAL), data)
-    _placed(_home() / "TRAINFEED.json", data)
+    # In a folder of its own: below a sealed mark, the inputs of other targets would need seals.
+    _placed(_home() / "marked" / "TRAINFEED.json", data)
     _placed(folder.skip(_INTERVAL), data)
     _placed(folder.schedule, data)
     _placed(_home() / "topic" / "TOPIC.json", data)
@@ -222,7 +223,7 @@ def statistics(data: bytes) -> None:
 
 
 def _read_root(folder: DatasetFolder) -> None:
-    require_root(folder.path.parent, "TRAINFEED_ROOT")
+    require_root(folder.path.parent / "marked", "TRAINFEED_ROOT")
 
 
 def _read_topic(folder: DatasetFolder) -> None:
