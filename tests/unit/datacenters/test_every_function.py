@@ -238,7 +238,7 @@ NEITHER = (
         "KafkaSourceSpec.place.folder",
         "RecordedSourceSpec.location.folder",
         "RecordedSourceSpec.place.folder",
-        "SetWatch.paths",
+        "mark_of.path",
         "SourceOptions.require_used.path",
         "TFRecordRange.path",
         "TargetFile.place",

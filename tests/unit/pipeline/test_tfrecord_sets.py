@@ -190,7 +190,7 @@ def test_a_shard_that_was_cut_is_found(project, shard):
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(ChecksumError, match="bytes, got"):
         project.version().verify()
-    with pytest.raises(TruncatedError, match=f"expected .* bytes of records.*{shard.name}"):
+    with pytest.raises(TruncatedError, match=shard.name):
         samples(project.version())
 
 

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trainfeed.dataset.accepted_holes import AcceptedHole, accepted_holes
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.skips import Skip, read_skip
-from trainfeed.dataset.version import Version
 from trainfeed.errors import ConfigError, WindowError
 from trainfeed.intervals import Interval, Schedule, parse_range, parse_time
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.version import Version
 
 __all__ = [
     "Span",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.dataset.accepted_holes import AcceptedHole
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements import told_missing
 from trainfeed.dataset.skips import Skip
-from trainfeed.dataset.version import Version
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.version import Version
 
 __all__ = ["MISSING_POLICIES", "Coverage", "check_policy"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainfeed.dataset.coverage._contiguity import (
     Span,
@@ -21,7 +21,6 @@ from trainfeed.dataset.coverage._coverage_state import Coverage
 from trainfeed.dataset.layout import DatasetFolder, is_name
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.schedules import read_schedule
-from trainfeed.dataset.version import Version
 from trainfeed.errors import WindowError
 from trainfeed.intervals import (
     Interval,
@@ -32,6 +31,9 @@ from trainfeed.intervals import (
     parse_range,
     range_text,
 )
+
+if TYPE_CHECKING:
+    from trainfeed.dataset.version import Version
 
 __all__ = ["cover", "cover_named", "holes_between", "published_in"]
 
@@ -66,9 +68,7 @@ def cover_named(
     skips = {name: skip for name in gaps if (skip := skip_of(folder, name)) is not None}
     missing = tuple(name for name in gaps if name not in skips)
     versions = [
-        Version.resolve(folder, name, number)
-        for name, number in generations.items()
-        if number is not None
+        _opened(folder, name, number) for name, number in generations.items() if number is not None
     ]
     asked = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
     found = Coverage(folder, asked, tuple(versions), missing, tuple(skips.values()), missing)
@@ -121,9 +121,7 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
     schedule = read_schedule(folder)
     names = folder.intervals()
     near = _near(folder, names, span)
-    opened = [
-        Version.resolve(folder, name, number) for name, number in near.items() if number is not None
-    ]
+    opened = [_opened(folder, name, number) for name, number in near.items() if number is not None]
     versions = sorted((each for each in opened if start_of(each) in span), key=start_of)
     require_disjoint(folder, versions)
     if schedule is None and not versions:
@@ -172,9 +170,7 @@ def holes_between(folder: DatasetFolder, asked: str) -> tuple[Sequence[Span], Se
     span = parse_range(asked)
     names = folder.intervals()
     near = _near(folder, names, span)
-    opened = [
-        Version.resolve(folder, name, number) for name, number in near.items() if number is not None
-    ]
+    opened = [_opened(folder, name, number) for name, number in near.items() if number is not None]
     before, after = _neighbours(folder, names, span, opened)
     versions = [each for each in (before, *opened, after) if each is not None]
     if not versions:
@@ -234,7 +230,7 @@ def _nearest(folder: DatasetFolder, names: Iterable[str]) -> list[Version]:
         if found and name[:_DAY] != day:
             break
         if len(name) not in found and (number := folder.readable_generation(name)) is not None:
-            found[len(name)] = Version.resolve(folder, name, number)
+            found[len(name)] = _opened(folder, name, number)
             day = name[:_DAY]
     return list(found.values())
 
@@ -298,3 +294,10 @@ def _named(name: str) -> TimeRange | None:
         return parse_range(name)
     except WindowError:
         return None
+
+
+def _opened(folder: DatasetFolder, name: str, number: int) -> Version:
+    # On demand: the status, which opens no version, starts without numpy.
+    from trainfeed.dataset.version import Version
+
+    return Version.resolve(folder, name, number)

@@ -27,7 +27,7 @@ class LandedAgain:
     """The records that were landed again.
 
     Attributes:
-        pieces: Ranges of the plan with such records, in order of the plan.
+        pieces: Ranges of the plan, in its order; empty if none has such a record.
         reasons: (source, offset) → reason in the quarantine.
         from_quarantine: Why a range was not read from landing → number of its records.
         left_out: Records whose landing is gone and of which only the beginning is kept.
@@ -65,7 +65,11 @@ def land_again(
             _count(landed, piece, wanted)
     if missing:
         _land_kept(whole, missing, kept, landing, landed)
-    landed.pieces = [piece for piece in whole.plan.ranges if piece in set(landed.pieces)]
+    if landed.pieces:
+        # A plan reads its inputs whole: the other ranges land without a record.
+        for piece in set(whole.plan.ranges).difference(landed.pieces):
+            _write(landing, whole.plan, piece, iter(()))
+        landed.pieces = list(whole.plan.ranges)
     return landed
 
 
