@@ -183,6 +183,8 @@ class RecordFile(Generic[T]):
     def numbered(self, folder: Path, **expected: object) -> list[tuple[int, T]]:
         """Return the records ``0001.json``, ``0002.json`` … of a folder with their numbers.
 
+        A record that has a member ``number`` must have that of its file, or None.
+
         Raises:
             FormatError: A file is damaged, or one is missing: below the largest number, or the
                 last one that ``append`` has confirmed.
@@ -197,6 +199,8 @@ class RecordFile(Generic[T]):
             path = folder / f"{number:04d}.json"
             if (record := self.read(path, **expected)) is None:
                 raise self._damaged(path, f"the file is missing, of {last} files up to {last:04d}")
+            if getattr(record, "number", number) not in (number, None):
+                raise self._damaged(path, "it has another number")
             found.append((number, record))
         return found
 

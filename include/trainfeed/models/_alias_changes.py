@@ -46,6 +46,7 @@ class AliasChange:
             nothing. None for a change by command.
         account: The account or run that acted for the person; None in earlier files.
         alias: ``<model>/<alias>``; None in a file that is not sealed.
+        number: Number of the change, from 1; likewise.
     """
 
     kind: Literal["promote", "rollback"]
@@ -56,6 +57,7 @@ class AliasChange:
     request: str | None = None
     account: str | None = None
     alias: str | None = field(default=None, compare=False, repr=False)
+    number: int | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for reports and commands, as JSON values."""
@@ -125,7 +127,7 @@ def append_change(
     faults.point("alias.before_change")
     with alias_lock(folder):
         require_kept(folder, parse_version(change.version))
-        named = replace(change, alias=f"{folder.name}/{alias}")
+        named = replace(change, alias=f"{folder.name}/{alias}", number=number)
         is_ours = _FILE.append(folder.alias(alias), number, named)
     faults.point("alias.after_change")
     return is_ours

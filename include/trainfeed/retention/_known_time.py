@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -96,8 +97,7 @@ def _doubt(context: Context, last: _LastRun | None, times: list[datetime]) -> st
         return f"something happened at {format_time(times[-1])}, which is in the future"
     # Without an earlier run only the time since the newest one counts: older gaps were pauses.
     seen = times[-1:] if last is None else [last.at, *times]
-    seen = [min(each, now) for each in seen]
-    for before, after in zip(seen, [*seen[1:], now], strict=True):
+    for before, after in pairwise([*(min(each, now) for each in seen), now]):
         if after - before > _SILENCE:
             days = (after - before).days
             between = f"{format_time(before)} and {format_time(after)}"

@@ -89,6 +89,15 @@ def test_no_changed_digit_moves_prod(three):
         current(three, PROD)
     # Nor the change of another alias, or of another number.
     path.write_bytes(data)
+    promote(three, PROD, 2, "second")
+    other = path.with_name("0002.json")
+    first, second = path.read_bytes(), other.read_bytes()
+    path.write_bytes(second)
+    other.write_bytes(first)
+    with pytest.raises(FormatError):
+        current(three, PROD)
+    path.write_bytes(first)
+    other.write_bytes(second)
     promote(three, "candidate", 2, "other")
     path.write_bytes((three.alias("candidate") / "0001.json").read_bytes())
     with pytest.raises(FormatError):
@@ -193,6 +202,6 @@ def test_an_alias_of_an_earlier_release_keeps_a_name_that_no_new_one_gets(three)
         current(three, "v2")
     old, there = three.path / "aliases" / "old", three.path / "aliases" / "v2"
     old.rename(there)
-    reseal(there / "0001.json", alias=None)
+    reseal(there / "0001.json", alias=None, number=None)
     as_before(three.path.parents[1])
     assert current(three, "v2").manifest.version == 1
