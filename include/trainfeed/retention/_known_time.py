@@ -27,7 +27,7 @@ from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError, WindowError
 from trainfeed.intervals import format_time, parse_time
-from trainfeed.paths import listed_folder
+from trainfeed.paths import is_there, listed_folder
 from trainfeed.retention._context import Context
 from trainfeed.storage import CLOCK_MARGIN, Location, require_store_clock
 
@@ -68,6 +68,8 @@ def require_known_time(context: Context, *, dry_run: bool, accepted: str | None)
     """
     if accepted is not None and (problem := reason_problem(accepted)):
         raise ConfigError(f"{problem}; {_NOTHING}")
+    if not is_there(context.folder.path):
+        return  # nothing was ever planned, so nothing can go, and nothing is written
     if not dry_run:
         staging = Location.parse(str(context.folder.staging / "tmp"))
         require_store_clock(staging, _NOTHING, clock=lambda: context.now)
