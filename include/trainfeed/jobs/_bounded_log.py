@@ -43,7 +43,7 @@ class BoundedLog:
         with os_errors(self._path):
             if self._size + len(data) > MAX_BYTES:
                 self._shorten()
-            os.pwrite(self._descriptor, data, self._size)
+            self._write_at(data, self._size)
         self._size += len(data)
 
     def close(self) -> None:
@@ -52,6 +52,12 @@ class BoundedLog:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _write_at(self, data: bytes, place: int) -> None:
+        # A disk that fills takes a part without an error.
+        while data:
+            written = os.pwrite(self._descriptor, data, place)
+            data, place = data[written:], place + written
+
     def _shorten(self) -> None:
         # Layout afterwards: first 256 KiB, a note with the number of lost bytes, last 8 MiB. The
         # head keeps its place, so an earlier note lies in the part that is removed.
@@ -59,6 +65,6 @@ class BoundedLog:
         self._num_left_out += self._size - _HEAD_BYTES - len(tail)
         note = f"\n… {self._num_left_out} bytes of this log were left out here …\n".encode()
         start = _HEAD_BYTES + len(note)
-        os.pwrite(self._descriptor, note + tail, _HEAD_BYTES)
+        self._write_at(note + tail, _HEAD_BYTES)
         self._size = start + len(tail)
         os.ftruncate(self._descriptor, self._size)

@@ -54,7 +54,7 @@ class Audit:
         data = text.encode() + b"\n"
         try:
             self._make_room(self._path, len(data))
-            os.write(self._descriptor, data)
+            self._append(data)
         except OSError as error:
             self.failures += 1
             _log.error("cannot write the audit to %s: %s; %s", self._path, error.strerror, text)
@@ -64,6 +64,16 @@ class Audit:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _append(self, data: bytes) -> None:
+        """Add a line whole, or nothing of it: a disk that fills takes a part without an error."""
+        before = os.fstat(self._descriptor).st_size
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:
+            os.ftruncate(self._descriptor, before)
+            raise
 
     def _make_room(self, path: Path, num_bytes: int) -> None:
         """Begin a new file if the file is full or gone; the open one stays in use if that fails."""

@@ -3,10 +3,13 @@
 import errno
 import json
 import os
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 
+from tests.unit.forks import in_a_fork
 from trainfeed.server import Metrics
 from trainfeed.server._audit import Audit
 from trainfeed.server._rates import Rates
@@ -45,6 +48,24 @@ def test_a_line_that_cannot_be_written_is_counted_and_logged(tmp_path, caplog):
     os.close(descriptor)
     assert audit.failures == 1
     assert '{"who":"anna"}' in caplog.text
+
+
+def test_a_line_for_which_the_disk_has_no_room_is_no_part_of_a_line(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(path, max_bytes=1000, max_files=2)
+    audit.write({"who": "anna"})
+
+    def write():
+        # The kernel takes what fits below the limit, and refuses the rest: as a disk that fills.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5,) * 2)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        audit.write({"who": "ben"})
+        assert audit.failures == 1
+
+    assert in_a_fork(write) == 0
+    audit.write({"who": "cleo"})
+    audit.close()
+    assert [json.loads(line)["who"] for line in path.read_text().splitlines()] == ["anna", "cleo"]
 
 
 def numbers_in(*files):

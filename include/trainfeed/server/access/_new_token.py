@@ -63,7 +63,8 @@ def _append(path: Path, line: bytes) -> None:
 
 def _write(path: Path, descriptor: int, line: bytes, size_bytes: int) -> None:
     try:
-        os.write(descriptor, line)
+        while line:
+            line = line[os.write(descriptor, line) :]
         TokenFile(path)  # the new line is read as the server will read it
         os.fsync(descriptor)
     except BaseException:

@@ -1,0 +1,18 @@
+"""The log of a rank: nothing of it is lost when the system takes a part of a write."""
+
+from __future__ import annotations
+
+import os
+
+from trainfeed.jobs import _bounded_log
+from trainfeed.jobs._bounded_log import BoundedLog
+
+
+def test_bytes_of_which_the_system_takes_a_part_are_written_whole(tmp_path, monkeypatch):
+    whole = os.pwrite
+    monkeypatch.setattr(_bounded_log.os, "pwrite", lambda fd, data, at: whole(fd, data[:3], at))
+    log = BoundedLog(tmp_path / "log")
+    for line in (b"first line\n", b"second line\n"):
+        log.write(line)
+    log.close()
+    assert (tmp_path / "log").read_bytes() == b"first line\nsecond line\n"
