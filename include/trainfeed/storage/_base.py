@@ -66,6 +66,8 @@ class FileInfo:
 
 # An alias, because ``list`` is a method in the class below.
 FileInfos: TypeAlias = list[FileInfo]
+# Whether the entry of a folder with this name is wanted.
+Wanted: TypeAlias = Callable[[str], bool]
 
 
 class FileSystem(Protocol):
@@ -115,8 +117,13 @@ class FileSystem(Protocol):
         """Return whether the path exists; a problem with the answer is an error, never False."""
         ...
 
-    def list(self, path: str) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
         """Return the entries of a folder, sorted by name, with unfinished and hidden files.
+
+        Args:
+            path: The folder.
+            wanted: Returns whether an entry is wanted, by its name; facts about the others may cost
+                a look at each. None for all.
 
         Raises:
             NotFoundError: The folder is not there, or is a file.

@@ -17,7 +17,7 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import storage_error
 from trainfeed.storage._atomic import claim_by_rename, replace_by_rename
-from trainfeed.storage._base import FileInfo, FileInfos, FileSystem, has_file
+from trainfeed.storage._base import FileInfo, FileInfos, FileSystem, Wanted, has_file
 
 __all__ = ["EXCEPTION_KINDS", "HadoopFiles", "check_length", "hadoop_error", "outage"]
 
@@ -71,12 +71,13 @@ class HadoopFiles(FileSystem, Protocol):
         """Return whether the path exists."""
         return has_file(self, path)
 
-    def list(self, path: str) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
         """Return the entries of a folder."""
         # Without this check: a client lists a file like a folder with the file in it.
         if not self.stat(path).is_dir:
             raise NotFoundError(f"{self.uri(path)}: expected a folder, got a file")
-        return sorted(self._entries(path), key=lambda info: info.name)
+        found = [each for each in self._entries(path) if wanted is None or wanted(each.name)]
+        return sorted(found, key=lambda info: info.name)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or folder to a free name."""

@@ -19,6 +19,7 @@ from trainfeed.storage._base import (
     FOLDER_MODE,
     FileInfo,
     FileInfos,
+    Wanted,
     has_file,
     refuse_root,
 )
@@ -70,11 +71,13 @@ class LocalFileSystem:
         """Return whether the path exists."""
         return has_file(self, path)
 
-    def list(self, path: str) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
         """Return the entries of a folder."""
         infos = []
         with os_errors(path):
             for child in Path(path).iterdir():
+                if wanted is not None and not wanted(child.name):
+                    continue
                 try:
                     info = _file_info(str(child), child.stat())
                     # A link matters to those who go down, as a loop or a way out.

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from trainfeed.datacenters import is_shared, shared_place
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.storage._base import FileInfo, FileInfos, FileSystem
+from trainfeed.storage._base import FileInfo, FileInfos, FileSystem, Wanted
 from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage._shared_files import SharedFileSystem
 
@@ -123,9 +123,9 @@ class Location:
         """Return whether the path exists; see ``FileSystem.exists``."""
         return self.fs.exists(self.path)
 
-    def list(self) -> FileInfos:
+    def list(self, wanted: Wanted | None = None) -> FileInfos:
         """Return the entries of the folder, sorted by name; see ``FileSystem.list``."""
-        return self.fs.list(self.path)
+        return self.fs.list(self.path, wanted)
 
     def checksum(self) -> str | None:
         """Return the checksum that the file system has; see ``FileSystem.checksum``."""

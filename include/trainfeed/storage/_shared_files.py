@@ -12,7 +12,7 @@ from typing import BinaryIO, ClassVar
 
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.errors import ConfigError
-from trainfeed.storage._base import FileInfo, FileInfos, refuse_root
+from trainfeed.storage._base import FileInfo, FileInfos, Wanted, refuse_root
 from trainfeed.storage._local_files import LocalFileSystem
 
 __all__ = ["SharedFileSystem"]
@@ -47,9 +47,9 @@ class SharedFileSystem(LocalFileSystem):
         """Return facts about a file or folder."""
         return super().stat(self._source(path))
 
-    def list(self, path: str) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
         """Return the entries of a folder."""
-        return super().list(self._source(path))
+        return super().list(self._source(path), wanted)
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""

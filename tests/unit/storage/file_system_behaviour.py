@@ -138,6 +138,7 @@ class FileSystemBehaviour:
         assert [info.name for info in infos] == [".hidden", "B", "a", "b", "c"]
         assert [info.is_dir for info in infos] == [False] * 4 + [True]
         assert infos[2] == (folder / "a").stat()
+        assert folder.list(lambda name: name in {"a", "c"}) == [infos[2], infos[4]]
 
     def test_only_a_folder_is_listed(self, folder: Location) -> None:
         for location in (put(folder / "file"), folder / "missing"):

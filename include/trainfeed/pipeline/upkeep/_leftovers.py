@@ -194,7 +194,11 @@ def _has_no_name_yet(name: str) -> bool:
 def _unfinished(
     folder: Location, below: _Folders, is_left: Callable[[str], bool] = _has_no_name_yet
 ) -> Iterator[Leftover]:
-    for info in _listed(folder):
+    # Each look at a file takes a while on CephFS, and complete files are of no interest.
+    def wanted(name: str) -> bool:
+        return "*" in below or name in below or is_left(name)
+
+    for info in _listed(folder, wanted):
         inner = below.get(info.name, below.get("*"))
         if is_left(info.name):
             yield _leftover(folder, info)
@@ -224,8 +228,8 @@ def _inside(folder: Location) -> Iterator[FileInfo]:
             yield from _inside(folder / info.name)
 
 
-def _listed(folder: Location) -> list[FileInfo]:
+def _listed(folder: Location, wanted: Callable[[str], bool] | None = None) -> list[FileInfo]:
     try:
-        return folder.list()
+        return folder.list(wanted)
     except NotFoundError:
         return []
