@@ -19,6 +19,7 @@ from trainfeed.dataset.tags import TaggedData
 from trainfeed.dataset.version import ShardChunk
 from trainfeed.dispatch._wire import Served
 from trainfeed.errors import ConfigError, ConflictError
+from trainfeed.paths import ShardSize
 
 __all__ = ["TaskList", "TaskSpan"]
 
@@ -30,11 +31,13 @@ class TaskSpan:
     Attributes:
         version: The version.
         path: File of the shard.
+        size: Size of the file, as the manifest states it.
         chunk: Place and size of the chunk.
     """
 
     version: Version
     path: Path
+    size: ShardSize
     chunk: ShardChunk
 
 
@@ -135,8 +138,13 @@ class TaskList:
     def _spans(self) -> list[TaskSpan]:
         spans = []
         for version in self.versions:
-            paths = version.shard_paths(self.split)
-            spans += [TaskSpan(version, paths[c.shard], c) for c in version.chunks(self.split)]
+            # Who reads a task compares the sizes: a trainer that lacks a shard stops no master.
+            paths = version.shard_paths(self.split, sizes=False)
+            sizes = version.shard_sizes(self.split)
+            spans += [
+                TaskSpan(version, paths[chunk.shard], sizes[chunk.shard], chunk)
+                for chunk in version.chunks(self.split)
+            ]
         return spans
 
     def chunks(self, task: int) -> Sequence[TaskSpan]:

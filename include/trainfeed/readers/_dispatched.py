@@ -172,6 +172,7 @@ def _decoded(span: TaskSpan) -> Iterator[Sample]:
     info, schema = span.chunk.info, span.version.schema
     codec = TypedCodec(schema)
     try:
+        span.size.require(str(span.path))
         with open_plain(span.path, follow=False) as file:
             framing = decoder_of(schema, {info.codec}).read(file, info)
         if schema.is_fixed:

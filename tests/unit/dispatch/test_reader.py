@@ -14,7 +14,6 @@ from trainfeed.errors import (
     ConfigError,
     ConflictError,
     LoaderError,
-    NotFoundError,
     ServiceDeniedError,
     ServiceRefusedError,
     ServiceUnreachableError,
@@ -146,14 +145,23 @@ def samples_without(tasks, left_out):
     )
 
 
-def test_a_trainer_without_the_shards_stops_and_blames_no_task(place):
+def test_a_trainer_without_the_shards_stops_and_blames_no_task_twice(place):
     with place.master():
         for path in place.tasks().versions[0].shard_paths("train"):
             path.rename(path.with_suffix(".away"))
-        with pytest.raises(NotFoundError, match="the file is missing"):
+        with pytest.raises(LoaderError, match="3 tasks one after another could not be read here"):
             list(place.reader(tasks_per_lease=1)())
         current = status_of(place).current
-        assert (current.failures, current.failed) == (0, 0)
+        assert (current.failures, current.failed) == (3, 0)
+
+
+def test_a_shard_with_more_in_it_than_its_manifest_says_is_not_read(place):
+    with place.master():
+        for path in place.tasks().versions[0].shard_paths("train"):
+            path.chmod(0o644)
+            path.write_bytes(path.read_bytes() + b"more")
+        with pytest.raises(LoaderError, match="3 tasks one after another could not be read here"):
+            list(place.reader(tasks_per_lease=1)())
 
 
 def test_a_master_of_another_data_set_or_root_is_refused(place, project):

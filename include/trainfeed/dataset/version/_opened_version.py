@@ -103,12 +103,16 @@ class Version:
             FormatError: A file is longer.
             NotFoundError: A file is missing.
         """
-        shards = self._split(split).shards
-        paths = [self.path / shard.name for shard in shards]
-        for path, shard in zip(paths, shards, strict=True):
-            if sizes:
-                ShardSize(shard.bytes, str(self.path / MANIFEST)).require(str(path))
+        paths = [self.path / shard.name for shard in self._split(split).shards]
+        if sizes:
+            for path, size in zip(paths, self.shard_sizes(split), strict=True):
+                size.require(str(path))
         return paths
+
+    def shard_sizes(self, split: str) -> list[ShardSize]:
+        """Return the sizes of the shard files of a split in order, as the manifest states them."""
+        manifest = str(self.path / MANIFEST)
+        return [ShardSize(shard.bytes, manifest) for shard in self._split(split).shards]
 
     def num_samples(self, split: str) -> int:
         """Return the number of samples of a split."""
