@@ -170,7 +170,7 @@ def refused(places: Places) -> Project:
 
 
 def waived(places: Places) -> None:
-    """The same, and somebody lets it pass."""
+    """The same, and a person waives the failed gate."""
     from trainfeed.cli._app import app
 
     refused(places)

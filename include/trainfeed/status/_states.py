@@ -8,7 +8,7 @@ state     evidence
 ========= ==========================================================================================
 damaged   the manifest of the version for readers, or the marker of a decision, cannot be used
 unread    a version beside which no interval has read offsets, or two have: nobody decided it
-gap       a version that lacks records: a recorded loss, which somebody accepted
+gap       a version that lacks records: a recorded loss that a person accepted
 late      a version, and a later version counted records that are stamped in this interval
 empty     a version without a sample, and the reason
 published a version

@@ -2,7 +2,7 @@
 
 ``CommandProcess`` starts it: a command comes as a line of JSON on standard input, how it ended goes
 to a pipe as another one, and what it prints goes to files that the parent reads. Imports, worker
-processes and the function of the data set serve all commands; alone, each would begin anew.
+processes and the function of the data set are started once for all commands.
 """
 
 from __future__ import annotations
