@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -286,14 +287,20 @@ def require_disjoint(folder: DatasetFolder, versions: Sequence[Version]) -> None
 
 def start_of(version: Version) -> datetime:
     """Return the start of a version's interval, aware UTC."""
-    return parse_time(version.manifest.interval.start)
+    return _moment(version.manifest.interval.start)
 
 
 def end_of(version: Version) -> datetime:
     """Return the end of a version's interval, aware UTC; the next one starts there."""
-    return parse_time(version.manifest.interval.end)
+    return _moment(version.manifest.interval.end)
 
 
 def span_of(version: Version) -> Span:
     """Return start and end of a version's interval, aware UTC."""
     return start_of(version), end_of(version)
+
+
+@lru_cache(maxsize=4096)
+def _moment(text: str) -> datetime:
+    # A version is asked several times, and shares its ends with its neighbours.
+    return parse_time(text)
