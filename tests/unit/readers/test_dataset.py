@@ -20,7 +20,7 @@ from trainfeed.errors import (
     WindowIncompleteError,
 )
 from trainfeed.loader import DataLoader, RecordFiles
-from trainfeed.readers import open_dataset, recordio
+from trainfeed.readers import _dispatched, open_dataset, recordio
 
 
 @pytest.fixture
@@ -43,6 +43,13 @@ def loaded(reader, **options):
         return [label for batch in loader for label in batch["label"].tolist()]
 
 
+def read_tasks(tasks):
+    """Read what a trainer reads that a dispatch master lends all tasks."""
+    for task in range(tasks.num_tasks):
+        for span in tasks.chunks(task):
+            list(_dispatched._decoded(span))
+
+
 READINGS = {
     "open_dataset": lambda reader, _: values(reader),
     "open_dataset in ranks": lambda reader, _: values(reader, rank=1, world_size=2),
@@ -53,8 +60,8 @@ READINGS = {
     "convert_files of the folder": lambda _, paths: convert_files(
         paths[0].parent, paths[0].parents[4] / "out", 2, "q"
     ),
-    "Tasks": lambda reader, _: (
-        TaskList("clicks", reader.split, tuple(reader.versions), chunks_per_task=1).num_tasks
+    "Tasks": lambda reader, _: read_tasks(
+        TaskList("clicks", reader.split, tuple(reader.versions), chunks_per_task=1)
     ),
 }
 
