@@ -22,7 +22,14 @@ from trainfeed.errors import FormatError
 from trainfeed.intervals import parse_time, range_text
 from trainfeed.records import RecordFile, Time
 
-__all__ = ["AcceptedHole", "accepted_holes", "hole_from_json", "lift_hole", "write_hole"]
+__all__ = [
+    "AcceptedHole",
+    "accepted_holes",
+    "hole_from_json",
+    "hole_mark",
+    "lift_hole",
+    "write_hole",
+]
 
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
@@ -135,6 +142,16 @@ def _read(folder: DatasetFolder, path: Path) -> AcceptedHole | None:
     return hole
 
 
-def _path(folder: DatasetFolder, hole: AcceptedHole) -> Path:
-    start, end = hole.span
+def hole_mark(folder: DatasetFolder, start: datetime, end: datetime) -> Path:
+    """Return the file of the decision about a hole.
+
+    Args:
+        folder: The data set.
+        start: Start of the hole, aware UTC.
+        end: Its end.
+    """
     return folder.holes / f"{start:{_TIME}}-{end:{_TIME}}.json"
+
+
+def _path(folder: DatasetFolder, hole: AcceptedHole) -> Path:
+    return hole_mark(folder, *hole.span)

@@ -10,6 +10,7 @@ import typer
 from trainfeed.accounts import person
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, print_rows
+from trainfeed.dataset.action_marks import missing_marks
 from trainfeed.dataset.history import Action, DamagedAction, actions
 from trainfeed.intervals import parse_time
 
@@ -29,9 +30,11 @@ def history(
 ) -> None:
     """Show what people and upkeep changed in a data set, the oldest first.
 
-    Status 3 when a file of the history is damaged.
+    An action whose mark is not there is told: it was killed, or the mark was lost. Status 3 when a
+    file of the history is damaged.
     """
-    found = list(actions(known_folder(name)))
+    folder = known_folder(name)
+    found = list(actions(folder))
     damaged = [each for each in found if isinstance(each, DamagedAction)]
     chosen = _chosen((each for each in found if isinstance(each, Action)), action, since)
     if as_json:
@@ -43,6 +46,8 @@ def history(
         typer.echo(f"{name}: no such action")
     for each in damaged:
         print_message(f"{each.path} is damaged: {each.why}")
+    for missing in missing_marks(folder):
+        print_message(missing.told)
     if damaged:
         raise typer.Exit(3)
 

@@ -14,6 +14,7 @@ from trainfeed.cli._told_withdrawals import tell_withdrawal
 from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps
 from trainfeed.dataset import Version, published_in
+from trainfeed.dataset.action_marks import missing_marks
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.retirements import generation_for_readers, told_retirements
 from trainfeed.errors import FormatError, NotFoundError, StorageError
@@ -53,6 +54,8 @@ def verify(
     if found.asked is None and found.tag is None:
         for told in told_retirements(found.folder):
             print_message(told)
+        for missing in missing_marks(found.folder):
+            print_message(missing.told)
     _end_of_verify(checked)
     if (found.asked is not None or found.tag is not None) and found.generation is None:
         tell_gaps(found.coverage())
