@@ -16,6 +16,7 @@ from tests.sweep.project import CLICKS, MODEL, VIEWS, Project, day
 from trainfeed.conversion import convert_arrays
 from trainfeed.dataset import TrainingMarks, Untrained
 from trainfeed.dataset.accepted_holes import AcceptedHole, write_hole
+from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.leases import hold_build, hold_versions
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
@@ -207,6 +208,9 @@ def _accept(project: Project) -> Iterator[None]:
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     start, end = f"{day(8)}T00:00:00Z", f"{day(8)}T05:00:00Z"
     hole = AcceptedHole(CLICKS, start, end, "ana", "root", "from 5 on now", at)
+    details = {"hole": start, "end": end}
+    made = Action.now("accept-hole", f"{CLICKS}/{hole.range}", why=hole.why, details=details)
+    record_action(project.folder(), made)
     write_hole(project.folder(), hole)
     yield
 

@@ -77,7 +77,7 @@ def missing_marks(folder: DatasetFolder) -> list[MissingMark]:
     return [
         MissingMark(action, target, path)
         for (_, target), (action, path) in last.items()
-        if path is not None and not is_there(path) and not _is_past(folder, action, path)
+        if path is not None and not is_there(path) and not _is_past(folder, action)
     ]
 
 
@@ -133,7 +133,7 @@ def _hole(folder: DatasetFolder, details: Mapping[str, Any]) -> Path | None:
             return None
 
 
-def _is_past(folder: DatasetFolder, action: Action, path: Path) -> bool:
+def _is_past(folder: DatasetFolder, action: Action) -> bool:
     """Whether a later removal or retirement made the mark superfluous."""
     found = _generation(action.target.removeprefix(f"{folder.name}/"))
     if action.action != "withdraw" or found is None:

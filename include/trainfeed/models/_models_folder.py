@@ -135,6 +135,17 @@ class ModelFolder:
         """
         return sorted(set(self.removed_versions()) & self._folders())
 
+    def lost_versions(self) -> list[int]:
+        """Numbers below the last one that have neither a version nor a record of its removal.
+
+        Numbers are given one after the other, so that somebody has taken these away by hand.
+
+        Raises:
+            StorageError: The publication root refused or failed.
+        """
+        known = self._folders().union(self.removed_versions())
+        return sorted(set(range(1, max(known, default=0))) - known)
+
     def next_number(self) -> int:
         """The number of the next version: no number is used twice.
 

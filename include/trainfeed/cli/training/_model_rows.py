@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from trainfeed.cli._damaged_entries import DamagedEntries
+from trainfeed.errors import NotFoundError
 from trainfeed.models import (
     CANDIDATE,
     PROD,
@@ -47,7 +48,19 @@ def version_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str,
         with damaged.named(f"{folder.name}/{version}", row):
             row |= Model.open(folder, parse_version(version)).to_json()
         rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
-    return rows
+    lost = (_lost_row(folder, number, damaged) for number in reversed(folder.lost_versions()))
+    return [*rows, *lost]
+
+
+def _lost_row(folder: ModelFolder, number: int, damaged: DamagedEntries) -> dict[str, Any]:
+    version = model_version(number)
+    row = {**dict.fromkeys(VERSION_COLUMNS), "version": version}
+    with damaged.named(f"{folder.name}/{version}", row):
+        raise NotFoundError(
+            f"expected its folder, or {folder.removal(number)} that tells who removed it, and both"
+            " are gone; bring one of them back from a backup; its number is not used again"
+        )
+    return row
 
 
 def removed_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:

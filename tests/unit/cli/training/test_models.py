@@ -189,3 +189,14 @@ def test_a_store_with_a_password_in_its_uri_is_refused_and_not_shown(models, tmp
         assert status == 2
         assert "expected file:///" in message
         assert "canary-1" not in output + message
+
+
+def test_a_version_that_is_gone_without_a_record_is_told(models, project):
+    folder = ModelsFolder(Path(project.env.root)).model("click_model")
+    assert folder.lost_versions() == []
+    shutil.rmtree(folder.version(1))
+    status, output, message = models("models", "ls", "click_model", "--json")
+    rows = {each["version"]: "damaged" in each for each in json.loads(output)}
+    assert (status, rows) == (3, {"v0002": False, "v0001": True})
+    assert str(folder.removal(1)) in message
+    assert folder.lost_versions() == [1]

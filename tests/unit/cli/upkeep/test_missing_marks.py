@@ -1,4 +1,4 @@
-"""A decision of the history whose mark is lost is told; one that holds, or was taken back, is not."""
+"""A decision of the history whose mark is lost is told; what holds or was taken back is not."""
 
 from datetime import UTC, datetime
 
