@@ -51,8 +51,11 @@ def flip_file(life: Life, stage: str, name: str, step: int = 1) -> tuple[Counter
     data = place.path.read_bytes()
     with _warnings() as said:
         expected = _answer(place, kind)
-        if expected.startswith(("error ", "crash ")):
+        if expected.startswith("crash "):
             raise AssertionError(f"{name} cannot be read: {expected}")
+        if expected.startswith("error "):
+            # As the gate of a job whose model was removed: no answer depends on the file.
+            return Counter(unread=1), []
         usual = len(said)
         for what, damaged in damages(data, step):
             said.clear()

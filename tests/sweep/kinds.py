@@ -46,7 +46,6 @@ KINDS: Final = {
     "removal of landing files": rf"{_SET}/plans/{_DAY}/LANDING_REMOVED\.json",
     "unpublished attempt": rf"{_SET}/unpublished/{_DAY}\.json",
     "verdict": rf"{_STAGED}/check\.json|{_SPILL}/check\.json",
-    "staged manifest": rf"{_STAGED}/MANIFEST\.(json|sha256)",
     "staged file": rf"{_STAGED}/.*",
     "lease": rf"{_SET}/_leases/.*\.json",
     "job": rf"{_JOB}/job\.json",

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.pipeline.plans import KeptLookup, kept_code, kept_lookup
+from trainfeed.pipeline.plans import KeptCode, KeptLookup, kept_code, kept_lookup
 
 __all__ = ["TextChange", "code_changes", "lookup_changes"]
 
 _MOST_LINES: Final = 2_000
 _MOST_CHARS: Final = 500
-_NOT_KEPT: Final = "the text of a digest was not kept, or this account may not read it"
+_OUTSIDE: Final = "the version lies outside of a publication root"
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ def code_changes(
     """Return the changed files of the code of two digests; one entry with a note if not kept."""
     if digests[0] == digests[1]:
         return []
-    old, new = (
-        None if folder is None else kept_code(folder, digest)
+    first, second = (
+        KeptCode(None, _OUTSIDE) if folder is None else kept_code(folder, digest)
         for folder, digest in zip(folders, digests, strict=True)
     )
+    old, new = first.texts, second.texts
     if old is None or new is None:
-        return [TextChange("code", (), _NOT_KEPT)]
+        return [TextChange("code", (), first.why_not or second.why_not)]
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     return [_change(name, old.get(name, ""), new.get(name, "")) for name in changed]
 
@@ -91,7 +92,7 @@ def _content(folder: DatasetFolder | None, digest: str | None) -> KeptLookup:
     if digest is None:
         return KeptLookup(b"")
     if folder is None:
-        return KeptLookup(None, "the version lies outside of a publication root")
+        return KeptLookup(None, _OUTSIDE)
     return kept_lookup(folder, digest)
 
 

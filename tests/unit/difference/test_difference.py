@@ -196,6 +196,17 @@ def test_code_that_was_not_kept_is_said(rebuilt):
     assert (text.lines, "was not kept" in text.note) == ((), True)
 
 
+@pytest.mark.parametrize("damage", [b"", b"[1]", b"{}", b'{"a":1}'])
+def test_code_whose_kept_text_is_damaged_is_said_with_its_file(rebuilt, damage):
+    kept = sorted((rebuilt.folder.path / "code").iterdir())
+    for path in kept:
+        path.write_bytes(damage)
+    (text,) = section(compared(rebuilt), "code").texts
+    assert text.lines == ()
+    assert any(str(path) in text.note for path in kept)
+    assert "was not kept" not in text.note
+
+
 def test_a_damaged_file_is_an_error_that_names_it(rebuilt):
     path = rebuilt.version(generation=1).path / STATISTICS
     path.chmod(0o644)

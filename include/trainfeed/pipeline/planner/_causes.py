@@ -99,7 +99,7 @@ def causes_of(
         spec: Any = now["spec"]
         now = {key: now.get(key) for key in published} | {"spec": {"schema": spec["schema"]}}
     if published["code"] != now["code"]:
-        kept = kept_code(version.folder, str(published["code"]))
+        kept = kept_code(version.folder, str(published["code"])).texts
         if kept is not None:
             published = {**published, "code": {name: _digest(kept[name]) for name in kept}}
             now = {**now, "code": recipe.code_files}

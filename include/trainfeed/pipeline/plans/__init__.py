@@ -8,6 +8,7 @@ from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.plans._kept_code import (
+        KeptCode,
         keep_code,
         kept_code,
         told_changes,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PLANS",
     "REMEDY",
+    "KeptCode",
     "KeptLookup",
     "MadeBy",
     "Plan",
@@ -92,6 +94,7 @@ __all__ = [
 _HOMES: Final = {
     "PLANS": "._plan_file",
     "REMEDY": "._landed_ranges",
+    "KeptCode": "._kept_code",
     "KeptLookup": "._kept_lookups",
     "MadeBy": "._plan_file",
     "Plan": "._plan_file",

@@ -3,25 +3,28 @@
 A plan has one digest for its code. When a build meets a version of other code, the digest shows
 that the code differs; the reader of the error needs to know where. The text of the code is
 therefore kept in ``<data set>/code/<digest>.json``, readable only for the account that builds.
-Without this file (older versions, a damaged file) only the difference is missing from the message.
+Without this file (older versions, a damaged file) only the difference is missing from the message,
+which says why.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.errors import FormatError, StorageError
-from trainfeed.paths import open_plain
+from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
+from trainfeed.paths import read_plain
 from trainfeed.pipeline.plans._planned import first_few
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
 from trainfeed.usercode import code_texts, digest_of_texts
 
 __all__ = [
+    "KeptCode",
     "differences",
     "keep_code",
     "kept_code",
@@ -32,6 +35,19 @@ _MAX_BYTES: Final = 4 << 20
 _MAX_LINES: Final = 60
 _MAX_CHARS: Final = 200
 _MODE: Final = 0o600
+
+
+@dataclass(frozen=True)
+class KeptCode:
+    """What is known of the text of the code of a digest.
+
+    Attributes:
+        texts: File → text; None where they are not at hand.
+        why_not: Why they are not; empty where they are.
+    """
+
+    texts: dict[str, str] | None
+    why_not: str = ""
 
 
 def keep_code(folder: DatasetFolder, spec: DatasetSpec) -> None:
@@ -60,12 +76,9 @@ def _code_difference(folder: DatasetFolder, old: str, texts: Mapping[str, bytes]
         old text was not kept.
     """
     new = {name: data.decode("utf-8", "replace") for name, data in texts.items()}
-    kept = kept_code(folder, old)
-    if kept is None:
-        return (
-            f"the code ({', '.join(new)}) differs from the code of that time, whose text was not"
-            f" kept in {folder.code(old)}"
-        )
+    found = kept_code(folder, old)
+    if (kept := found.texts) is None:
+        return f"the code ({', '.join(new)}) differs from the code of that time: {found.why_not}"
     changed = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
     lines = [line for name in changed for line in _diff(name, kept, new)]
     more = [f"… and {len(lines) - _MAX_LINES} more lines"] if len(lines) > _MAX_LINES else []
@@ -104,20 +117,29 @@ def _diff(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
         yield line[:_MAX_CHARS]
 
 
-def kept_code(folder: DatasetFolder, digest: str) -> dict[str, str] | None:
-    """Return the kept text of a code digest: file → text; None without a usable file of it."""
+def kept_code(folder: DatasetFolder, digest: str) -> KeptCode:
+    """Return the kept text of a code digest; never an error."""
+    path = folder.code(digest)
     try:
-        with open_plain(folder.code(digest), follow=False) as file:
-            found = canonical_json.loads(file.read(_MAX_BYTES + 1))
-    except (FormatError, StorageError):
-        return None
+        found = canonical_json.loads(
+            read_plain(path, follow=False, max_bytes=_MAX_BYTES), path=str(path)
+        )
+    except NotFoundError:
+        return KeptCode(None, f"its text was not kept in {path}")
+    except AccessDeniedError:
+        return KeptCode(None, "only the account that builds may read its kept text")
+    except StorageError as error:
+        return KeptCode(None, f"its kept text cannot be read: {error}")
+    except FormatError as error:
+        return KeptCode(None, f"its kept text is damaged; remove {path}: {error}")
     is_text = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
     if (
         not is_text
         or digest_of_texts({name: text.encode() for name, text in found.items()}) != digest
     ):
-        return None
-    return dict(found)
+        why = f"its kept text is damaged: expected the digest of its name; remove {path}"
+        return KeptCode(None, why)
+    return KeptCode(dict(found))
 
 
 def differences(old: object, new: object, place: str = "") -> list[str]:
