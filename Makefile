@@ -40,7 +40,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -173,7 +173,7 @@ test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
-nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-spark peers ## What takes hours: all of these, and the frameworks
+nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
 nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
 nightly-interleavings: setup-dev ## Actors on one interval in many orders, with crashes; what this code has explored is not done again
@@ -202,6 +202,8 @@ nightly-retention: setup-dev ## A part of a simulated year of nights with retent
 nightly-kills: setup-dev ## A part of the kills of every command at every call that changes a file, at most an hour: on a local root, then on a real CephFS that a reader polls; the next call goes on
 	nice -n 10 $(BIN)python -m tests.kills --minutes 25 || [ $$? -eq 75 ]
 	nice -n 10 $(BIN)python -m services run --require cephfs -- $(BIN)python -m tests.kills --cephfs --minutes 30 || [ $$? -eq 75 ]
+nightly-sweep: setup-dev ## Two thousand damaged files through every command, and every byte of every file through its readers, in blocks that are not done again
+	nice -n 10 $(BIN)python -m tests.sweep nightly || [ $$? -eq 75 ]
 nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that reads files, in stretches that are not done again
 	PYTHONPATH=$(PYTHONPATH):$(CURDIR)/data/atheris nice -n 10 $(BIN)python -m tests.fuzz run --stretches $(STRETCHES) --seconds 60
 	@$(BIN)python -m tests.fuzz table
