@@ -38,9 +38,7 @@ class CsvRows:
         ValueError: While iterating: a blank line may be a row with an empty text.
     """
 
-    def __init__(
-        self, lines: Iterable[str], *, delimiter: str = ",", quote: str = _QUOTE
-    ) -> None:
+    def __init__(self, lines: Iterable[str], *, delimiter: str = ",", quote: str = _QUOTE) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_CHARS))
         self._delimiter = delimiter
         self._quote = quote
@@ -139,4 +137,4 @@ def _cell(text: str, delimiter: str) -> str:
         or text == ABSENT
         or text.startswith(_BYTE_ORDER_MARK)
     )
-    return text if is_plain else f'{_QUOTE}{text.replace(_QUOTE, _QUOTE * 2)}{_QUOTE}'
+    return text if is_plain else f"{_QUOTE}{text.replace(_QUOTE, _QUOTE * 2)}{_QUOTE}"

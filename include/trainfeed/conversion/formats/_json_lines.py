@@ -144,9 +144,7 @@ def _exact(digits: str) -> float:
     return value
 
 
-def sample_checker(
-    schema: Schema | None, rules: ReadingRules = NEWEST
-) -> Callable[[Any], Any]:
+def sample_checker(schema: Schema | None, rules: ReadingRules = NEWEST) -> Callable[[Any], Any]:
     """Return the function from a JSON value to a sample in the form of ``TypedCodec.decode``."""
     if schema is None:
         return lambda value: value

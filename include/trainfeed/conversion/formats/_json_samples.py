@@ -1,9 +1,9 @@
 """Typed samples ↔ JSON values, for JSON lines, CSV cells and the command ``head``.
 
 Numbers are JSON numbers, with enough digits to read them back exactly. A number with a fraction is
-read as the nearest one of the field's type, a whole number only if its digits come back. JSON has no NaN and no
-infinities; they are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Arrays are nested lists,
-bytes are base64, an absent field is null.
+read as the nearest one of the field's type, a whole number only if its digits come back. JSON has
+no NaN and no infinities; they are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Arrays are
+nested lists, bytes are base64, an absent field is null.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -21,9 +21,17 @@ from trainfeed.errors import SampleShapeError
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field, Schema
 
-__all__ = ["NOT_FINITE", "JsonSamples", "held_exactly", "value_from_json", "value_to_json"]
+__all__ = [
+    "NOT_FINITE",
+    "JsonSamples",
+    "require_kept",
+    "value_from_json",
+    "value_to_json",
+]
 
 NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+# Up to here a float64 has every whole number.
+_MOST_EXACT: Final = 1 << 53
 
 
 class JsonSamples:
@@ -80,7 +88,8 @@ def value_from_json(field: Field, value: Any, rules: ReadingRules = NEWEST) -> A
     if value is None or field.dtype == "str":
         return value
     if field.dtype != "bytes":
-        return _float_values(field, value, rules) if field.dtype.startswith("float") else value
+        convert = _float_value if field.dtype.startswith("float") else _whole_value
+        return _each(field, value, rules, convert)
     if not isinstance(value, str):
         raise SampleShapeError(f"field {field.name!r}: expected base64 text, got {value!r:.60}")
     try:
@@ -104,11 +113,30 @@ def _with_names(value: Any) -> Any:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _float_values(field: Field, value: Any, rules: ReadingRules) -> Any:
+def _each(
+    field: Field,
+    value: Any,
+    rules: ReadingRules,
+    convert: Callable[[Field, Any, ReadingRules], Any],
+) -> Any:
     if isinstance(value, list):
-        return [_float_values(field, each, rules) for each in value]
+        return [_each(field, each, rules, convert) for each in value]
+    return convert(field, value, rules)
+
+
+def _whole_value(field: Field, value: Any, rules: ReadingRules) -> Any:
+    is_exact = not isinstance(value, float) or abs(value) <= _MOST_EXACT
+    if is_exact or rules is ReadingRules.GUESSED:
+        return value
+    raise SampleShapeError(
+        f"field {field.name!r}: expected {field.dtype}, got {value!r}, which has a point or an"
+        " exponent, and so may have lost digits; write a whole number with all its digits"
+    )
+
+
+def _float_value(field: Field, value: Any, rules: ReadingRules) -> Any:
     if isinstance(value, int) and rules is not ReadingRules.GUESSED:
-        return held_exactly(field, value)
+        return _held_exactly(field, value)
     if not isinstance(value, str):
         return value
     if value not in NOT_FINITE:
@@ -116,7 +144,21 @@ def _float_values(field: Field, value: Any, rules: ReadingRules) -> Any:
     return NOT_FINITE[value]
 
 
-def held_exactly(field: Field, value: int) -> int:
+def require_kept(schema: Schema, sample: Mapping[str, Any]) -> None:
+    """Refuse whole numbers of a sample that a field of floats cannot hold.
+
+    Raises:
+        SampleShapeError: There is one.
+    """
+    for field in schema:
+        if field.dtype.startswith("float") and field.name in sample:
+            values = np.asarray(sample[field.name])
+            if values.dtype.kind in "iu":
+                for value in values.ravel().tolist():
+                    _held_exactly(field, value)
+
+
+def _held_exactly(field: Field, value: int) -> int:
     """Return a whole number for a field of floats, if its digits come back from there.
 
     Raises:
@@ -124,7 +166,7 @@ def held_exactly(field: Field, value: int) -> int:
     """
     kind = np.dtype(field.dtype)
     # Every whole number up to here is a float: 2048, 16777216, 9007199254740992.
-    if abs(value) <= 2 << np.finfo(kind).nmant or abs(value) > np.finfo(kind).max:
+    if abs(value) <= 2 << np.finfo(kind).nmant or abs(value) > float(np.finfo(kind).max):
         return value
     held = kind.type(value)
     if int(held) != value and Decimal(str(held)) != value:

@@ -137,7 +137,8 @@ def _lookup_keys(gate: Gate, facts: Facts) -> Iterable[object]:
     if facts.stage is None:
         return ()
     name = str(gate["lookup"])
-    table = load_lookup(facts.stage.spec, name, facts.stage.plan.lookups.get(name))
+    plan = facts.stage.plan
+    table = load_lookup(facts.stage.spec, name, plan.lookups.get(name), plan.rules)
     column = gate.get("column") or table.column_names[0]
     if column not in table.column_names:
         raise ConfigError(
