@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         load_function,
         running_libraries,
     )
+    from trainfeed.usercode._lookup_cells import typed_cells
     from trainfeed.usercode._lookups import (
         guessed_types,
         load_lookup,
@@ -41,6 +42,7 @@ __all__ = [
     "require_function",
     "running_libraries",
     "training_texts",
+    "typed_cells",
 ]
 
 _HOMES: Final = {
@@ -59,6 +61,7 @@ _HOMES: Final = {
     "require_function": "._user_source",
     "running_libraries": "._folder_code",
     "training_texts": "._training_code",
+    "typed_cells": "._lookup_cells",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

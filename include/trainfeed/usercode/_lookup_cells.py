@@ -11,12 +11,23 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["CellColumn"]
+__all__ = ["CellColumn", "typed_cells"]
 
 _WHOLE: Final = re.compile(r"-?[0-9]+")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _BOOLS: Final = {"true": True, "false": False}
+
+
+def typed_cells(name: str, cells: Sequence[str], dtype: str) -> pa.Array:
+    """Return the cells of a column of texts as values of a type.
+
+    Raises:
+        ValueError: A cell is not of the type.
+    """
+    column = CellColumn(name, dtype)
+    column.add(cells)
+    return column.finish()
 
 
 class CellColumn:
@@ -68,8 +79,8 @@ class CellColumn:
         except (ValueError, KeyError) as error:
             told = f": {error}" if isinstance(error, _CellError) else ""
             raise ValueError(
-                f"row {row}, column {self._name!r}: expected {self._dtype}, as lookup_types of"
-                f" dataset.yaml says, got {cell!r:.60}{told}; correct the cell or the type"
+                f"row {row}, column {self._name!r}: expected {self._dtype}, as dataset.yaml says,"
+                f" got {cell!r:.60}{told}; correct the cell or the type"
             ) from error
 
 

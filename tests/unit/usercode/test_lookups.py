@@ -49,7 +49,7 @@ def test_the_bytes_that_were_digested_are_parsed(spec, monkeypatch):
         path.write_text("id,name\n1,b\n")
 
     monkeypatch.setattr(_lookups, "open_plain", refreshed_after_every_reading)
-    assert load_lookups(spec, planned)["names"].to_pydict() == {"id": [1], "name": ["a"]}
+    assert load_lookups(spec, planned)["names"].to_pydict() == {"id": ["1"], "name": ["a"]}
     with pytest.raises(CodeChangedError):
         load_lookups(spec, planned)
 
@@ -65,7 +65,7 @@ def test_a_lookup_of_each_kind_has_the_rows_of_its_file(spec):
     lookups = {"one": "one.csv", "two": "two.parquet", "three": "three.arrow"}
     many = spec.model_copy(update={"lookups": lookups})
     found = load_lookups(many, lookup_digests(many))
-    assert found["one"].to_pydict() == {"id": [1, 2, 3]}
+    assert found["one"].to_pydict() == {"id": ["1", "2", "3"]}
     assert found["two"].equals(pyarrow.parquet.read_table(spec.folder / "two.parquet"))
     assert found["three"].equals(table)
     assert found["three"].schema.metadata == {b"k": b"v"}

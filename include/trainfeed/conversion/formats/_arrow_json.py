@@ -72,15 +72,6 @@ _LISTS: Final = (
 )
 
 
-# Whether a type is a view → the type with the same values.
-_VIEWS: Final[dict[Callable[[pa.DataType], bool], Callable[[pa.DataType], pa.DataType]]] = {
-    pa.types.is_string_view: lambda _: pa.large_string(),
-    pa.types.is_binary_view: lambda _: pa.large_binary(),
-    pa.types.is_list_view: lambda kind: pa.list_(kind.value_field),
-    pa.types.is_large_list_view: lambda kind: pa.large_list(kind.value_field),
-}
-
-
 def require_json(name: str, kind: pa.DataType) -> None:
     """Check that a column can be converted to JSON.
 
@@ -139,12 +130,24 @@ def plain(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     if pa.types.is_run_end_encoded(column.type):
         column = pa.compute.run_end_decode(column)
-    for is_view, known in _VIEWS.items():
-        if is_view(column.type):
-            column = column.cast(known(column.type))
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_binary())
+    if _is(column.type, (pa.types.is_list_view, pa.types.is_large_list_view)):
+        return _as_lists(column)
     if _is(column.type, _INT32):
         return column.view(pa.int32())
     return column.view(pa.int64()) if _is(column.type, _INT64) else column
+
+
+def _as_lists(column: pa.Array) -> pa.Array:
+    """Return lists for views of lists; a cast leaves empty ones without values."""
+    lengths = pa.compute.fill_null(pa.compute.list_value_length(column), 0).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(
+        pa.array(ends, pa.int64()), column.flatten(), mask=column.is_null()
+    )
 
 
 def _values(column: pa.Array) -> list[Any]:

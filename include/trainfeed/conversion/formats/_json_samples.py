@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-# Up to here a float64 has every whole number.
+# Below this a float64 has every whole number, and no other number is rounded to one of them.
 _MOST_EXACT: Final = 1 << 53
 
 
@@ -125,7 +125,7 @@ def _each(
 
 
 def _whole_value(field: Field, value: Any, rules: ReadingRules) -> Any:
-    is_exact = not isinstance(value, float) or abs(value) <= _MOST_EXACT
+    is_exact = not isinstance(value, float) or abs(value) < _MOST_EXACT
     if is_exact or rules is ReadingRules.GUESSED:
         return value
     raise SampleShapeError(
