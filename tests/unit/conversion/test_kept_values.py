@@ -35,9 +35,8 @@ from trainfeed.conversion import (
 )
 from trainfeed.conversion.formats import CsvOptions, read_csv, read_json_lines
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.reading_rules import ReadingRules
-from trainfeed.samples import Field, Schema, TypedCodec
+from trainfeed.samples import Field, SampleReader, Schema, TypedCodec
 
 SAMPLES = int(os.environ.get("TRAINFEED_VALUES", "120"))
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "recordio", "tfrecord"]
@@ -371,8 +370,8 @@ def test_what_a_sample_cannot_hold_is_refused_and_each_remedy_works(column, tmp_
         assert json.loads(row["x"]) is not None
 
 
-def test_a_loader_gives_the_values_of_the_records(tmp_path):
-    """The last way: from shards into arrays of a batch."""
+def test_batches_have_the_values_of_the_records(tmp_path):
+    """The last way: from shards into arrays of a batch, as loaders read them."""
     fields = [Field(name, name) for name in ("int64", "uint64", "float32", "float64", "bool")]
     schema = Schema(tuple(fields))
     rows = [
@@ -386,7 +385,8 @@ def test_a_loader_gives_the_values_of_the_records(tmp_path):
         {"int64": (1 << 53) + 1, "uint64": 0, "float32": math.inf, "float64": 0.1, "bool": False},
     ]
     convert(tmp_path / "set", lambda: iter(rows), 1, "s", schema=schema)
-    (batch,) = DataLoader(RecordFiles(str(tmp_path / "set" / "s-*")), batch_size=2, shuffle=False)
+    path = tmp_path / "set" / "s-00000-of-00000"
+    (batch,) = SampleReader([path], schema).iter_batches(2)
     for name, column in batch.items():
         wanted = [np.array([row[name] for row in each], dtype=name) for each in (rows, rows[::-1])]
         assert column.dtype == wanted[0].dtype

@@ -18,11 +18,13 @@ from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import make_folders
+from trainfeed.reading_rules import NEWEST
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import create_exclusive, map_errors
 
 __all__ = ["ConversionInput", "ConversionPlan", "ConversionRequest"]
 
+_RULES: Final = "reading_rules"
 _PLAN_NAME = "plan.json"
 _COLUMN_DEFAULTS: Final = ColumnOptions()
 
@@ -126,7 +128,9 @@ class ConversionPlan:
         output = roots.output_folder(request.output)
         # The folder follows from the run and its whole request: a repeated task finds the plan of
         # its first attempt, and a run with that name and another request does not.
-        name = canonical_json.sha256_of({**asdict(request), "output": str(output)})
+        name = canonical_json.sha256_of(
+            {**asdict(request), "output": str(output), _RULES: int(NEWEST)}
+        )
         folder = roots.work / "convert" / name[:20]
         path = folder / _PLAN_NAME
         if path.exists():
@@ -160,6 +164,13 @@ class ConversionPlan:
         """
         path = folder / _PLAN_NAME
         value = canonical_json.loads(read_small(path), path=str(path))
+        if value.get(_RULES) != NEWEST:
+            # Some of its tasks may have read by other rules.
+            raise FormatError(
+                "expected a plan of this release, got one of another, which reads values by other"
+                " rules; nothing was published; run the conversion again",
+                path=str(path),
+            )
         try:
             return cls._from_json(folder, value)
         except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
@@ -204,6 +215,7 @@ class ConversionPlan:
             "delimiter": self.source.csv.delimiter,
             "flatten": list(self.source.columns.flatten),
             "json_columns": list(self.source.columns.as_json),
+            _RULES: int(NEWEST),
         }
 
     @classmethod

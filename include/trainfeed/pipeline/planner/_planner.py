@@ -219,7 +219,7 @@ class Planner:
         supersedes = {"generation": current.generation, "why": rebuild} if current else None
         # A replay repeats a build, so it reads as that one did.
         rules = NEWEST if current is None or made_by != "replay" else current.rules
-        if rules is NEWEST:
+        if rules is not ReadingRules.GUESSED:
             require_declared_types(self._spec, self._folder)
         plan = self._plan(self._next_generation, inputs, ranges, rules)
         acknowledges = self._acknowledged(inputs)
