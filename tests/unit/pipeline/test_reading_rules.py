@@ -49,7 +49,7 @@ def declare(project, types):
 def seen(project, name=FIRST):
     """What the function has got, and the rules of the version."""
     reader = open_dataset("clicks", root=project.env.root, interval=name, split="train")
-    return {sample["seen"] for sample in reader()}, project.version(name).manifest.rules
+    return {sample["seen"] for sample in reader.reader()()}, project.version(name).manifest.rules
 
 
 def test_a_new_data_set_is_read_by_the_newest_rules_and_says_so(looked_up):
