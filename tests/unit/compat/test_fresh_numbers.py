@@ -35,11 +35,8 @@ def from_io(dataset, workers, **options):
 def from_generator():
     loader = fluid.io.DataLoader.from_generator(capacity=2, use_multiprocess=True)
     loader.set_sample_generator(lambda: (drawn() for _ in range(4)), batch_size=2)
-    return [
-        pair
-        for batch in loader()
-        for pair in zip(*(np.ravel(c).tolist() for c in batch), strict=True)
-    ]
+    columns = ([np.ravel(column).tolist() for column in batch] for batch in loader())
+    return [pair for batch in columns for pair in zip(*batch, strict=True)]
 
 
 def draws():
