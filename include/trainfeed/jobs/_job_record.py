@@ -34,7 +34,14 @@ from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
 from trainfeed.jobs._job_spec import JOB_FILE, JobSpec
 from trainfeed.jobs._job_state import JobState
-from trainfeed.paths import is_there, listed, make_folders, open_plain, read_plain
+from trainfeed.paths import (
+    is_there,
+    is_unfinished,
+    listed,
+    make_folders,
+    open_plain,
+    read_plain,
+)
 from trainfeed.storage import posix
 
 __all__ = ["JobAttempt", "JobRecord"]
@@ -79,6 +86,17 @@ class JobRecord:
     def output(self) -> Path:
         """The folder of the files that the training keeps, such as its models."""
         return self.home / OUTPUT_FOLDER
+
+    def is_begun(self) -> bool:
+        """Return whether the folder has a file of a job, also if the job file itself is gone.
+
+        A launch that was killed before it wrote the job file leaves a lock, or nothing.
+
+        Raises:
+            StorageError: The folder cannot be listed.
+        """
+        names = [path.name for path in listed(self.home)]
+        return any(not (name.startswith(".") or is_unfinished(name)) for name in names)
 
     def job(self) -> JobSpec:
         """Return the job of the job file.

@@ -138,7 +138,10 @@ class JobSpec(JobModel):
             data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
             return cls.model_validate(canonical_json.loads(data, path=str(path)))
         except (FormatError, NotFoundError, ValidationError) as error:
-            raise JobRejectedError(f"{path} is not a job specification: {error}") from error
+            raise JobRejectedError(
+                f"{path} is not a job specification: {error}; nothing was started; bring the file"
+                " back from a backup, or train again"
+            ) from error
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON of the job file."""

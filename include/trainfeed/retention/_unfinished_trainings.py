@@ -10,6 +10,7 @@ from pathlib import Path
 from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, parse_generation
 from trainfeed.errors import TrainFeedError
+from trainfeed.jobs import JOB_FILE, RESULT_FILE, JobRecord
 from trainfeed.paths import is_there, listed_folder, read_plain
 from trainfeed.retention._use import Use
 
@@ -46,8 +47,8 @@ def used_by_trainings(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
 
 def _versions_of(job: Path) -> list[Use]:
     """Return the versions of a job, none if the job has a result."""
-    path = job / "job.json"
-    if is_there(job / "result.json") or not is_there(path):
+    path = job / JOB_FILE
+    if is_there(job / RESULT_FILE) or not JobRecord(job).is_begun():
         return []
     value = canonical_json.loads(
         read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)

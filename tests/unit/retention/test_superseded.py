@@ -93,6 +93,17 @@ def test_what_an_unreadable_job_may_be_reading_is_kept(rebuilt, damage, caplog):
     assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
 
 
+def test_what_a_job_whose_job_file_is_gone_may_be_reading_is_kept(rebuilt, caplog):
+    job = rebuilt.folder.training(DAY, "job-1")
+    job.mkdir(parents=True)
+    (job / ".lock").touch()
+    (job / "rank-0.log").touch()
+    assert run(rebuilt) == []
+    assert "job.json" in caplog.text
+    (job / "rank-0.log").unlink()
+    assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
+
+
 @pytest.mark.parametrize("depth", [1, 2])
 def test_what_a_job_in_a_folder_that_may_not_be_listed_may_read_is_kept(
     rebuilt, depth, monkeypatch, caplog
