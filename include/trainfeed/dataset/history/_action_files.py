@@ -7,7 +7,7 @@ mounts, never write the same file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,8 +39,14 @@ def record_action(folder: DatasetFolder, action: Action) -> None:
     faults.point("history.after_action")
 
 
-def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
+def actions(
+    folder: DatasetFolder, names: Collection[str] | None = None
+) -> Iterator[Action | DamagedAction]:
     """Yield the actions on a data set, the oldest first.
+
+    Args:
+        folder: The data set.
+        names: Names of actions; others are passed over and not read. None: all actions.
 
     Raises:
         AccessDeniedError: This account may not read the history.
@@ -53,7 +59,12 @@ def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
         except FormatError as error:
             yield DamagedAction(month, str(error))
             continue
-        yield from map(_read, paths)
+        yield from (_read(path) for path in paths if names is None or _action_of(path) in names)
+
+
+def _action_of(path: Path) -> str:
+    """Return the name of an action as its file has it: between the time and the digest."""
+    return path.stem.partition("-")[2].rpartition("-")[0]
 
 
 def _read(path: Path) -> Action | DamagedAction:

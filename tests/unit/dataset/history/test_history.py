@@ -34,6 +34,13 @@ def test_actions_are_read_as_written_in_the_order_of_their_times(folder):
     assert list(actions(folder)) == [early, late]
 
 
+def test_actions_of_some_names_alone_are_read(folder):
+    for number, name in enumerate(["repair", "repair-failed", "repaired", "tag"], 1):
+        record_action(folder, withdraw(f"2026-03-{number:02}T00:00:00Z", action=name))
+    found = [each.action for each in actions(folder, {"repair-failed", "tag"})]
+    assert found == ["repair-failed", "tag"]
+
+
 def test_who_is_the_account_unless_a_person_is_named():
     assert Action.now("tag", "clicks@prod", why="").who == account_name()
     named = Action.now("tag", "clicks@prod", why="", who="ada")
