@@ -82,9 +82,9 @@ class DataLoader:
             system.
         max_skipped_chunks: Number of damaged chunks of record files that each process that reads
             may leave out, each with a warning in the log: with ``num_workers=8`` a loader may leave
-            out eight times as many, and each rank has a loader of its own. Their samples are missing from the batches; the
-            positions of all other samples, and states, do not change. With 0 the first damaged
-            chunk is an error.
+            out eight times as many, and each rank has a loader of its own. Their samples are
+            missing from the batches; the positions of all other samples, and states, do not change.
+            With 0 the first damaged chunk is an error.
         epochs: Number of epochs that will be read, counted from epoch 0. While the last batches of
             an epoch are consumed, threads or workers then load the first windows of the next one,
             within ``prefetch``; after the last epoch they load nothing. None: a pass loads its own
