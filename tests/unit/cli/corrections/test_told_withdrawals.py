@@ -58,7 +58,7 @@ def test_status_diff_and_lineage_tell_it(cli, hidden):
     status, out, _ = cli("status", "clicks", DAY)
     assert (status, "withdrawn" in out, "ada (builder)" in out) == (1, True, True)
     with pytest.raises(NotFoundError, match="taken back with: trainfeed restore"):
-        open_dataset("clicks", interval=f"{DAY}/2024-03-09", root=hidden.env.root)
+        open_dataset("clicks", interval=f"{DAY}/2024-03-09", split="train", root=hidden.env.root)
 
 
 def test_predictions_follow_the_rule_of_readers(hidden, monkeypatch):
