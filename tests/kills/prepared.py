@@ -28,8 +28,10 @@ from trainfeed.dataset import init_root
 from trainfeed.errors import GateError
 from trainfeed.models import PROD, Candidate, ModelData, ModelJob, ModelsFolder, promote, register
 
-__all__ = ["COMMANDS", "DAY", "IDLE", "NEXT", "Command", "Places", "prepare"]
+__all__ = ["COMMANDS", "DAY", "IDLE", "NEXT", "STORE", "Command", "Places", "prepare"]
 
+# Folder of log files.
+STORE = "store"
 DAY, NEXT, IDLE = "2024-03-01", "2024-03-02", "2024-03-04"
 HOLE = f"clicks/{NEXT}T00/{NEXT}T05"
 # Older than all that waits for its time: leases, leftovers, what retention keeps for a day.
@@ -69,7 +71,7 @@ class Places:
             work=str(self.path / "work"),
             kafka={"kafka_default": KafkaSettings(recorded=str(self.path / "recorded"))},
             datasets=self.path / "datasets",
-            logs={"hdfs_default": str(self.path / "store")},
+            logs={"hdfs_default": str(self.path / STORE)},
         )
 
     @property
@@ -80,7 +82,7 @@ class Places:
             "TRAINFEED_LANDING": str(self.path / "landing"),
             "TRAINFEED_WORK": str(self.path / "work"),
             "TRAINFEED_KAFKA": f"recorded:{self.path / 'recorded'}",
-            "TRAINFEED_LOGS": str(self.path / "store"),
+            "TRAINFEED_LOGS": str(self.path / STORE),
             "TRAINFEED_DATASETS": str(self.path / "datasets"),
         }
 

@@ -27,7 +27,7 @@ from tests.kills.forked import TRACEBACK, fork_programs, forked
 from tests.kills.look import look
 from tests.kills.observer import Observer
 from tests.kills.preload import Call, Strike, arm, read_record
-from tests.kills.prepared import COMMANDS, Places, prepare
+from tests.kills.prepared import COMMANDS, STORE, Places, prepare
 from tests.kills.tree import Tree, differences, tree_of
 from trainfeed.cli import main
 
@@ -299,7 +299,15 @@ class Arena:
     @staticmethod
     def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target, symlinks=True)
+        shutil.copytree(source, target, symlinks=True, copy_function=_copied)
+
+
+def _copied(source: str, target: str) -> None:
+    """Copy a file with its times; a log file is the same file again, as its number is in plans."""
+    if STORE in Path(source).parts:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def kills(plain: Undisturbed) -> list[Strike]:

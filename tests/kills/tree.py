@@ -6,7 +6,7 @@ kinds of files say so. They may, and nothing else:
 
 * the history has another entry for the second part. The first one names all that was to be done,
   as that of a run that nobody disturbed; the second names no more than that, or what is left in
-  the trash;
+  the trash; and a repair that had no space says that it failed, before the one that did not;
 * the note that landing files were removed has the number of those that its removal found.
 """
 
@@ -16,6 +16,7 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,20 +70,24 @@ def differences(plain: Tree, found: Tree) -> list[str]:
 
 
 def _entries(folder: Path, root: bytes) -> Iterator[tuple[str, tuple[int, bytes]]]:
-    history: list[dict[str, Any]] = []
+    history: list[tuple[str, tuple[int, bytes]]] = []
     for path in sorted(folder.rglob("*")):
         name, found = path.relative_to(folder).as_posix(), path.lstat()
         if path.name in _OFTEN_EMPTY and not any(path.iterdir()):
             continue
         data = _age(name, found) if path.is_dir() else path.read_bytes().replace(root, b"ROOT")
+        entry = (found.st_mode, _canonical(data))
         if (match := _HISTORY.search(name)) is not None:
-            # Names begin with the time, so they come in the order in which they were written.
-            action = json.loads(_canonical(data).replace(b"SEAL", b'"digest": ""}'))
-            if _is_second_part(action, history):
-                continue
-            history.append(action)
-            name = f"history/{len(history):03d}-{match[1]}"
-        yield _same_name(name), (found.st_mode, _canonical(data))
+            history.append((match[1], entry))
+        else:
+            yield _same_name(name), entry
+    # Names begin with the time, so these are in the order in which they were written.
+    actions = [json.loads(data.replace(b"SEAL", b'"digest": ""}')) for _, (_, data) in history]
+    counts: Counter[str] = Counter()
+    for number, (name, entry) in enumerate(history):
+        if not _is_of_the_parts(actions[number], actions[:number], actions[number + 1 :]):
+            counts[name] += 1
+            yield f"history/{name}-{counts[name]}", entry
 
 
 def _age(name: str, found: os.stat_result) -> bytes:
@@ -92,16 +97,22 @@ def _age(name: str, found: os.stat_result) -> bytes:
     return b"new" if found.st_mtime > time.time() - _NEW_S else b"of before"
 
 
-def _is_second_part(action: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> bool:
-    """Return whether an entry of the history says what is left of an earlier one, or of nothing.
+def _is_of_the_parts(
+    action: dict[str, Any], earlier: Sequence[dict[str, Any]], later: Sequence[dict[str, Any]]
+) -> bool:
+    """Return whether an entry of the history is there because the work had two parts.
 
     Args:
         action: The entry, without its time.
-        earlier: Those before it that say something of their own.
+        earlier: Those before it.
+        later: Those after it.
     """
     left = _amounts(action)
     if action["action"] == "prune" and left and all(map(_is_in_trash, left)):
         return True
+    if action["action"] == "repair-failed":
+        ends = [each for each in later if each["target"] == action["target"]]
+        return any(each["action"] == "repaired" for each in ends)
     return any(
         all(_is_rest(item, _amounts(each).get(name)) for name, item in left.items())
         for each in earlier
