@@ -57,8 +57,11 @@ ONCE_UNSEALED: Final = {
     "mark of a training": "*/training/_marks/*.announced",
     "mark of no training": "*/training/_marks/*.declined",
     "begin of trainings": "*/training/_marks/since.json",
+    "job": "*/training/*/*/job.json",
+    "job of an evaluation": "*/training/*/*/*/*/job.json",
+    "gate of a training": "*/training/*/*/gate.json",
     "result": "*/training/*/*/result.json",
-    "result of an attempt": "*/training/*/*/attempts/*.result.json",
+    "note of an attempt": "*/training/*/*/attempts/*.json",
     "result of an evaluation": "*/training/*/*/*/*/result.json",
 }
 

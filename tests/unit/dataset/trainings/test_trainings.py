@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.roots import as_before, reseal
+from tests.support.roots import as_before, reseal, write_sealed
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, init_root
 from trainfeed.dataset.trainings import _training_marks
@@ -117,6 +117,22 @@ def test_a_damaged_job_file_is_no_training(folder, marks, text):
     home = folder.training(FIRST.interval, "job")
     home.mkdir(parents=True)
     (home / "job.json").write_text(text)
+    assert marks.untrained() == [FIRST]
+
+
+def test_a_changed_job_file_or_that_of_another_job_is_told_and_no_training(folder, marks, caplog):
+    begin_and_publish(folder, marks, FIRST)
+    home = folder.training(FIRST.interval, "job")
+    home.mkdir(parents=True)
+    read = {"interval": FIRST.interval, "generation": "g0001"}
+    write_sealed(home / "job.json", {"home": "job", "versions": [read]})
+    assert marks.untrained() == []
+    reseal(home / "job.json", home="job-2")
+    assert marks.untrained() == [FIRST]
+    assert str(home / "job.json") in caplog.text
+    write_sealed(home / "job.json", {"home": "job", "versions": [{**read, "generation": "g0002"}]})
+    data = (home / "job.json").read_bytes()
+    (home / "job.json").write_bytes(data.replace(b"g0002", b"g0001"))
     assert marks.untrained() == [FIRST]
 
 
