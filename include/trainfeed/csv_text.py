@@ -10,6 +10,8 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Final, Self
 
+from trainfeed.thread_ties import new_lock
+
 __all__ = ["ABSENT", "CsvRows", "csv_row", "require_names"]
 
 # A bare cell with this text is an absent value; a quoted one is the text.
@@ -19,6 +21,7 @@ _MAX_CELL_CHARS: Final = 8 << 20
 _QUOTE: Final = '"'
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _EXCEL: Final = "sep="
+_limit_lock: Final = new_lock()
 
 
 class CsvRows:
@@ -39,7 +42,6 @@ class CsvRows:
     """
 
     def __init__(self, lines: Iterable[str], *, delimiter: str = ",", quote: str = _QUOTE) -> None:
-        csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_CHARS))
         self._delimiter = delimiter
         self._quote = quote
         self._lines: list[str] = []
@@ -59,7 +61,7 @@ class CsvRows:
 
     def __next__(self) -> list[str]:
         self._lines.clear()
-        while not (cells := next(self._reader)):
+        while not (cells := self._row()):
             # Among rows of one cell, a blank line may be a row, too. At the end it is none.
             self._blank = self._blank or self.line
             self._lines.clear()
@@ -70,6 +72,18 @@ class CsvRows:
                 f" text as {self._quote}{self._quote}, or remove the line"
             )
         return cells
+
+    def _row(self) -> list[str]:
+        # All readers of a process have one limit of cells, so it is raised only for the while.
+        with _limit_lock:
+            limit = csv.field_size_limit()
+            if limit >= _MAX_CELL_CHARS:
+                return next(self._reader)
+            csv.field_size_limit(_MAX_CELL_CHARS)
+            try:
+                return next(self._reader)
+            finally:
+                csv.field_size_limit(limit)
 
     def is_bare(self, place: int) -> bool:
         """Return whether a cell of the last row, by its place from 0, stands without quotes."""
