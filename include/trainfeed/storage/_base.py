@@ -136,9 +136,7 @@ class FileSystem(Protocol):
         """Return whether the path exists; a problem with the answer is an error, never False."""
         ...
 
-    def list(
-        self, path: str, wanted: Wanted | None = None, *, broken: bool = False
-    ) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
         """Return the entries of a folder, sorted by name, with unfinished and hidden files.
 
         Args:

@@ -284,7 +284,7 @@ def test_names_are_what_they_are(store: Store, variable: str) -> None:
     for number, name in enumerate(names):
         put(store.file("/names") / name, b"line\n" * number)
     put(store.file("/names/_SUCCESS"), b"")
-    files = find_logs(folder, CompleteRule("_SUCCESS", None), datetime.now(UTC))
+    files = find_logs(folder, CompleteRule("_SUCCESS", None), datetime.now(UTC)).files
     assert {file.info.name: file.info.size_bytes for file in files} == {
         name: 5 * number for number, name in enumerate(names)
     }

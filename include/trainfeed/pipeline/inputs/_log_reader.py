@@ -23,7 +23,7 @@ from trainfeed.pipeline.inputs._log_inputs import LogInputs, find_interval_logs,
 from trainfeed.pipeline.inputs._source_reader import SourceReader
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.stage import Stage
-from trainfeed.sources import LineRange, LogFile, iter_lines
+from trainfeed.sources import FolderEntries, LineRange, LogFile, iter_lines
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
 
@@ -105,7 +105,8 @@ def _with_log_heads(
     folder = log_location(env, logs.connection, path)
     copies = place / path.lstrip("/")
     copies.mkdir(parents=True)
-    files = find_interval_logs(logs, env, interval)
+    found = find_interval_logs(logs, env, interval)
+    files = found.files
     left = limit
     for number, file in enumerate(files):
         if not left:
@@ -115,11 +116,25 @@ def _with_log_heads(
         lines = list(islice(_lines(folder / file.info.name, file, logs), share))
         left -= len(lines)
         _write(copies / file.info.name, b"".join(lines), file.compression)
-    if logs.marker is not None:
-        (copies / logs.marker).touch()
+    _leave_the_others(found.entries, copies)
     for copy in (*copies.iterdir(), copies):
-        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
+        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S), follow_symlinks=False)
     return replace(env, logs={**env.logs, logs.connection: str(place)})
+
+
+def _leave_the_others(entries: FolderEntries, copies: Path) -> None:
+    """Make an empty entry for each one that is passed over: the plan names it."""
+    logs = {info.name: info for info in entries.logs}
+    for name, info in entries.infos.items():
+        if name in logs:
+            continue
+        originals = [log.name for log in logs.values() if info.inode and log.inode == info.inode]
+        if info.is_dir:
+            (copies / name).mkdir()
+        elif info.is_link and originals and (copies / originals[0]).exists():
+            (copies / name).symlink_to(originals[0])
+        else:
+            (copies / name).touch()
 
 
 def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:

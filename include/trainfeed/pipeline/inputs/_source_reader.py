@@ -39,10 +39,15 @@ class Inputs(KnownInputs, Protocol):
 
     Attributes:
         marker: Name of the file that marked the source as complete; None if there is no such file.
+        passed_over: Name → reason of every entry of the source that is not read; empty for a source
+            that has no such entries.
     """
 
     @property
     def marker(self) -> str | None: ...
+
+    @property
+    def passed_over(self) -> Mapping[str, str]: ...
 
     def skip(self) -> Skip | None:
         """Return the decision to skip the interval, or None if it is built.

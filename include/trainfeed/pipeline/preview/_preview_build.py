@@ -56,7 +56,8 @@ def preview(
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:
-        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``first_samples``
+        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``passed_over``
+        (name → reason of the entries of a folder of logs that are not read), ``first_samples``
         and ``first_quarantined``, ``statistics`` per field, ``gates`` with their results for these
         records, ``seconds``.
 

@@ -67,6 +67,7 @@ class PagesInputs:
     """The page of one interval."""
 
     marker = None
+    passed_over: ClassVar = {}
 
     def __init__(self, path, name):
         self._path, self._name = path, name
