@@ -52,10 +52,10 @@ _NAMES: Final = (
     _Names("hidden", r"[._].*", folders=True),
     _Names(
         "unfinished",
-        # Flume, Hadoop, Flink, Kafka Connect; copies and downloads; vim.
+        # Flume, Hadoop, Flink, Kafka Connect; copies and downloads; editors.
         r".*\.tmp|.*\._COPYING_|.*\.in[-_]?progress(\..*)?|\+tmp"
         r"|.*\.(partial|filepart|crdownload|incomplete|unfinished)|.*_\.gstmp|.*\.part\.minio"
-        r"|.*\.sw[opx]",
+        r"|.*\.____distcpSplit____.*|.*\.sw[opx]|.*___jb_tmp___",
         folders=True,
     ),
     _Names(
@@ -70,7 +70,8 @@ _NAMES: Final = (
         r".*\.(md5|sha1|sha224|sha256|sha384|sha512|crc|crc32)(sum)?"
         r"|(md5|sha1|sha256|sha512)-?sums?(\.txt)?|checksums?(\.txt)?",
     ),
-    _Names("backup", r".*~|#.*#"),
+    # Editors and rsync; what logrotate puts aside of a compression that was interrupted.
+    _Names("backup", r".*~|#.*#|.*___jb_old___|.*-\d{10}\.backup"),
 )
 _KNOWN: Final = tuple(
     (each, re.compile(each.pattern, re.IGNORECASE | re.DOTALL)) for each in _NAMES
@@ -85,8 +86,12 @@ _COMPANIONS: Final = {
     ".index": "index", ".idx": "index", ".gzi": "index", ".meta": "index",
 }  # fmt: skip
 _MARKING: Final = tuple(suffix for suffix, reason in _COMPANIONS.items() if reason == "marker")
-# Suffixes that some tools give to a file while they write it, and others to a file for good.
-_UNCLEAR: Final = (".part", ".temp", ".pending", ".download", ".uploading", ".writing", ".copying")
+# Names that some tools give to a file while they write it, and others to a file for good; the last
+# is that of sed.
+_UNCLEAR: Final = re.compile(
+    r".*\.(part|temp|pending|download|uploading|writing|copying)|sed[A-Za-z0-9]{6}",
+    re.IGNORECASE | re.DOTALL,
+)
 # Flink's old sink says with this companion that only the first bytes of a file are valid.
 _VALID_LENGTH: Final = ".valid-length"
 
@@ -151,10 +156,11 @@ def sort_entries(
         marker: Name of the file that marks it as complete, or None.
     """
     names = frozenset(info.name for info in listing)
+    bases = names | {_plain_name(name) for name in names}
     reasons = {
         info.name: reason
         for info in listing
-        if (reason := _reason(info, names, marker)) is not None
+        if (reason := _reason(info, bases, marker)) is not None
     }
     reasons |= _links(listing, reasons)
     visible = sorted(
@@ -171,8 +177,20 @@ def sort_entries(
     )
 
 
-def _reason(info: FileInfo, names: frozenset[str], marker: str | None) -> str | None:
-    """Return why an entry is passed over by its name, or None."""
+def _plain_name(name: str) -> str:
+    """Return a name without the suffix of its compression."""
+    suffix = next((each.suffix for each in COMPRESSIONS if name.endswith(each.suffix)), "")
+    return name.removesuffix(suffix)
+
+
+def _reason(info: FileInfo, bases: frozenset[str], marker: str | None) -> str | None:
+    """Return why an entry is passed over by its name, or None.
+
+    Args:
+        info: The entry.
+        bases: Names of files to which companions may belong.
+        marker: Name of the file that marks the folder as complete, or None.
+    """
     if info.name == marker:
         return "marker"
     is_plain = not info.is_dir and info.oddity is None
@@ -180,7 +198,7 @@ def _reason(info: FileInfo, names: frozenset[str], marker: str | None) -> str | 
         if (is_plain or each.folders) and pattern.fullmatch(info.name):
             return each.reason
     base, dot, suffix = info.name.rpartition(".")
-    return _COMPANIONS.get(f"{dot}{suffix}".lower()) if is_plain and base in names else None
+    return _COMPANIONS.get(f"{dot}{suffix}".lower()) if is_plain and base in bases else None
 
 
 def _links(listing: Sequence[FileInfo], reasons: Mapping[str, str]) -> dict[str, str]:
@@ -228,7 +246,7 @@ def _unreadable(info: FileInfo) -> Refusal | None:
 def _doubtful(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
     """Refuse what may be a log or not, whole or not."""
     name, lower = info.name, info.name.lower()
-    if lower.endswith(_UNCLEAR):
+    if _UNCLEAR.fullmatch(name):
         return Refusal(
             (name,),
             f"expected finished files, got {name!r}, as some programs call a file while they write"
@@ -286,8 +304,7 @@ def _twins(visible: Sequence[FileInfo]) -> Iterator[Refusal]:
     groups: dict[str, list[str]] = defaultdict(list)
     for info in visible:
         if info.size_bytes:
-            suffix = next((c.suffix for c in COMPRESSIONS if info.name.endswith(c.suffix)), "")
-            groups[info.name.removesuffix(suffix)].append(info.name)
+            groups[_plain_name(info.name)].append(info.name)
     for names in groups.values():
         if len(names) > 1:
             yield Refusal(
