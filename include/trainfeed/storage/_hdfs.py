@@ -51,6 +51,9 @@ _SETTINGS: Final = {
 # The client itself gives up on a silent DataNode after 60 s, and then tries another.
 _DEADLINE_S: Final = 150.0
 
+# dfs.replication.max of a NameNode that nobody has configured otherwise.
+_MOST_REPLICAS: Final = 512
+
 # The client raises some exceptions of the NameNode as built-in ones of Python: class → Java class.
 _CLASS_EXCEPTIONS: Final[dict[type[Exception], str]] = {
     FileNotFoundError: "FileNotFoundException",
@@ -196,15 +199,18 @@ def _is_open(
     if consumed == length * replicas:
         return False if length % block_bytes else None
     # A last block under construction counts in full.
-    looks_open = _is_multiple(consumed, (length // block_bytes + 1) * block_bytes, replicas)
+    size_if_open = (length // block_bytes + 1) * block_bytes
+    if consumed == size_if_open * replicas:
+        return True
+    looks_open = _is_multiple(consumed, size_if_open, replicas)
     looks_closed = _is_multiple(consumed, length, replicas)
     if looks_open == looks_closed:
         return None
-    return looks_open or (None if length % block_bytes == 0 else False)
+    return looks_open or (False if length % block_bytes else None)
 
 
 def _is_multiple(consumed: int, size: int, replicas: int) -> bool:
-    return bool(size) and consumed % size == 0 and consumed // size >= replicas
+    return bool(size) and consumed % size == 0 and replicas <= consumed // size <= _MOST_REPLICAS
 
 
 def _file_info(path: str, status: Any) -> FileInfo:
