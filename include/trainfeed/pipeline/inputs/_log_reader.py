@@ -46,7 +46,6 @@ class LogReader(SourceReader):
         """Look at the folder of the interval.
 
         Raises:
-            FormatError: The folder holds an entry that cannot be read as a log file.
             StorageError: The file system does not answer.
         """
         yield LogInputs(spec, env, folder, interval)
