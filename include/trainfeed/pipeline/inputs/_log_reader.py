@@ -20,10 +20,10 @@ from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_files import check_folder, iter_log
 from trainfeed.pipeline.inputs._log_inputs import LogInputs, find_interval_logs, log_location
-from trainfeed.pipeline.inputs._source_reader import SourceReader
+from trainfeed.pipeline.inputs._source_reader import Head, SourceReader
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.stage import Stage
-from trainfeed.sources import FolderEntries, LineRange, LogFile, iter_lines
+from trainfeed.sources import LineRange, LogFile, iter_lines
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path
 from trainfeed.storage import Location
 
@@ -70,7 +70,7 @@ class LogReader(SourceReader):
 
     def head(
         self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-    ) -> Environment:
+    ) -> Head:
         """Copy the first lines, and return an environment that finds the copies.
 
         Raises:
@@ -83,7 +83,7 @@ class LogReader(SourceReader):
 
 def _with_log_heads(
     spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-) -> Environment:
+) -> Head:
     """Copy the first lines of the interval's log files; return an environment with the copies.
 
     Args:
@@ -115,25 +115,12 @@ def _with_log_heads(
         lines = list(islice(_lines(folder / file.info.name, file, logs), share))
         left -= len(lines)
         _write(copies / file.info.name, b"".join(lines), file.compression)
-    _leave_the_others(found.entries, copies)
+    if logs.marker is not None:
+        (copies / logs.marker).touch()
     for copy in (*copies.iterdir(), copies):
-        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S), follow_symlinks=False)
-    return replace(env, logs={**env.logs, logs.connection: str(place)})
-
-
-def _leave_the_others(entries: FolderEntries, copies: Path) -> None:
-    """Make an empty entry for each one that is passed over: the plan names it."""
-    logs = {info.name: info for info in entries.logs}
-    for name, info in entries.infos.items():
-        if name in logs:
-            continue
-        originals = [log.name for log in logs.values() if info.inode and log.inode == info.inode]
-        if info.is_dir:
-            (copies / name).mkdir()
-        elif info.is_link and originals and (copies / originals[0]).exists():
-            (copies / name).symlink_to(originals[0])
-        else:
-            (copies / name).touch()
+        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
+    seen = replace(env, logs={**env.logs, logs.connection: str(place)})
+    return Head(seen, found.entries.passed_over)
 
 
 def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:

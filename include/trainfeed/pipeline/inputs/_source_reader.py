@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from trainfeed.pipeline.plans import Planned, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["Inputs", "KnownInputs", "SourceReader"]
+__all__ = ["Head", "Inputs", "KnownInputs", "SourceReader"]
 
 
 class KnownInputs(Protocol):
@@ -85,6 +86,18 @@ class Inputs(KnownInputs, Protocol):
         """
 
 
+class Head(NamedTuple):
+    """The first records of an interval.
+
+    Attributes:
+        env: An environment in which they are the whole interval, or can be cut to it.
+        passed_over: Name → reason of every entry of the source that is not read.
+    """
+
+    env: Environment
+    passed_over: Mapping[str, str] = MappingProxyType({})
+
+
 class SourceReader(Protocol):
     """Plans and reads a kind of source. A reader has no state between two calls."""
 
@@ -136,7 +149,7 @@ class SourceReader(Protocol):
 
     def head(
         self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-    ) -> Environment:
+    ) -> Head:
         """Return an environment for a look at the first records of an interval.
 
         The caller cuts ranges of offsets. Ranges of bytes cannot be cut to a number of records,

@@ -24,6 +24,7 @@ LEFT = {
     "new.log.tmp": "unfinished",
     "part-0.txt~": "backup",
     "part-0.txt.md5": "checksum",
+    "part-1.txt.gz.bak": "backup",
     "latest": "link",
 }
 
@@ -117,7 +118,8 @@ def test_a_warning_names_all_but_markers(littered, caplog):
 def test_a_dry_run_and_a_preview_tell_it(littered):
     arguments = littered.spec, littered.interval(), littered.env
     assert "new.log.tmp" in "\n".join(describe(dry_run(*arguments)))
-    assert preview(*arguments, limit=1000)["passed_over"] == LEFT
+    for limit in (1, 1000):
+        assert preview(*arguments, limit=limit)["passed_over"] == LEFT
 
 
 def test_the_status_of_the_interval_tells_all_but_markers(littered):
