@@ -44,15 +44,16 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     folder = logs_folder(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
     _require_marker(stage)
+    planned = {i.path: i for i in inputs.values()}
     try:
-        entries = list_entries(folder, _logs(stage).marker).require()
+        entries = list_entries(folder, _logs(stage).marker)
+        entries.require({each.rpartition("/")[2] for each in planned})
     except NotFoundError:
         found, logs = {}, set()
     else:
         # An older plan may name a file that is passed over by now: it is there nevertheless.
         found = {f"{path}/{name}": info for name, info in entries.infos.items()}
         logs = {f"{path}/{info.name}" for info in entries.logs}
-    planned = {i.path: i for i in inputs.values()}
     problems = [f"{path} was added" for path in sorted(logs - planned.keys())]
     problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
     # Names come from one listing; the other facts of a file take a request or two.

@@ -231,10 +231,8 @@ class LogInputs:
         """
         if self._entries is None or not self._entries.refused:
             return False
-        names = {name for each in self._entries.refused for name in each.names}
-        read = {each["path"].rpartition("/")[2] for each in old.values() if "path" in each}
-        if not names <= read:
-            self._entries.require()
+        paths = [each["path"] for each in old.values() if "path" in each]
+        self._entries.require({path.rpartition("/")[2] for path in paths})
         return True
 
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -129,15 +129,19 @@ class FolderEntries:
     refused: list[Refusal]
     infos: Mapping[str, FileInfo]
 
-    def require(self) -> FolderEntries:
+    def require(self, known: Container[str] = ()) -> FolderEntries:
         """Return the entries, unless one of them stops the build.
+
+        Args:
+            known: Names of the files that an earlier plan has read: they stay what they were.
 
         Raises:
             FormatError: There are such entries; the message names the first.
         """
-        if not self.refused:
+        refused = [each for each in self.refused if not all(name in known for name in each.names)]
+        if not refused:
             return self
-        first, *others = self.refused
+        first, *others = refused
         more = f" (and {len(others)} more such entries)" if others else ""
         raise FormatError(
             f"{first.what}{more}; nothing was read or published; {first.remedy}",

@@ -194,6 +194,16 @@ def test_a_rebuild_of_a_version_with_twins_stops(project, monkeypatch):
         project.build(rebuild="again")
 
 
+def test_an_old_plan_with_twins_is_still_the_folder_that_it_was(project, monkeypatch):
+    """A repair runs the stages of the plan again."""
+    with monkeypatch.context() as patch:
+        as_before(patch)
+        (project.logs / "part-1.txt").write_bytes(b'{"value": 1}\n')
+        (project.logs / "READY").write_bytes(b'{"value": 1}\n')
+        run = planned(project)
+    assert ingest(run, 0).verdict == "verified"
+
+
 def test_a_further_entry_that_stops_a_build_stops_the_look_at_a_version(project):
     project.build()
     (project.logs / "hour=05").mkdir()
