@@ -143,7 +143,8 @@ class LogInputs:
             if self._entries is None:
                 return {name: PlannedFile.model_validate(each) for name, each in old.items()}
         others = {source: file for source, file in self._others().items() if source in old}
-        if others or self._are_refused(old):
+        are_refused = self._are_refused(old)
+        if others or are_refused:
             logger.warning(
                 "%s of the published version of %s would not be read by now, and stays in it:"
                 " see the rules for folders of logs; a rebuild leaves it out, or stops",
@@ -220,8 +221,10 @@ class LogInputs:
         if self._entries is None:
             return {}
         logs = {info.name for info in self._entries.logs}
-        infos = [info for info in self._entries.infos.values() if info.name not in logs]
-        return dict(self._planned(LogFile.of(info)) for info in infos if not info.is_dir)
+        infos = [info for name, info in self._entries.infos.items() if name not in logs]
+        # What cannot be printed was never read, and has no place in a plan.
+        files = [info for info in infos if not info.is_dir and info.name.isprintable()]
+        return dict(self._planned(LogFile.of(info)) for info in files)
 
     def _are_refused(self, old: Mapping[str, Mapping[str, Any]]) -> bool:
         """Return whether entries are refused that the published version has read.

@@ -174,7 +174,7 @@ def sort_entries(
     refused += [*_names_of_one(visible), *_twins(visible)]
     return FolderEntries(
         folder,
-        [info for info in visible if not info.is_dir and info.oddity is None],
+        [info for info in visible if _is_plain(info) and info.name.isprintable()],
         {printable(name): reasons[name] for name in sorted(reasons)},
         refused,
         {info.name: info for info in listing},
@@ -187,6 +187,10 @@ def _plain_name(name: str) -> str:
     return name.removesuffix(suffix)
 
 
+def _is_plain(info: FileInfo) -> bool:
+    return not info.is_dir and info.oddity is None
+
+
 def _reason(info: FileInfo, bases: frozenset[str], marker: str | None) -> str | None:
     """Return why an entry is passed over by its name, or None.
 
@@ -197,7 +201,7 @@ def _reason(info: FileInfo, bases: frozenset[str], marker: str | None) -> str | 
     """
     if info.name == marker:
         return "marker"
-    is_plain = not info.is_dir and info.oddity is None
+    is_plain = _is_plain(info)
     for each, pattern in _KNOWN:
         if (is_plain or each.folders) and pattern.fullmatch(info.name):
             return each.reason
@@ -230,7 +234,7 @@ def _refusal(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str])
 def _unreadable(info: FileInfo) -> Refusal | None:
     """Refuse what has no lines of text, or no name that can be told."""
     name = info.name
-    if info.is_dir or info.oddity is not None:
+    if not _is_plain(info):
         what = f"the folder {name!r}" if info.is_dir else f"{name!r}, which is {info.oddity}"
         return Refusal((name,), f"expected only files, got {what}", _MOVE)
     if not name.isprintable():

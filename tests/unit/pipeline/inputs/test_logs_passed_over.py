@@ -194,6 +194,28 @@ def test_a_rebuild_of_a_version_with_twins_stops(project, monkeypatch):
         project.build(rebuild="again")
 
 
+def test_a_further_entry_stops_it_although_others_stay_in_it(project, monkeypatch):
+    with monkeypatch.context() as patch:
+        as_before(patch)
+        (project.logs / "READY").write_bytes(b'{"value": 1}\n')
+        project.build()
+    (project.logs / "hour=05").mkdir()
+    with pytest.raises(FormatError, match="hour=05"):
+        project.build()
+
+
+@pytest.mark.parametrize("name", [b"_a\xff", b".a\nb", b"Icon\r"])
+def test_names_that_cannot_be_printed_are_named_with_escapes(project, name):
+    (project.logs / os.fsdecode(name)).write_bytes(b"x\n")
+    project.build()
+    assert project.build()["verdict"] == "identical"
+    told = project.version().manifest.passed_over.keys() - {"_SUCCESS"}
+    assert all("\\" in each and each.isprintable() for each in told)
+    (project.logs / os.fsdecode(b"a\xff")).write_bytes(b"x\n")
+    with pytest.raises(FormatError, match="printable"):
+        project.build()
+
+
 def test_an_old_plan_with_twins_is_still_the_folder_that_it_was(project, monkeypatch):
     """A repair runs the stages of the plan again."""
     with monkeypatch.context() as patch:
