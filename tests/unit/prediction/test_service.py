@@ -29,7 +29,7 @@ class Service:
     def __init__(self, predicting, folder, *options):
         self.predicting = predicting
         _, certificate, key = certified(folder, "server")
-        self.token = new_token(folder / "tokens.txt", "anna")
+        self.token = new_token(folder / "tokens.txt", "anna", scopes="predict,metrics")
         self.weak = new_token(folder / "tokens.txt", "bert", scopes="other")
         port_file = folder / "port"
         env = predicting.project.env

@@ -72,7 +72,7 @@ def test_a_token_without_the_scope_is_refused(tmp_path):
 def test_a_line_that_is_removed_ends_the_token_at_once(tmp_path):
     app, token, settings = made(tmp_path)
     assert ask(app, token, "POST", "/echo").status_code == 200
-    other = new_token(tmp_path / "others.txt", "bert")
+    other = new_token(tmp_path / "others.txt", "bert", scopes="*")
     settings.token_file.write_bytes((tmp_path / "others.txt").read_bytes())
     refused(ask(app, token, "POST", "/echo"), 401, "TokenRefused")
     assert ask(app, other, "POST", "/echo").status_code == 200
@@ -163,7 +163,7 @@ def test_bodies_of_refused_requests_that_never_come_take_no_place_of_other_reque
 
 def test_a_caller_above_its_rate_is_refused_and_others_are_not(tmp_path):
     app, token, settings = made(tmp_path, limits=Limits(requests_per_second=0.01, burst=2))
-    other = new_token(settings.token_file, "bert")
+    other = new_token(settings.token_file, "bert", scopes="*")
 
     async def asked():
         async with client(app) as http:
@@ -247,7 +247,7 @@ def test_metrics_count_requests_by_route_and_status(tmp_path):
 
 
 def test_a_route_without_a_scope_is_refused_at_the_start(tmp_path):
-    new_token(tmp_path / "tokens.txt", "anna")
+    new_token(tmp_path / "tokens.txt", "anna", scopes="*")
     with pytest.raises(ConfigError, match="expected a scope for each of the routes"):
         make_app(routes(), ServerSettings(tmp_path / "tokens.txt"), scopes={"/echo": "talk"})
 

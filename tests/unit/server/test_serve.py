@@ -64,7 +64,7 @@ def certified(folder, name, *, by=None, days=1):
 def token_file(tmp_path):
     path = tmp_path / "token.txt"
     path.touch(mode=0o600)
-    path.write_text(new_token(tmp_path / "tokens.txt", "anna") + "\n")
+    path.write_text(new_token(tmp_path / "tokens.txt", "anna", scopes="*") + "\n")
     return path
 
 
@@ -105,7 +105,7 @@ def test_a_client_reads_a_token_that_was_replaced(tmp_path, token_file):
         ServiceClient(f"http://127.0.0.1:{port}", Access(token_file=token_file)) as client,
     ):
         assert client.post("/echo", {})["who"] == "anna"
-        other = new_token(tmp_path / "others.txt", "bert")
+        other = new_token(tmp_path / "others.txt", "bert", scopes="*")
         (tmp_path / "tokens.txt").write_bytes((tmp_path / "others.txt").read_bytes())
         token_file.write_text(other)
         assert client.post("/echo", {})["who"] == "bert"

@@ -32,14 +32,14 @@ def test_a_new_token_is_known_by_its_digest_alone(tokens):
 
 
 def test_a_name_may_have_two_tokens_while_one_is_replaced(tokens):
-    both = [new_token(tokens, "anna") for _ in range(2)]
+    both = [new_token(tokens, "anna", scopes="*") for _ in range(2)]
     assert both[0] != both[1]
     assert {TokenFile(tokens).caller(each, None).name for each in both} == {"anna"}
 
 
 def test_a_last_line_without_its_end_is_completed_first(tokens):
     tokens.write_text(f"# people\n\nbert {DIGEST}")
-    token = new_token(tokens, "anna")
+    token = new_token(tokens, "anna", scopes="*")
     assert TokenFile(tokens).caller(token, None).name == "anna"
     assert TokenFile(tokens).caller("secret", None).name == "bert"
 
@@ -63,7 +63,7 @@ def test_a_wrong_line_is_named_without_its_words(tokens, line):
     assert DIGEST not in str(error.value)
     assert "secret" not in str(error.value)
     with pytest.raises(ConfigError):
-        new_token(tokens, "bert")
+        new_token(tokens, "bert", scopes="*")
     assert tokens.read_text() == f"# one\n{line}\n"
 
 
@@ -75,7 +75,7 @@ def test_a_file_without_a_token_is_refused(tokens):
 
 @pytest.mark.parametrize("mode", [0o644, 0o660, 0o604, 0o602])
 def test_a_file_that_others_can_open_is_refused(tokens, mode):
-    token = new_token(tokens, "anna")
+    token = new_token(tokens, "anna", scopes="*")
     tokens.chmod(mode)
     with pytest.raises(ConfigError, match="chmod 600"):
         TokenFile(tokens)
@@ -84,7 +84,7 @@ def test_a_file_that_others_can_open_is_refused(tokens, mode):
 
 
 def test_names_and_scopes_that_no_line_can_have_change_nothing(tokens):
-    new_token(tokens, "anna")
+    new_token(tokens, "anna", scopes="*")
     before = tokens.read_bytes()
     for name, scopes in (("a b", "*"), ("", "*"), ("bert", "A B"), ("bert", "x y")):
         with pytest.raises(ConfigError):
