@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import select
 import socket
 import time
 from collections import Counter
@@ -133,7 +134,8 @@ class Door(socket.socket):
             BlockingIOError: There is none, or another one has to end before.
         """
         for _ in range(_REFUSED_AT_ONCE):
-            if self._must_wait():
+            # Nobody gives way before somebody else is there.
+            if self._is_tight() and (not self._has_next() or self._must_wait()):
                 raise BlockingIOError
             plain, address = super().accept()
             connection = Connection(
@@ -169,6 +171,15 @@ class Door(socket.socket):
                 each.left = now if each.left is None else each.left
                 if now - each.left > _CLOSING_SECONDS:
                     each.transport.abort()
+
+    def _is_tight(self) -> bool:
+        """Return whether one more connection may be one too many."""
+        return self.num_open >= min(self._limits.connections, self._limits.handshakes)
+
+    def _has_next(self) -> bool:
+        waiting = select.poll()
+        waiting.register(self, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def _must_wait(self) -> bool:
         """Make room for one connection; return whether it is not free yet."""

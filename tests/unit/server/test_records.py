@@ -14,10 +14,13 @@ from trainfeed.server import Metrics
 from trainfeed.server._audit import Audit
 from trainfeed.server._rates import Rates
 
+# Days after which a full file beyond the number that is kept goes.
+AT_ONCE = 1e-12
+
 
 def test_a_full_audit_file_is_kept_under_a_number_and_the_oldest_goes(tmp_path):
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, max_bytes=30, max_files=2)
+    audit = Audit(path, max_bytes=30, max_files=2, max_days=AT_ONCE)
     for number in range(10):
         audit.write({"number": number})
     audit.close()
@@ -34,14 +37,14 @@ def test_a_full_audit_file_is_kept_under_a_number_and_the_oldest_goes(tmp_path):
 
 def test_an_audit_goes_on_in_the_file_of_the_server_before(tmp_path):
     for number in range(2):
-        audit = Audit(tmp_path / "audit.jsonl", max_bytes=1000, max_files=2)
+        audit = Audit(tmp_path / "audit.jsonl", max_bytes=1000, max_files=2, max_days=AT_ONCE)
         audit.write({"number": number})
         audit.close()
     assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_line_that_cannot_be_written_is_counted_and_logged(tmp_path, caplog):
-    audit = Audit(tmp_path / "audit.jsonl", max_bytes=1000, max_files=2)
+    audit = Audit(tmp_path / "audit.jsonl", max_bytes=1000, max_files=2, max_days=AT_ONCE)
     descriptor, audit._descriptor = audit._descriptor, os.open(tmp_path, os.O_RDONLY)
     audit.write({"who": "anna"})
     os.close(audit._descriptor)
@@ -52,7 +55,7 @@ def test_a_line_that_cannot_be_written_is_counted_and_logged(tmp_path, caplog):
 
 def test_a_line_for_which_the_disk_has_no_room_is_no_part_of_a_line(tmp_path):
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, max_bytes=1000, max_files=2)
+    audit = Audit(path, max_bytes=1000, max_files=2, max_days=AT_ONCE)
     audit.write({"who": "anna"})
 
     def write():
@@ -74,7 +77,7 @@ def numbers_in(*files):
 
 def test_an_audit_file_that_another_program_removed_is_made_again(tmp_path):
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, max_bytes=30, max_files=2)
+    audit = Audit(path, max_bytes=30, max_files=2, max_days=AT_ONCE)
     for number in range(4):
         audit.write({"number": number})
         path.unlink()
@@ -89,7 +92,7 @@ def test_an_audit_file_that_another_program_removed_is_made_again(tmp_path):
 
 def test_an_audit_file_that_another_program_renamed_is_left_and_a_new_one_is_begun(tmp_path):
     path, moved = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl-20240301"
-    audit = Audit(path, max_bytes=1000, max_files=2)
+    audit = Audit(path, max_bytes=1000, max_files=2, max_days=AT_ONCE)
     audit.write({"number": 0})
     path.rename(moved)
     audit.write({"number": 1})
@@ -102,7 +105,7 @@ def test_a_rotation_that_fails_loses_no_line_and_no_kept_file(
     tmp_path, monkeypatch, caplog, refused
 ):
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, max_bytes=30, max_files=2)
+    audit = Audit(path, max_bytes=30, max_files=2, max_days=AT_ONCE)
     for number in range(6):
         audit.write({"number": number})
 
@@ -125,7 +128,7 @@ def test_a_rotation_that_fails_loses_no_line_and_no_kept_file(
 
 def test_a_rotation_that_fails_half_way_moves_each_kept_file_once(tmp_path, monkeypatch):
     path = tmp_path / "audit.jsonl"
-    audit = Audit(path, max_bytes=30, max_files=3)
+    audit = Audit(path, max_bytes=30, max_files=3, max_days=AT_ONCE)
     for number in range(6):
         audit.write({"number": number})
     replace = Path.replace
@@ -147,7 +150,7 @@ def test_a_rotation_that_fails_half_way_moves_each_kept_file_once(tmp_path, monk
 
 def test_an_audit_file_that_became_a_link_is_not_followed(tmp_path):
     path, other = tmp_path / "audit.jsonl", tmp_path / "other"
-    audit = Audit(path, max_bytes=1000, max_files=2)
+    audit = Audit(path, max_bytes=1000, max_files=2, max_days=AT_ONCE)
     path.rename(tmp_path / "moved")
     other.touch()
     path.symlink_to(other)

@@ -11,7 +11,7 @@ from typing import Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.paths import os_errors
-from trainfeed.server.access._tokens import TokenFile, digest_of, is_caller_name
+from trainfeed.server.access._tokens import TokenFile, are_scopes, digest_of, is_caller_name
 
 __all__ = ["new_token"]
 
@@ -33,12 +33,17 @@ def new_token(tokens: Path, name: str, *, scopes: str, expires: datetime | None 
         expires: Aware time from which the token is void; None for never.
 
     Raises:
-        ConfigError: The name, or the file, is not valid; the file is as before.
+        ConfigError: The name, the scopes or the file is not valid; the file is as before.
         StorageError: The file cannot be written.
     """
     if not is_caller_name(name):
         raise ConfigError(
             f"expected a name of at most 64 letters, digits, '.', '_', '@' and '-', got {name!r}"
+        )
+    if not are_scopes(scopes):
+        raise ConfigError(
+            f"expected scopes such as read,train, or * for every route, got {scopes!r}; no token"
+            " was made"
         )
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     words = [name, digest_of(token), scopes]

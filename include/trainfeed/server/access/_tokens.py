@@ -28,7 +28,15 @@ from typing import Final
 from trainfeed.errors import ConfigError
 from trainfeed.server.access._private_files import read_private
 
-__all__ = ["ALL_SCOPES", "Caller", "TokenFile", "digest_of", "is_caller_name", "parse_expiry"]
+__all__ = [
+    "ALL_SCOPES",
+    "Caller",
+    "TokenFile",
+    "are_scopes",
+    "digest_of",
+    "is_caller_name",
+    "parse_expiry",
+]
 
 ALL_SCOPES: Final = "*"
 
@@ -193,6 +201,11 @@ def is_caller_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def are_scopes(text: str) -> bool:
+    """Return whether a text may be the scopes of a line; an empty one would be every route."""
+    return _SCOPES.fullmatch(text) is not None
+
+
 def parse_expiry(text: str) -> datetime:
     """Return the time of a day, or of a time with or without ``Z``, as an aware UTC time.
 
@@ -210,7 +223,7 @@ def _parse(words: list[str], where: str) -> _Line:
     name, proof, scopes, expires = (*words, ALL_SCOPES, "")[:4] if len(words) < 4 else words
     if proof != _CERTIFICATE and not _DIGEST.fullmatch(proof):
         raise ConfigError(f"expected a SHA-256 of 64 hex digits at {where}, got another word")
-    if not _SCOPES.fullmatch(scopes):
+    if not are_scopes(scopes):
         raise ConfigError(f"expected scopes such as read,train or * at {where}, got another word")
     try:
         until = parse_expiry(expires) if len(words) == 4 else None
