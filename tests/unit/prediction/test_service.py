@@ -221,3 +221,12 @@ def test_an_end_while_a_version_is_being_opened_does_not_wait_for_it_and_leaves_
         assert is_running(pid)
         assert doubles(service.predict(1)) == [[2.0]]
     assert not is_running(pid)
+
+
+def test_a_process_that_is_killed_while_nobody_asks_is_replaced(service):
+    pid = service.predict(1).json()["results"][0]["predictions"][0]["process"]
+    replaced = service.log.read_text().count("was replaced")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: service.log.read_text().count("was replaced") > replaced)
+    until(lambda: service.http.get("/healthz").status_code == 200)
+    assert doubles(service.predict(3)) == [[6.0]]
