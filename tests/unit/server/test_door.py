@@ -4,6 +4,7 @@ Every test is a way to keep others out, or to lose the account of it, that once 
 """
 
 import json
+import re
 import socket
 import ssl
 from contextlib import ExitStack, suppress
@@ -198,30 +199,37 @@ def test_64_kib_of_json_are_read_and_one_byte_more_is_not(kind, tmp_path):
     assert more == 413
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        ("content-length: 4", "transfer-encoding: chunked"),
-        ("transfer-encoding: chunked", "content-length: 4"),
-        ("transfer-encoding: chunked", "transfer-encoding: chunked"),
-        ("content-length: 4", "content-length: 5"),
-        ("content-length: 4, 5",),
-        ("content-length: +4",),
-        ("transfer-encoding: gzip, chunked",),
-        ("transfer-encoding: identity", "content-length: 4"),
-        ("transfer-encoding : chunked", "content-length: 4"),
-    ],
+TWO_ENDS = (
+    ("content-length: 4", "transfer-encoding: chunked"),
+    ("transfer-encoding: chunked", "content-length: 4"),
+    ("transfer-encoding: chunked", "transfer-encoding: chunked"),
+    ("content-length: 4", "content-length: 5"),
+    ("content-length: 4, 5",),
+    ("content-length: +4",),
+    ("transfer-encoding: gzip, chunked",),
+    ("transfer-encoding: identity", "content-length: 4"),
+    ("transfer-encoding : chunked", "content-length: 4"),
 )
-@pytest.mark.parametrize("who", ["anna", None])
-def test_a_body_with_two_ends_is_refused_and_the_rest_is_no_request(kind, who, headers, tmp_path):
-    with served(kind, tmp_path) as door, door.tls() as raw:
+
+
+def all_of(raw):
+    answer = b""
+    while part := raw.recv(10_000):
+        answer += part
+    return answer
+
+
+def test_a_body_with_two_ends_is_refused_and_the_rest_is_no_request(kind, tmp_path):
+    with served(kind, tmp_path) as door:
         hidden = door.head("GET", door.kind.look, "anna")
-        raw.sendall(door.head("POST", door.kind.post, who, *headers) + b"0\r\n\r\n" + hidden)
-        answer = b""
-        while part := raw.recv(10_000):
-            answer += part
-        assert answer.startswith(b"HTTP/1.1 400 ")
-        assert answer.count(b"HTTP/1.1 ") == 1
+        for headers in TWO_ENDS:
+            for who in ("anna", None):
+                with door.tls() as raw:
+                    head = door.head("POST", door.kind.post, who, *headers)
+                    raw.sendall(head + b"0\r\n\r\n" + hidden)
+                    answer = all_of(raw)
+                assert answer.startswith(b"HTTP/1.1 400 "), headers
+                assert len(re.findall(rb"HTTP/1\.1 \d", answer)) == 1, headers
         assert lines_of(door, who="anna", status=200) == []
 
 
@@ -229,20 +237,16 @@ def test_chunks_in_a_version_of_http_without_them_are_refused(kind, tmp_path):
     with served(kind, tmp_path) as door, door.tls() as raw:
         head = door.head("POST", door.kind.post, "anna", "transfer-encoding: chunked")
         raw.sendall(head.replace(b"HTTP/1.1", b"HTTP/1.0") + b"0\r\n\r\n")
-        answer = b""
-        while part := raw.recv(10_000):
-            answer += part
-        assert b" 400 " in answer.splitlines()[0]
+        assert b" 400 " in all_of(raw).splitlines()[0]
 
 
-@pytest.mark.parametrize(
-    "body", [b"{", b"\xff\xfe", b"[" * 60_000, b"1" * 60_000, b'{"a": NaN', b"\x00"]
-)
-def test_a_body_that_is_no_json_is_said_to_be_none(kind, body, tmp_path):
+def test_a_body_that_is_no_json_is_said_to_be_none(kind, tmp_path):
+    bodies = (b"{", b"\xff\xfe", b"[" * 60_000, b"1" * 60_000, b'{"a": NaN', b"\x00")
     with served(kind, tmp_path) as door:
-        status, answer = door.ask("POST", door.kind.post, "anna", body)
-    assert status in (400, 422)
-    assert "route and a method" not in answer.decode()
+        for body in bodies:
+            status, answer = door.ask("POST", door.kind.post, "anna", body)
+            assert status in (400, 422), body[:10]
+            assert "route and a method" not in answer.decode()
 
 
 # --- the audit --------------------------------------------------------------------------------
@@ -294,12 +298,12 @@ def test_one_who_has_filled_a_share_with_paths_waits_and_nothing_is_lost(tmp_pat
         assert door.look("bert") == 200
 
 
-@pytest.mark.parametrize("about", ["ä", "\U0001f600", "a"])
-def test_a_line_of_the_audit_has_a_bound_in_bytes(about, tmp_path):
+def test_a_line_of_the_audit_has_a_bound_in_bytes(tmp_path):
     with served("files", tmp_path) as door:
-        text = quote(f"/pfs/dc/home/anna/{'/'.join([about * 60] * 15)}")
-        door.ask("GET", f"/api/v1/pfs/files?method=stat&path={text}", "anna")
-        assert len(lines_of(door, who="anna")) == 1
+        for about in ("a", "ä", "\U0001f600"):
+            text = quote(f"/pfs/dc/home/anna/{'/'.join([about * 60] * 15)}")
+            door.ask("GET", f"/api/v1/pfs/files?method=stat&path={text}", "anna")
+        assert len(lines_of(door, who="anna")) == 3
     lines = (tmp_path / "audit.jsonl").read_bytes().splitlines()
     assert max(map(len, lines)) < 5500
 
