@@ -183,24 +183,30 @@ class Door:
         return "\r\n".join([*lines, "", ""]).encode()
 
     def ask(
-        self, method: str, path: str, who: str | None, body: bytes = b"", **headers: str
+        self,
+        method: str,
+        path: str,
+        who: str | None,
+        body: bytes = b"",
+        *,
+        seconds: float = _SECONDS,
     ) -> tuple[int, bytes]:
         """Return status and body of the answer to one request on a connection of its own."""
         connection = http.client.HTTPSConnection(
-            "localhost", self.port, timeout=_SECONDS, context=self.trust()
+            "localhost", self.port, timeout=seconds, context=self.trust()
         )
         shown = {} if who is None else {"authorization": f"Bearer {self.tokens.get(who, who)}"}
         kind = {"content-type": "application/json"} if body else {}
         try:
-            connection.request(method, path.format(who=who), body, {**kind, **shown, **headers})
+            connection.request(method, path.format(who=who), body, {**kind, **shown})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
 
-    def look(self, who: str) -> int:
+    def look(self, who: str, *, seconds: float = _SECONDS) -> int:
         """Return the status of a look of a caller."""
-        return self.ask("GET", self.kind.look, who)[0]
+        return self.ask("GET", self.kind.look, who, seconds=seconds)[0]
 
     def post(self, who: str) -> int:
         """Return the status of a request with a JSON body."""
