@@ -69,7 +69,7 @@ class Connection(socket.socket):
 
     def begin(self) -> None:
         """Say that a request with a valid token is in work."""
-        self.is_known = self.is_in_work = True
+        self.is_in_work = True
 
     def end(self) -> None:
         """Say that no request is in work."""

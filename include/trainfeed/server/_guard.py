@@ -102,6 +102,11 @@ class _Exchange:
     def address(self) -> str:
         return str((self.scope.get("client") or (_NOBODY,))[0])
 
+    @property
+    def connection(self) -> Connection | None:
+        found: Connection | None = self.scope.get(CONNECTION)
+        return found
+
     async def pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -138,7 +143,8 @@ class Guard:
         tokens: The callers.
         limits: Bounds of requests.
         audit: Gets a line per request of a caller, except requests for the state of health.
-        summary: Counts the others.
+        nobody: Counts requests without a valid token.
+        beyond: Counts requests of callers that have used up their share of the audit.
         metrics: Counts requests.
         rule_of: Returns what a request needs.
     """
@@ -150,7 +156,8 @@ class Guard:
         tokens: TokenFile,
         limits: Limits,
         audit: Audit,
-        summary: Summary,
+        nobody: Summary,
+        beyond: Summary,
         metrics: Metrics,
         rule_of: Callable[[Scope], RouteRule],
     ) -> None:
@@ -158,7 +165,7 @@ class Guard:
         self._tokens = tokens
         self._limits = limits
         self._audit = audit
-        self._summary = summary
+        self._nobody, self._beyond = nobody, beyond
         self._metrics = metrics
         self._rule_of = rule_of
         self._rates = Rates(limits.requests_per_second, limits.burst)
@@ -177,7 +184,8 @@ class Guard:
             try:
                 await self._app(scope, receive, send)
             finally:
-                self._summary.flush()
+                self._nobody.flush()
+                self._beyond.flush()
             return
         limits = self._limits
         body = Body(scope, receive, seconds=limits.body_seconds, rate=limits.body_rate)
@@ -226,6 +234,8 @@ class Guard:
             exchange.who, exchange.rule = caller.name, self._rule_of(scope)
             self._require(exchange.rule, caller)
             scope[CALLER] = caller
+            if exchange.connection is not None:
+                exchange.connection.is_known = True
             self._count_caller(caller.name, held)
             if exchange.rule.body_bytes is None:
                 await self._read_body(exchange, held)
@@ -285,8 +295,7 @@ class Guard:
                 raise overloaded(self._limits.requests)
             raise too_many_at_once(self._places.of(name))
         exchange.work.callback(self._places.give, name)
-        connection: Connection | None = exchange.scope.get(CONNECTION)
-        if connection is not None:
+        if (connection := exchange.connection) is not None:
             connection.begin()
             exchange.work.callback(connection.end)
 
@@ -301,9 +310,9 @@ class Guard:
         line = _audit_line(exchange, seconds)
         if exchange.who == _NOBODY:
             # Also method and path are the choice of somebody unknown.
-            self._summary.add(line, "requests without a valid token")
+            self._nobody.add(line, "requests without a valid token")
         elif "about" not in line and self._shares.debt_seconds(exchange.who):
-            self._summary.add(line, f"{_method(scope)} {exchange.rule.path}")
+            self._beyond.add(line, f"{_method(scope)} {exchange.rule.path}")
         else:
             if "about" in line:
                 self._telling.add(exchange.rule.path)

@@ -58,26 +58,26 @@ class Front:
     """What a server looks after beside its requests. Each app of ``make_app`` has one.
 
     Args:
-        audit: The audit.
-        summary: Requests that the audit counts.
+        nobody: Requests without a valid token, which the audit counts.
+        beyond: Requests of callers beyond their share of the audit.
         metrics: Metrics of the server.
     """
 
-    def __init__(self, audit: Audit, summary: Summary, metrics: Metrics) -> None:
-        self._audit = audit
-        self._summary = summary
+    def __init__(self, nobody: Summary, beyond: Summary, metrics: Metrics) -> None:
+        self._nobody, self._beyond = nobody, beyond
         self._metrics = metrics
         metrics.counter("no_http_total", "Connections closed because they sent no HTTP.")
 
     def look(self) -> None:
         """Write what is due; called about once a second."""
-        self._summary.look()
+        self._nobody.look()
+        self._beyond.look()
 
     def count_no_http(self, address: str) -> None:
         """Count bytes of a peer that are no HTTP."""
         self._metrics.count("no_http_total")
         line = {"at": now_text(), "who": "-", "from": address, "what": "no HTTP", "status": 400}
-        self._summary.add({**line, "outcome": "NoHttp", "bytes_in": 0, "bytes_out": 0}, "no HTTP")
+        self._nobody.add({**line, "outcome": "NoHttp", "bytes_in": 0, "bytes_out": 0}, "no HTTP")
 
     def watch(self, door: Door) -> None:
         """Add the numbers of a door to the metrics."""
@@ -143,17 +143,19 @@ def make_app(  # noqa: PLR0913 (each is a part of a server)
         max_files=limits.audit_files,
         max_days=limits.audit_days,
     )
-    summary, tokens = Summary(audit, now_text), TokenFile(settings.token_file)
+    nobody, beyond = Summary(audit, now_text), Summary(audit, now_text)
+    tokens = TokenFile(settings.token_file)
     tokens.warn()
     parts.add("audit", lambda: audit.is_writable)
     parts.add("tokens", tokens.is_usable)
-    app.state.front = Front(audit, summary, metrics)
+    app.state.front = Front(nobody, beyond, metrics)
     app.add_middleware(
         Guard,
         tokens=tokens,
         limits=limits,
         audit=audit,
-        summary=summary,
+        nobody=nobody,
+        beyond=beyond,
         metrics=metrics,
         rule_of=_rule_finder(app, {**scopes, METRICS: "metrics"}, large_bodies or {}),
     )

@@ -43,5 +43,9 @@ class StorageWatch:
 
     def _look(self) -> None:
         while not self._stop.is_set():
-            self._seen = self._is_there(), self._clock()
+            try:
+                is_there = self._is_there()
+            except OSError:
+                is_there = False  # a mount whose program has ended
+            self._seen = is_there, self._clock()
             self._stop.wait(_LOOK_SECONDS)
