@@ -23,6 +23,7 @@
     │   ├── AccessDeniedError       FAIL
     │   ├── QuotaExceededError      FAIL
     │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   │   ├── RetiredError        FAIL   the interval is retired, and no reason was given
     │   │   └── WithdrawnError      FAIL   a person withdrew the version, or the same content
     │   ├── FileReplacedError       RETRY  another file took the path while it was read
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
@@ -73,6 +74,7 @@ from trainfeed.errors._files_errors import (
     NonDeterminismError,
     NotFoundError,
     QuotaExceededError,
+    RetiredError,
     StorageError,
     TruncatedError,
     UnsuitableStoreError,
@@ -163,6 +165,7 @@ __all__ = [
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
+    "RetiredError",
     "RootError",
     "SampleShapeError",
     "ServiceDeniedError",

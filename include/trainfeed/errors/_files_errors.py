@@ -15,6 +15,7 @@ __all__ = [
     "NonDeterminismError",
     "NotFoundError",
     "QuotaExceededError",
+    "RetiredError",
     "StorageError",
     "TruncatedError",
     "UnsuitableStoreError",
@@ -163,6 +164,17 @@ class WithdrawnError(ConflictError):
     Remedy: Correct the cause and build. If the content is right after all, `trainfeed restore`
         gives it back, or `trainfeed build --rebuild WHY` publishes it again.
     See docs/reference/errors.md#withdrawnerror
+    """
+
+
+class RetiredError(ConflictError):
+    """Retention or a person retired this interval, so that no build makes it again by accident.
+
+    Cause: All versions of the interval were removed for good, as the message says, and a build
+        without a reason was asked for it.
+    Remedy: Nothing, or `trainfeed build --rebuild WHY`, which makes it again as long as the source
+        has its records.
+    See docs/reference/errors.md#retirederror
     """
 
 
