@@ -168,7 +168,7 @@ def test_skipped_and_unpublished_days_of_the_range_are_retired_and_told(project)
         assert f"by ann ({retirement_of(project.folder, day).account}): {WHY}" in states[day][1]
     found = cover(project.folder, "2024-03-01/2024-03-03")
     assert (found.missing, found.skipped) == (tuple(DAYS[:2]), ())
-    with pytest.raises(WindowIncompleteError, match=r"and 1 more intervals up to .*--rebuild"):
+    with pytest.raises(WindowIncompleteError, match=r"--rebuild WHY.*and 1 more intervals up to"):
         found.require("fail")
     with pytest.raises(ConflictError, match=WHY):
         project.build(DAYS[1])

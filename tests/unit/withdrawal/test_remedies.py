@@ -1,5 +1,7 @@
 """Who lacks an interval that people decided about is told what works, and the state stays."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.unit.retention.test_intervals import DAYS, three
@@ -10,6 +12,7 @@ from trainfeed.errors import NotFoundError, RetiredError, WindowIncompleteError,
 from trainfeed.readers import open_dataset
 from trainfeed.retention import Context, retire
 from trainfeed.status import Attempts, dataset_status
+from trainfeed.storage import Location
 from trainfeed.withdrawal import withdraw
 
 __all__ = ["three"]
@@ -27,7 +30,9 @@ def decided(three):
 
 
 def state(project, day):
-    found = dataset_status(project.folder, Attempts(project.env.work))
+    now = datetime(2024, 3, 20, tzinfo=UTC)
+    attempts = Attempts(Location.parse(project.env.work), now)
+    found = dataset_status(project.folder, datasets=None, attempts=attempts, now=now)
     return next(each.state for each in found.intervals if each.interval == day)
 
 

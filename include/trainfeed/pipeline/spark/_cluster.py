@@ -134,7 +134,8 @@ class SparkCluster(BaseModel):
                 " program; landing files are kept; install Spark (make setup-spark in the checkout"
                 f" of trainfeed), or name its spark-submit as 'submit' of {self.connection}"
             )
-        return found
+        # Its own files, and its interpreter, are beside the program and not beside a link to it.
+        return str(Path(found).resolve())
 
     def interpreter(self) -> str | None:
         """Return the Python of driver and executors; None leaves it to Spark.

@@ -185,6 +185,15 @@ def test_spark_is_found_beside_the_interpreter_then_where_make_puts_it_then_on_p
         assert found.interpreter() == str(expected.with_name("python"))
 
 
+def test_a_link_on_path_stands_for_the_program_and_its_environment(machine, tmp_path):
+    real = tmp_path / "spark" / "bin"
+    real.mkdir(parents=True)
+    program = add_spark(real)
+    (machine["system"] / "spark-submit").symlink_to(program)
+    assert cluster().program() == str(program)
+    assert cluster().interpreter() == str(program.with_name("python"))
+
+
 @pytest.mark.parametrize("place", ["system", ".venv-spark", ".venv"])
 def test_spark_is_started_wherever_it_was_found(machine, monkeypatch, place):
     add_spark(machine[place])
