@@ -51,10 +51,9 @@ def waive_dag(spec: DatasetSpec) -> DAG:
 
 
 def _form(spec: DatasetSpec) -> dict[str, Param]:
+    first = spec.schedule_model().first_name
     return {
-        "interval": interval_param(
-            ", as on the page of the failed run", such_as=spec.schedule_model().first_name
-        ),
+        "interval": interval_param(", as on the page of the failed run", such_as=first),
         "why": why_param("the manifest of the version"),
         "until": Param(
             type="string",
