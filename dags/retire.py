@@ -36,8 +36,9 @@ with DAG(
         "dry_run": dry_run_param(
             "On: show what would go for good, and what needs it, on the page of the run; change"
             " nothing. Look at that page, then trigger once more with Dry run off. Off: all"
-            " versions of the range are removed for good, and nothing brings them back. Landing files, which"
-            " hold the raw records, go only where retention.landing in dataset.yaml has a rule.",
+            " versions of the range are removed for good, and nothing brings them back. Landing"
+            " files, which hold the raw records, go only where retention.landing in dataset.yaml"
+            " has a rule.",
             is_on=True,
         ),
     },

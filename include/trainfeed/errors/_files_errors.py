@@ -16,6 +16,7 @@ __all__ = [
     "NotFoundError",
     "QuotaExceededError",
     "RetiredError",
+    "SnapshotError",
     "StorageError",
     "TruncatedError",
     "UnsuitableStoreError",
@@ -175,6 +176,17 @@ class RetiredError(ConflictError):
     Remedy: Nothing, or `trainfeed build --rebuild WHY`, which makes it again as long as the source
         has its records.
     See docs/reference/errors.md#retirederror
+    """
+
+
+class SnapshotError(ConflictError):
+    """A folder cannot be removed, because a snapshot of it is kept.
+
+    Cause: Somebody made a snapshot of this very folder (CephFS: `mkdir FOLDER/.snap/NAME`); the
+        file system keeps the folder for it, although its files are gone from the present state.
+    Remedy: Remove the snapshot that the message names (`rmdir FOLDER/.snap/NAME`), then run the
+        same command again.
+    See docs/reference/errors.md#snapshoterror
     """
 
 

@@ -214,8 +214,8 @@ def _label(text: bytes, options: SparseOptions) -> Any:
         return _number(text, np.dtype(options.label_dtype), rounds=options.rounds)
     if not _INTEGER.fullmatch(text) or not -(1 << 63) <= int(text) < 1 << 63:
         raise SampleShapeError(
-            f"expected an integer label, got {_shown(text)}; for labels of regression set label_dtype:"
-            " --label-dtype float64"
+            f"expected an integer label, got {_shown(text)}; for labels of regression"
+            " set label_dtype: --label-dtype float64"
         )
     return int(text)
 

@@ -47,8 +47,10 @@ def prune(project, *, dry_run=False):
 
 def test_work_with_a_time_in_the_future_is_said_to_have_one(left):
     project, old, _ = left
+    project.edit("keep_days: 5", "keep: 1")
     later = (NOW + timedelta(days=400)).timestamp()
-    os.utime(old[1], (later, later))
+    for each in old[:2]:
+        os.utime(each, (later, later))
     (kept,) = [each for each in prune(project, dry_run=True).kept if "2025-07-06" in each.why]
     assert "future" in kept.why
     assert "ago" not in kept.why

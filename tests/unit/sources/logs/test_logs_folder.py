@@ -88,10 +88,10 @@ def test_a_folder_in_which_something_changed_is_waited_for_until_it_is_stable(fo
 
 
 def test_a_file_with_a_time_in_the_future_is_said_to_have_one(folder):
-    file = next(path for path in sorted(Path(folder.path).iterdir()) if path.is_file())
-    os.utime(file, (4102444800, 4102444800))
+    fill(folder, "a.txt")
+    os.utime(folder / "a.txt", (4102444800, 4102444800))
     with pytest.raises(WindowOpenError) as caught:
-        look(folder, STABLE)
+        find(folder, STABLE)
     told = str(caught.value)
     assert "2100-01-01T00:00:00Z, which is in the future" in told
     assert "ago" not in told
