@@ -175,8 +175,9 @@ test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
-nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
+nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again; two thousand data sets whose schedule moves
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
+	TEST_RANGE_ROUNDS=2000 nice -n 10 $(BIN)python -m pytest tests/model/test_published_ranges.py --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 nightly-interleavings: setup-dev ## Actors on one interval in many orders, with crashes; what this code has explored is not done again
 	nice -n 10 $(BIN)python -m tests.model.interleavings
 	$(BIN)python -m pytest -m nightly tests/model --disable-socket --allow-unix-socket $(PYTEST)

@@ -97,6 +97,10 @@ def labels_of(spec: DatasetSpec, folder: DatasetFolder, uploads: Sequence[Applie
         _require_digest(folder, path, upload)
         try:
             tables.append(table_of_rows(iter_rows(path, upload.kind, fields), fields, place, limit))
+            # The rows were read after the digest, so they may be of a file that replaced it.
+            _require_digest(folder, path, upload)
+        except ChecksumError:
+            raise
         except FormatError as error:
             raise FormatError(
                 f"upload {upload.name} (receipt {upload.number}) does not match the fields of"

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 import typer.testing
 
+from tests.support.roots import write_sealed
 from tests.unit.processes import LIMIT_S
 from tests.unit.retention.test_intervals import DAYS, three
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.cli._app import app
 from trainfeed.dataset import Skip, cover, record_schedule, write_skip
 from trainfeed.dataset.history import Action, actions
@@ -96,7 +97,7 @@ def users(project):
     job = project.folder.training(OLD, "job-1")
     job.mkdir(parents=True)
     versions = [{"interval": OLD, "generation": "g0002"}]
-    (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+    write_sealed(job / "job.json", {"versions": versions})
     yield "job-1 reads it and has no result"
     (job / "result.json").write_bytes(b"{}")
     plan(project.spec, project.interval(DAYS[2]), project.env, rebuild="open")
@@ -134,7 +135,7 @@ def test_a_use_after_the_marks_keeps_its_interval_and_is_recorded(three, monkeyp
         job = three.folder.training(OLD, "job-1")
         job.mkdir(parents=True)
         versions = [{"interval": OLD, "generation": "g0002"}]
-        (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+        write_sealed(job / "job.json", {"versions": versions})
 
     monkeypatch.setattr(_interval_removal, "mark_removed", marked)
     done = go(three)

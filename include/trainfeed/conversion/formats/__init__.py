@@ -7,7 +7,7 @@ from trainfeed.conversion.formats._arrow_files import (
     write_arrow,
     write_parquet,
 )
-from trainfeed.conversion.formats._arrow_schema import ColumnOptions, arrow_schema
+from trainfeed.conversion.formats._arrow_schema import ColumnOptions
 from trainfeed.conversion.formats._arrow_stream import begins_stream
 from trainfeed.conversion.formats._csv_files import CsvOptions, read_csv, with_delimiter, write_csv
 from trainfeed.conversion.formats._idx_samples import (
@@ -53,7 +53,6 @@ __all__ = [
     "IdxHeader",
     "JsonSamples",
     "SparseOptions",
-    "arrow_schema",
     "begins_stream",
     "count_features",
     "count_webdataset",

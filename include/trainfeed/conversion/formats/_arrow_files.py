@@ -18,13 +18,13 @@ from trainfeed.conversion.formats._arrow_schema import (
     ColumnOptions,
     Place,
     TableColumn,
-    arrow_schema,
     columns_of,
 )
 from trainfeed.conversion.formats._arrow_stream import ArrowStream
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema, masked_rows
+from trainfeed.samples.arrow_columns import arrow_schema
 
 __all__ = [
     "ArrowTable",

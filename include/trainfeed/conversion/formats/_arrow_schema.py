@@ -1,19 +1,9 @@
 """Columns of Parquet and Arrow files ↔ fields of typed samples.
 
-====================== ===============================================
-field                  column
-====================== ===============================================
-bool, int8 … float64   the same
-bytes, str             binary, string
-shape (k,)             fixed_size_list[k]
-shape (k, m)           fixed_size_list[k] of fixed_size_list[m]
-shape (None, …)        list of the rest
-optional               nullable
-====================== ===============================================
-
+The columns of a field are those of ``trainfeed.samples.arrow_columns``.
 Files that this package writes have the schema as JSON in their metadata, ``trainfeed.schema``, and
 are read with exactly that schema. In other files the types of the columns decide. Besides the
-table: a dictionary counts as the type of its values, a list has the shape (None,), ``large_``
+table there: a dictionary counts as the type of its values, a list has the shape (None,), ``large_``
 types count as the small ones, a date32 becomes an int32 of days, and a timestamp or time becomes
 an int64 in its own unit. A nullable column is optional, unless the statistics of a Parquet file
 state that it has no nulls. All other types, such as decimals and structs, are refused, unless
@@ -33,28 +23,13 @@ import pyarrow as pa
 from trainfeed.conversion.formats._arrow_json import require_json
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.samples import Field, Schema
+from trainfeed.samples.arrow_columns import METADATA, arrow_schema
 
-__all__ = ["ColumnOptions", "Place", "TableColumn", "arrow_schema", "columns_of"]
+__all__ = ["ColumnOptions", "Place", "TableColumn", "columns_of"]
 
 Place: TypeAlias = tuple[int, ...]
 
-_METADATA: Final = b"trainfeed.schema"
-_TEXTS: Final = {"bytes": pa.binary(), "str": pa.string()}
-
-
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow columns for samples, with the schema in the metadata."""
-    columns = [pa.field(each.name, _type_of(each), nullable=each.optional) for each in schema]
-    return pa.schema(columns, metadata={_METADATA: json.dumps(schema.to_json()).encode()})
-
-
-def _type_of(field: Field) -> pa.DataType:
-    kind = _TEXTS.get(field.dtype) or pa.from_numpy_dtype(np.dtype(field.dtype))
-    for length in reversed(field.shape):
-        # Lists of None length vary in length; items of lists are never null.
-        item = pa.field("item", kind, nullable=False)
-        kind = pa.list_(item) if length is None else pa.list_(item, length)
-    return kind
+_TEXTS: Final = ("bytes", "str")
 
 
 @dataclass(frozen=True)
@@ -110,7 +85,7 @@ def columns_of(
         ConfigError: A column has a type that samples do not have, or an option names no column.
         FormatError: The metadata have no valid schema, or one that does not match the columns.
     """
-    stored = (columns.metadata or {}).get(_METADATA)
+    stored = (columns.metadata or {}).get(METADATA)
     if stored is not None:
         if options != ColumnOptions():
             raise ConfigError(

@@ -27,6 +27,7 @@ from trainfeed.conversion.formats._json_samples import value_to_json
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema
+from trainfeed.thread_ties import new_lock
 
 __all__ = ["CsvOptions", "read_csv", "with_delimiter", "write_csv"]
 
@@ -36,6 +37,7 @@ _ABSENT: Final = "\\N"
 _MAX_CELL_CHARS: Final = 8 << 20
 _DELIMITERS: Final = {",": "','", "\t": "tab", ";": "';'", "|": "'|'"}
 _SPELLED: Final = {"tab": "\t", "\\t": "\t"}
+_limit_lock: Final = new_lock()
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,9 @@ def read_csv(
         FormatError: There is no header, or a row does not match the schema; has the line.
         ConfigError: The delimiter is unknown.
     """
-    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL_CHARS))
     options, check = with_delimiter(path, options, schema), sample_checker(schema)
     with open_input(path) as file, _as_text(file, options) as text:
-        rows = _rows(_bounded(text), options, strict=True)
+        rows = _Rows(_bounded(text), options, strict=True)
         try:
             header = next(rows, None)
             _check_header(header, schema)
@@ -172,15 +173,43 @@ def _parted(path: FilePath, options: CsvOptions) -> dict[str, list[str]]:
             raise FormatError(f"line 1: {error}", path=str(path)) from error
     parted: dict[str, list[str]] = {}
     for each in _DELIMITERS:
-        names: list[str] = next(_rows([line], replace(options, delimiter=each), strict=False), [])
+        names: list[str] = next(_Rows([line], replace(options, delimiter=each), strict=False), [])
         if len(names) > 1:
             parted[each] = names
     return parted
 
 
-def _rows(lines: Iterable[str], options: CsvOptions, *, strict: bool) -> Any:
-    delimiter = options.delimiter or ","
-    return csv.reader(lines, delimiter=delimiter, quotechar=options.quote, strict=strict)
+class _Rows:
+    """The rows of lines.
+
+    The module ``csv`` has one limit for the cells of all readers of a process, so it is raised only
+    while a row is parsed.
+
+    Attributes:
+        line_num: Number of lines that were read.
+    """
+
+    def __init__(self, lines: Iterable[str], options: CsvOptions, *, strict: bool) -> None:
+        delimiter = options.delimiter or ","
+        self._rows = csv.reader(lines, delimiter=delimiter, quotechar=options.quote, strict=strict)
+
+    @property
+    def line_num(self) -> int:
+        return self._rows.line_num
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        with _limit_lock:
+            limit = csv.field_size_limit()
+            if limit >= _MAX_CELL_CHARS:
+                return next(self._rows)
+            csv.field_size_limit(_MAX_CELL_CHARS)
+            try:
+                return next(self._rows)
+            finally:
+                csv.field_size_limit(limit)
 
 
 def _as_text(file: BinaryIO, options: CsvOptions) -> io.TextIOWrapper:

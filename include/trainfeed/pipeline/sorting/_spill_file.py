@@ -15,7 +15,7 @@ import xxhash
 
 from trainfeed import canonical_json
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, digest_of
+from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, columns_of, digest_of
 from trainfeed.storage import Location
 
 __all__ = ["ArrowWithTrailer"]
@@ -41,7 +41,7 @@ class ArrowWithTrailer:
     Raises:
         NotFoundError: There is no such file.
         TruncatedError: The file ends before its trailer.
-        ChecksumError: The trailer is damaged.
+        ChecksumError: The trailer, or the name or type of a column, is damaged.
     """
 
     def __init__(self, location: Location) -> None:
@@ -115,13 +115,16 @@ class ArrowWithTrailer:
     def _read_trailer(self) -> dict[str, Any]:
         reader = self._reader(None)
         # Decodes the names of the columns now, so that damage in them raises here.
-        _ = reader.schema.names
+        columns = columns_of(reader.schema)
         last = reader.num_record_batches - 1
         _, metadata = reader.get_batch_with_custom_metadata(last)
         data = metadata[TRAILER.encode()]
         if xxhash.xxh3_128_hexdigest(data).encode() != metadata[DIGEST.encode()]:
             raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._location.uri)
         trailer: dict[str, Any] = canonical_json.loads(data, path=self._location.uri)
+        # Digests of batches are of values alone. Trailers of before have no columns.
+        if trailer.get("columns", columns) != columns:
+            raise ChecksumError(f"its columns are damaged; {_REMEDY}", path=self._location.uri)
         return trailer
 
     def _reader(self, is_record: bool | None) -> Any:
