@@ -189,3 +189,12 @@ def test_what_is_given_as_args_reaches_the_command_and_no_shell(make, tmp_path, 
     assert words == "-m\nexamples.daily.airflow\ncommand\n"
     assert passed == args
     assert not (tmp_path / "gone").exists()
+
+
+def test_the_help_of_make_can_be_pasted():
+    done = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert 'eval "$(make -s api)"' in done.stdout
+    assert "$$" not in done.stdout
+    assert "\x1b" not in done.stdout, "colours in a pipe"
