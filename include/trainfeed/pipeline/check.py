@@ -63,8 +63,10 @@ def _check(stage: Stage) -> CheckReport:
     verdict = judged(stage, verdict, counts)
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     warnings = failures(verdict.gates, "warn", counts)
-    for told in (*warnings, *(waiver.told for waiver in verdict.waivers)):
-        logger.warning("check %s: published with a warning: %s", name, told)
+    for told in warnings:
+        logger.warning("check %s: a gate failed, and its severity is warn: %s", name, told)
+    for waiver in verdict.waivers:
+        logger.warning("check %s: failed gates pass by a waiver: %s", name, waiver.told)
     data = verdict.to_bytes()
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(

@@ -197,7 +197,7 @@ def _skipped(folder: DatasetFolder, skip: Skip, started: float) -> SkipReport:
     """Return the report of a skipped interval, which has no plan and no task."""
     note = (
         f"the interval is left out (missing: skip): {skip.why}; nothing was read or published;"
-        f" {folder.skip(skip.interval)} says so; when the records have come, build it by hand"
+        " when the records have come, build it by hand"
     )
     logger.warning("plan %s/%s: %s", folder.name, skip.interval, note)
     return SkipReport(folder.name, skip.interval, note, _since(started))

@@ -134,9 +134,15 @@ def _require_stable(
     changed = datetime.fromtimestamp(newest.modified_ms / 1000, UTC)
     if changed + stable > now:
         what = newest.name if newest in listing else "the folder itself"
-        error = _incomplete(
-            folder, f"{what} changed at {changed:%Y-%m-%dT%H:%M:%SZ}, less than {stable} ago"
-        )
+        told = f"{what} changed at {changed:%Y-%m-%dT%H:%M:%SZ}"
+        if changed > now:
+            raise _incomplete(
+                folder,
+                f"{told}, which is in the future of this machine, where it is"
+                f" {now:%Y-%m-%dT%H:%M:%SZ}: it was copied with its time, or a clock is wrong; give"
+                " it the time of now (touch), or correct the clock",
+            )
+        error = _incomplete(folder, f"{told}, less than {stable} ago")
         error.ready_at = changed + stable
         raise error
 

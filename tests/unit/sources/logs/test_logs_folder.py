@@ -88,6 +88,17 @@ def test_a_folder_in_which_something_changed_is_waited_for_until_it_is_stable(fo
     assert len(find(folder, STABLE, caught.value.ready_at)) == 2
 
 
+def test_a_file_with_a_time_in_the_future_is_said_to_have_one(folder):
+    fill(folder, "a.txt")
+    os.utime(folder / "a.txt", (4102444800, 4102444800))
+    with pytest.raises(WindowOpenError) as caught:
+        find(folder, STABLE)
+    told = str(caught.value)
+    assert "2100-01-01T00:00:00Z, which is in the future" in told
+    assert "ago" not in told
+    assert caught.value.ready_at is None, "the end of a wait for a wrong time is no time"
+
+
 def test_an_unfinished_file_keeps_a_folder_from_being_stable(folder):
     fill(folder, "a.txt", "b.tmp")
     age(folder / "b.tmp", timedelta(minutes=1))
