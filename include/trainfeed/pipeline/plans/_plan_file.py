@@ -33,6 +33,7 @@ from trainfeed.pipeline.plans._planned import (
     PlanPart,
 )
 from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.reading_rules import ReadingRules
 from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = [
@@ -131,6 +132,11 @@ class Plan(PlanPart):
     acknowledges: list[str] = Field(default_factory=list)
 
     @property
+    def rules(self) -> ReadingRules:
+        """The reading rules of the version; without a number they are the first ones."""
+        return ReadingRules(self.fingerprint_of.get("reading_rules", ReadingRules.GUESSED))
+
+    @property
     def sources(self) -> list[str]:
         """Source strings, sorted by their UTF-8 bytes; source indices are indices into this."""
         return sorted(self.inputs, key=str.encode)
@@ -187,6 +193,10 @@ def _from_json(value: Any) -> Plan:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise FormatError(f"{place}: {first['msg']}") from error
+    try:
+        _ = plan.rules
+    except ValueError as error:
+        raise FormatError(f"reading_rules: {error}; a newer trainfeed made the plan") from error
     if (line := next(_contradictions(plan), None)) is not None:
         raise FormatError(line)
     return plan

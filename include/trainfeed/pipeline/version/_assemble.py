@@ -127,6 +127,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "references": [reference.model_dump() for reference in plan.references],
             "schema_changes": verdict.schema_changes,
             "shard_skew": dict(verdict.shard_skew),
+            "reading_rules": plan.fingerprint_of.get("reading_rules", 0),
         }
     )
 
