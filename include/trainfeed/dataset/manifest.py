@@ -96,9 +96,9 @@ class Manifest(_ManifestModel):
     ``references`` is optional: interval, generation and digest of the earlier versions that gates
     compared with. ``schema_changes`` is optional: every change of the schema since the newest of
     them. ``shard_skew`` is optional: the largest shard of a split divided by its mean shard, by
-    samples and by bytes, for the split in which it is largest; in versions with several shards in a split. ``reading_rules`` is optional:
-    the number of the rules by which values were read; 0, and not in the file, for the first ones,
-    and for data sets that the rules do not concern.
+    samples and by bytes, for the split in which it is largest; in versions with several shards in a
+    split. ``reading_rules`` is optional: the number of the rules by which values were read; 0, and
+    not in the file, for the first ones, and for data sets that the rules do not concern.
     """
 
     format: int
