@@ -149,7 +149,8 @@ def _specification(side: Side) -> _Facts | str:
     if side.plan is None:
         return _NO_PLAN.format(side.name)
     spec = {key: each for key, each in side.plan.fingerprint_of["spec"].items() if key != "schema"}
-    return {**spec, "quality": side.plan.quality}
+    rules = int(side.plan.rules)
+    return {**spec, "reading_rules": rules, "quality": side.plan.quality}
 
 
 def _libraries(side: Side) -> _Facts | str:

@@ -30,6 +30,7 @@ from trainfeed.conversion import (
     SinkOptions,
     SourceOptions,
     convert,
+    convert_files,
     open_sample_file,
     transcode,
 )
@@ -147,7 +148,7 @@ def tables(draw):
         shape = draw(st.sampled_from(shapes))
         fields.append(Field(f"f{number}", dtype, shape, draw(st.booleans())))
     schema = Schema(tuple(fields))
-    rows = draw(st.lists(st.fixed_dictionaries({f.name: values(f) for f in fields}), max_size=4))
+    rows = draw(st.lists(st.fixed_dictionaries({f.name: values(f) for f in fields}), min_size=1, max_size=10))
     return schema, rows
 
 
@@ -404,3 +405,13 @@ def test_parquet_of_other_programs_keeps_numbers_of_64_bits(tmp_path):
         SinkOptions(),
     )
     assert json.loads((tmp_path / "a.jsonl").read_text()) == {"a": (1 << 53) + 1, "b": "eA=="}
+
+
+@pytest.mark.parametrize("other", [pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.int64()])
+def test_times_of_two_units_are_not_mixed(tmp_path, other):
+    for name, kind in (("a", pa.timestamp("ms")), ("b", other)):
+        pq.write_table(pa.table({"t": pa.array([1], kind)}), tmp_path / f"{name}.parquet")
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    with pytest.raises(ConfigError, match=r"b\.parquet"):
+        convert_files(paths, tmp_path / "out", 1, "p")
+    assert not list((tmp_path / "out").glob("p-*"))

@@ -71,6 +71,11 @@ class ArrowTable:
         with _arrow_errors(self._path):
             return sum(batch.num_rows for batch in self._batches)
 
+    @property
+    def times(self) -> dict[str, str]:
+        """Field → type of its column, for dates and times."""
+        return {each.field.name: str(each.kind) for each in self._columns if each.is_time}
+
     def require_no_times(self, schema: Schema) -> None:
         """Refuse columns of times for fields of numbers: nothing says in which unit these are.
 
