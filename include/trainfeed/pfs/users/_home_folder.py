@@ -96,8 +96,8 @@ def prepare_home(storage: SharedStorage, user: str, wish: HomeWish) -> tuple[str
     changes += _owned(folder, wish)
     limits = dict[str, int]()
     for name, asked, given in (
-        (QUOTA_BYTES, wish.quota_bytes, before and before.quota_bytes),
-        (QUOTA_FILES, wish.quota_files, before and before.quota_files),
+        (QUOTA_BYTES, wish.quota_bytes, before.quota_bytes if before else None),
+        (QUOTA_FILES, wish.quota_files, before.quota_files if before else None),
     ):
         present = number(folder, name)
         limit = limits[name] = next(each for each in (asked, given, present) if each is not None)
