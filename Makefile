@@ -44,7 +44,8 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 
 ##@ Start
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@if [ -t 1 ]; then on="$$(printf '\033[36m')" off="$$(printf '\033[0m')"; fi; \
+	awk -v on="$$on" -v off="$$off" 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  %s%-16s%s %s\n", on, $$1, off, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 run: setup data ## Build three days of flights through Airflow and train: recorded topic, local files
 	@$(BIN)python -m examples.daily --days $(DAYS)
 run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
@@ -55,7 +56,7 @@ ui-services: setup data data/logs/.digits data/logs/.ctr ## The same on what `ma
 	@$(BIN)python -m examples.daily --ui --services
 airflow: setup ## Run an airflow command where `make run` and `make ui` do: make airflow ARGS="dags list"
 	@$(BIN)python -m examples.daily.airflow command
-api: setup ## Print AIRFLOW and TOKEN for calls of REST, while `make ui` runs: eval "$$(make -s api)"
+api: setup ## Print AIRFLOW and TOKEN for calls of REST, while `make ui` runs: eval "$(make -s api)"
 	@$(BIN)python -m examples.daily.airflow api
 password: setup ## Print the password of the user admin of `make ui`
 	@$(BIN)python -m examples.daily.airflow password
@@ -174,8 +175,9 @@ test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks
-nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again
+nightly-model: setup-dev ## A hundred thousand random logs, in blocks that are not done again; two thousand data sets whose schedule moves
 	nice -n 10 $(BIN)python -m tests.model nightly --blocks $(BLOCKS) --size 5000
+	TEST_RANGE_ROUNDS=2000 nice -n 10 $(BIN)python -m pytest tests/model/test_published_ranges.py --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 nightly-interleavings: setup-dev ## Actors on one interval in many orders, with crashes; what this code has explored is not done again
 	nice -n 10 $(BIN)python -m tests.model.interleavings
 	$(BIN)python -m pytest -m nightly tests/model --disable-socket --allow-unix-socket $(PYTEST)

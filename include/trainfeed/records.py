@@ -54,8 +54,14 @@ ONCE_UNSEALED: Final = {
     "skip": "*/plans/*/SKIPPED.json",
     "unpublished": "*/unpublished/*.json",
     "alias": "models/*/aliases/*/*.json",
+    "mark of a training": "*/training/_marks/*.announced",
+    "mark of no training": "*/training/_marks/*.declined",
+    "begin of trainings": "*/training/_marks/since.json",
+    "job": "*/training/*/*/job.json",
+    "job of an evaluation": "*/training/*/*/*/*/job.json",
+    "gate of a training": "*/training/*/*/gate.json",
     "result": "*/training/*/*/result.json",
-    "result of an attempt": "*/training/*/*/attempts/*.result.json",
+    "note of an attempt": "*/training/*/*/attempts/*.json",
     "result of an evaluation": "*/training/*/*/*/*/result.json",
 }
 
@@ -192,8 +198,7 @@ class RecordFile(Generic[T]):
         """
         matches = (_NUMBERED.fullmatch(path.name) for path in listed_folder(folder))
         numbers = {int(match[1]) for match in matches if match}
-        confirmed = _CONFIRMED.read(folder / _CONFIRMED_NAME)
-        last = max([*numbers, 0 if confirmed is None else confirmed.number])
+        last = max([*numbers, self.confirmed(folder)])
         found = []
         for number in range(1, last + 1):
             path = folder / f"{number:04d}.json"
@@ -231,12 +236,20 @@ class RecordFile(Generic[T]):
         Raises:
             StorageError: The file system refused or failed.
         """
-        path = folder / _CONFIRMED_NAME
         with suppress(FormatError):
-            known = _CONFIRMED.read(path)
-            if known is not None and known.number >= number:
+            if self.confirmed(folder) >= number:
                 return
-        _CONFIRMED.replace(path, _Confirmed(number))
+        _CONFIRMED.replace(folder / _CONFIRMED_NAME, _Confirmed(number))
+
+    def confirmed(self, folder: Path) -> int:
+        """Return the largest number that was confirmed in a folder, 0 if none was.
+
+        Raises:
+            FormatError: The file with the number is damaged.
+            StorageError: The file system refused or failed.
+        """
+        found = _CONFIRMED.read(folder / _CONFIRMED_NAME)
+        return 0 if found is None else found.number
 
     def _require_sealed(self, data: bytes, path: Path) -> None:
         try:

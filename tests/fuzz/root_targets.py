@@ -137,7 +137,7 @@ def job(data: bytes) -> None:
     _placed(folder.version(_INTERVAL, 1) / "MANIFEST.json", b"")
     TrainingMarks(folder).untrained()
     found = JobSpec.read(path)
-    assert JobSpec.model_validate(canonical_json.loads(found.to_bytes())) == found
+    assert JobSpec.model_validate(found.to_json()) == found
 
 
 def job_record(data: bytes) -> None:

@@ -87,6 +87,8 @@ class _Watch:
             for key, value in found.items()
             if value not in [each.get(key) for each in self._expected]
         }
+        before, after = self._expected
+        self.wrong |= {f"not there: {key}" for key in before.keys() & after.keys() - found.keys()}
 
 
 def _serve(asked, told) -> None:

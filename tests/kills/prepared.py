@@ -28,9 +28,12 @@ from trainfeed.dataset import init_root
 from trainfeed.errors import GateError
 from trainfeed.models import PROD, Candidate, ModelData, ModelJob, ModelsFolder, promote, register
 
-__all__ = ["COMMANDS", "DAY", "IDLE", "NEXT", "Command", "Places", "prepare"]
+__all__ = ["COMMANDS", "DAY", "IDLE", "NEXT", "STORE", "Command", "Places", "prepare"]
 
+# Folder of log files.
+STORE = "store"
 DAY, NEXT, IDLE = "2024-03-01", "2024-03-02", "2024-03-04"
+HOLE = f"clicks/{NEXT}T00/{NEXT}T05"
 # Older than all that waits for its time: leases, leftovers, what retention keeps for a day.
 AGE_S = 5 * 86_400
 GATES = "quality: [{check: quarantine_ratio, max: 0.05}]"
@@ -68,7 +71,7 @@ class Places:
             work=str(self.path / "work"),
             kafka={"kafka_default": KafkaSettings(recorded=str(self.path / "recorded"))},
             datasets=self.path / "datasets",
-            logs={"hdfs_default": str(self.path / "store")},
+            logs={"hdfs_default": str(self.path / STORE)},
         )
 
     @property
@@ -79,7 +82,7 @@ class Places:
             "TRAINFEED_LANDING": str(self.path / "landing"),
             "TRAINFEED_WORK": str(self.path / "work"),
             "TRAINFEED_KAFKA": f"recorded:{self.path / 'recorded'}",
-            "TRAINFEED_LOGS": str(self.path / "store"),
+            "TRAINFEED_LOGS": str(self.path / STORE),
             "TRAINFEED_DATASETS": str(self.path / "datasets"),
         }
 
@@ -193,6 +196,32 @@ def superseded(places: Places) -> None:
 def two_days(places: Places) -> None:
     """Two generations of a day, and one of the next."""
     twice(places).build(NEXT)
+
+
+def hole(places: Places) -> None:
+    """The day begins six hours later from the second version on: no interval fits between both."""
+    project = published(places)
+    project.edit('schedule: "@daily"', 'schedule: "0 6 * * *"')
+    for name, value in {"start": "2024-03-01", "end": "2024-03-31"}.items():
+        project.edit(f"{name}: {value}", f"{name}: {value}T06:00:00Z")
+    project.build(NEXT)
+
+
+def accepted(places: Places) -> None:
+    """The same, and a person accepts the hole."""
+    from trainfeed.cli._app import app
+
+    hole(places)
+    _run(app, places, "accept-hole", HOLE, *WHY)
+
+
+def without_boundaries(places: Places) -> None:
+    """Two days, of whose three boundary files one is gone and another is damaged."""
+    project = published(places)
+    project.build(NEXT)
+    first, second, _ = sorted((project.folder.path / "boundaries").rglob("*.json"))
+    first.unlink()
+    flip(second)
 
 
 def left_over(places: Places) -> None:
@@ -312,6 +341,9 @@ COMMANDS = {
     "repair": Command(("repair", FIRST, *WHY), damaged, damaged=(f"{DAY}/g0001",)),
     "replay": Command(("quarantine", "replay", "clicks", "--interval", DAY), fixed),
     "bring-forward": Command(("bring-forward", "clicks/2024-03"), outdated),
+    "accept-hole": Command(("accept-hole", HOLE, *WHY), hole),
+    "revoke-hole": Command(("accept-hole", HOLE, "--revoke", *WHY), accepted, done_again=(1,)),
+    "boundaries": Command(("boundaries", "restore", "clicks"), without_boundaries),
     "promote": Command(("models", "promote", "clicks/v0002", "--why", "better"), models),
     "rollback": Command(
         ("models", "rollback", "clicks/v0002", "--why", "worse"), promoted, done_again=(1,)

@@ -7,8 +7,7 @@ What must hold, for a kill as for a refused call:
 * after the same command again: the trees are those of a run that nobody disturbed. What is there
   besides is removed by ``trainfeed gc``, and then the trees are equal without exception.
 
-Of times, names of attempts and the like no two runs have the same: ``same_names`` and ``canonical``
-are all that the comparison forgives.
+What the comparison forgives is in ``tests.kills.tree``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import errno
 import importlib
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -29,7 +27,8 @@ from tests.kills.forked import TRACEBACK, fork_programs, forked
 from tests.kills.look import look
 from tests.kills.observer import Observer
 from tests.kills.preload import Call, Strike, arm, read_record
-from tests.kills.prepared import COMMANDS, Places, prepare
+from tests.kills.prepared import COMMANDS, STORE, Places, prepare
+from tests.kills.tree import Tree, differences, tree_of
 from trainfeed.cli import main
 
 __all__ = ["Arena", "Case", "Undisturbed", "full_strikes", "kills"]
@@ -37,9 +36,6 @@ __all__ = ["Arena", "Case", "Undisturbed", "full_strikes", "kills"]
 GC = ("gc", "--older-than", "0")
 PR_SET_CHILD_SUBREAPER = 36
 KILLED = -9
-# Folders that a first removal, and a first failure, make, and that stay.
-OFTEN_EMPTY = ("_trash", "unpublished")
-Tree = dict[str, tuple[int, bytes]]
 
 
 @dataclass(frozen=True)
@@ -164,14 +160,14 @@ class Arena:
         case.leftovers = len(left.keys() - plain.left.keys())
         case.faults += [
             f"after the repetition: {text}"
-            for text in _differences(plain.left, left)
+            for text in differences(plain.left, left)
             if not text.startswith("also")
         ]
         self._let_leases_end()
         swept = self.run(GC)
         if swept.status:
             case.faults.append(f"gc: status {swept.status}: {swept.output[-1000:]}")
-        case.faults += [f"after gc: {text}" for text in _differences(plain.swept, self.tree())]
+        case.faults += [f"after gc: {text}" for text in differences(plain.swept, self.tree())]
         return case
 
     def _faults_of_the_struck(
@@ -244,12 +240,8 @@ class Arena:
         return json.loads(answer.read_text())
 
     def tree(self) -> Tree:
-        """Return name → mode and content of everything in the watched folders."""
-        return {
-            f"{folder.name}/{name}": entry
-            for folder in self.places.watched
-            for name, entry in _entries(folder, os.fsencode(self.places.root))
-        }
+        """Return everything in the watched folders."""
+        return tree_of(self.places.watched, self.places.root)
 
     def _let_leases_end(self) -> None:
         """Let the time pass for which a killed build keeps its versions."""
@@ -307,7 +299,15 @@ class Arena:
     @staticmethod
     def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target, symlinks=True)
+        shutil.copytree(source, target, symlinks=True, copy_function=_copied)
+
+
+def _copied(source: str, target: str) -> None:
+    """Copy a file with its times; a log file is the same file again, as its number is in plans."""
+    if STORE in Path(source).parts:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def kills(plain: Undisturbed) -> list[Strike]:
@@ -328,50 +328,6 @@ def _struck(calls: list[Call], strike: Strike) -> Call | None:
         if not strike.errno or call.name == "refused":
             return call
     return None
-
-
-def _entries(folder: Path, root: bytes) -> Iterator[tuple[str, tuple[int, bytes]]]:
-    for path in sorted(folder.rglob("*")):
-        name, found = path.relative_to(folder).as_posix(), path.lstat()
-        if path.name in OFTEN_EMPTY and not any(path.iterdir()):
-            continue
-        data = b"" if path.is_dir() else canonical(path.read_bytes().replace(root, b"ROOT"))
-        yield same_names(name), (found.st_mode, data)
-
-
-# A time, also in a name; the clock in milliseconds; how long something took; the number of a
-# process, of a file; the last part of a name of the history; the seal of a file with a time in it.
-_TIME = re.compile(rb"\d{4}-?\d\d-?\d\d[T ]\d\d:?\d\d:?\d\d(\.\d+)?(Z|\+00:00)?")
-_CLOCK = re.compile(rb'"(clock_ms|seconds|pid|inode)": ?[0-9.]+')
-_SEAL = re.compile(rb'"digest": "[0-9a-f]{64}"\n}\n$')
-_UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
-_HISTORY = re.compile(r"history/\d{6}/\d{8}T\d{6}\.\d{6}Z-(\w+?)-[0-9a-f]{8}")
-
-
-def same_names(name: str) -> str:
-    """Return a name without the number of the attempt that made it."""
-    return _HISTORY.sub(r"history/\1", _UUID.sub("UUID", name))
-
-
-def canonical(data: bytes) -> bytes:
-    """Return a file without what no two runs have in common."""
-    timeless = _CLOCK.sub(rb"\1", _TIME.sub(b"TIME", data))
-    return data if timeless == data else _SEAL.sub(b"SEAL", timeless)
-
-
-def _differences(plain: Tree, found: Tree) -> list[str]:
-    lost = [f"lost {name}" for name in plain.keys() - found.keys()]
-    more = [f"also {name}" for name in found.keys() - plain.keys()]
-    other = [
-        f"other {name}: {_shown(plain[name])} became {_shown(found[name])}"
-        for name in plain.keys() & found.keys()
-        if plain[name] != found[name]
-    ]
-    return sorted(lost + more + other)
-
-
-def _shown(entry: tuple[int, bytes]) -> str:
-    return f"{entry[0]:o} {entry[1][:600]!r}"
 
 
 def _changes(expected: dict[str, str], found: dict[str, str]) -> str:

@@ -23,6 +23,11 @@ def reseal(path, **changes):
     """Change members of a sealed file, and seal it again: what no seal can show."""
     value = json.loads(path.read_bytes()) | changes
     del value["digest"]
+    write_sealed(path, value)
+
+
+def write_sealed(path, value):
+    """Write a sealed file with these members."""
     path.write_bytes(canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}")))
 
 

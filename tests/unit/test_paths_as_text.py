@@ -67,7 +67,6 @@ BETWEEN_ROOMS = {
     "saved_passes.folder",
     "take_bytes.place",
     "take_upload.place",
-    "write_sealed.path",
 }
 
 

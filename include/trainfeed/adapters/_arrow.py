@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.adapters._batches import Batches, marks_padding, named, schema_of
+from trainfeed.errors import SampleShapeError
 from trainfeed.samples import Field, Schema, absent_rows
+from trainfeed.samples.arrow_columns import arrow_schema, arrow_type
 
 __all__ = ["record_batches"]
 
@@ -20,9 +21,10 @@ def record_batches(loader: Batches, schema: Schema | None) -> pa.RecordBatchRead
     """Return a reader over one pass of a loader."""
     fields = schema_of(loader, schema)
     marks = marks_padding(loader)
-    target = pa.schema([pa.field(f.name, _type(f), nullable=f.optional) for f in fields])
+    target = arrow_schema(fields)
     if marks:
-        target = target.append(pa.field("valid", pa.bool_(), nullable=False))
+        # With a column that is no field the schema in the metadata would be another one.
+        target = target.append(pa.field("valid", pa.bool_(), nullable=False)).remove_metadata()
 
     def batches() -> Iterator[pa.RecordBatch]:
         batch: Any
@@ -35,43 +37,39 @@ def record_batches(loader: Batches, schema: Schema | None) -> pa.RecordBatchRead
     return pa.RecordBatchReader.from_batches(target, batches())
 
 
-def _type(field: Field) -> pa.DataType:
-    if field.is_text:
-        return pa.large_string() if field.dtype == "str" else pa.large_binary()
-    value = pa.from_numpy_dtype(field.values_dtype)
-    if field.item_shape:
-        value = pa.list_(value, math.prod(field.item_shape))
-    return value if field.is_fixed else pa.large_list(value)
-
-
 def _column(field: Field, values: NDArray[Any]) -> pa.Array:
+    kind = arrow_type(field)
     if field.is_text:
-        return pa.array(values.tolist(), _type(field))
+        return _text(field, values, kind)
     if field.is_fixed:
-        return _fixed(field, values)
+        return _fixed(values, kind)
     nothing = np.empty((0, *field.item_shape), field.values_dtype)
     runs = [nothing if run is None else run for run in values]
-    flat = _lists(field, np.concatenate([nothing, *runs]))
-    offsets = np.cumsum([0, *map(len, runs)])
+    items = _nested(np.concatenate([nothing, *runs]), kind.value_type)
+    offsets = pa.array(np.cumsum([0, *map(len, runs)]), pa.int32())
     absent = np.array([run is None for run in values], bool)
-    return pa.LargeListArray.from_arrays(offsets, flat, mask=pa.array(absent))
+    return pa.ListArray.from_arrays(offsets, items, type=kind, mask=pa.array(absent))
 
 
-def _fixed(field: Field, values: NDArray[Any]) -> pa.Array:
+def _text(field: Field, values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    found = pa.array(values.tolist(), kind)
+    if isinstance(found, pa.ChunkedArray):
+        raise SampleShapeError(
+            f"field {field.name!r}: a batch has more than 2 GiB of text, which no Arrow column"
+            " holds; use a smaller batch_size"
+        )
+    return found
+
+
+def _fixed(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     if not isinstance(values, np.ma.MaskedArray):
-        return _lists(field, values)
-    absent = absent_rows(values)
-    if not field.item_shape:
-        return pa.array(values.data, mask=absent)
-    flat = pa.array(values.data.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(
-        flat, math.prod(field.item_shape), mask=pa.array(absent)
-    )
+        return _nested(values, kind)
+    return _nested(values.data, kind, pa.array(absent_rows(values)))
 
 
-def _lists(field: Field, values: NDArray[Any]) -> pa.Array:
-    """Return ``(n, *S)`` numbers as n fixed-size lists, a shape of more dimensions flattened."""
-    flat = pa.array(values.reshape(-1))
-    if not field.item_shape:
-        return flat
-    return pa.FixedSizeListArray.from_arrays(flat, math.prod(field.item_shape))
+def _nested(values: NDArray[Any], kind: pa.DataType, absent: pa.Array | None = None) -> pa.Array:
+    """Return ``(n, *S)`` numbers as n values, or n lists of lists, of fixed size."""
+    if values.ndim == 1:
+        return pa.array(values, mask=None if absent is None else absent.to_numpy(False))
+    items = _nested(values.reshape(-1, *values.shape[2:]), kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=absent)

@@ -18,7 +18,6 @@ from trainfeed.conversion.formats import (
     IdxHeader,
     JsonSamples,
     SparseOptions,
-    arrow_schema,
     count_features,
     format_sparse,
     idx_schema,
@@ -62,6 +61,7 @@ from trainfeed.conversion.steps import (
 )
 from trainfeed.dataset.shards import Encoding, FileFormat, ShardInfo, ShardManifest
 from trainfeed.paths import MAX_SHARDS, ShardName, shard_name
+from trainfeed.samples.arrow_columns import arrow_schema
 
 __all__ = [
     "MAX_SHARDS",

@@ -16,6 +16,7 @@ from trainfeed.accounts import person
 from trainfeed.dataset.accepted_holes import hole_mark
 from trainfeed.dataset.history import Action, actions
 from trainfeed.dataset.layout import DatasetFolder, is_generation, is_name, parse_generation
+from trainfeed.dataset.retirements import begun_retirement
 from trainfeed.errors import WindowError
 from trainfeed.intervals import parse_time
 from trainfeed.paths import is_there
@@ -75,10 +76,25 @@ def missing_marks(folder: DatasetFolder) -> list[MissingMark]:
         if isinstance(action, Action):
             last |= {key: (action, path) for key, path in _marks(folder, action)}
     return [
-        MissingMark(action, target, path)
+        MissingMark(action, target, missing)
         for (_, target), (action, path) in last.items()
-        if path is not None and not is_there(path) and not _is_past(folder, action)
+        if path is not None and not _is_past(folder, action)
+        for missing in _missing(folder, path)
     ]
+
+
+def _missing(folder: DatasetFolder, path: Path) -> Iterator[Path]:
+    """Yield the mark if it is not there; of a retirement also the marks of its generations."""
+    if not is_there(path):
+        yield path
+    elif path.name == folder.retirement(path.parent.name).name:
+        interval = path.parent.name
+        retired = begun_retirement(folder, interval)
+        last = 0 if retired is None or retired.damage else retired.last_generation
+        for number in range(1, last + 1):
+            mark = folder.removal_mark(interval, number)
+            if not is_there(mark) and not folder.has_folder(interval, number):
+                yield mark
 
 
 def _marks(folder: DatasetFolder, action: Action) -> Iterator[tuple[tuple[str, str], Path | None]]:

@@ -96,7 +96,7 @@ def _record(folder: DatasetFolder, action: str, hole: AcceptedHole, decision: De
 
 def _require_hole(folder: DatasetFolder, wanted: AcceptedHole) -> None:
     name = folder.name
-    pieces, intervals = holes_between(folder, wanted.range)
+    pieces, intervals = holes_between(folder)
     start, end = wanted.span
     near = [(a, b) for a, b in pieces if a < end and start < b]
     if any(a <= start and end <= b for a, b in near):

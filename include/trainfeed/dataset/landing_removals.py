@@ -11,18 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
-from trainfeed.errors import (
-    FormatError,
-    NotFoundError,
-    OffsetOutOfRangeError,
-    TrainFeedError,
-    WindowError,
-)
-from trainfeed.intervals import parse_time
+from trainfeed.errors import OffsetOutOfRangeError, TrainFeedError
+from trainfeed.records import RecordFile, Time
 
 __all__ = [
     "LandingRemoval",
@@ -40,11 +34,20 @@ class LandingRemoval:
         at: Time of the removal, as ``2026-03-08T00:00:00Z``.
         why: The rule, as ``keep_days: 30``.
         files: Number of the files.
+        dataset: Name of the data set; None in a note of before.
+        interval: Name of the interval, likewise.
     """
 
-    at: str
+    at: Time
     why: str
     files: int
+    dataset: str | None = field(default=None, compare=False, repr=False)
+    interval: str | None = field(default=None, compare=False, repr=False)
+
+
+_FILE: Final = RecordFile(
+    LandingRemoval, "the note of a removal of landing files", "remove the file"
+)
 
 
 def write_landing_removal(folder: DatasetFolder, interval: str, removal: LandingRemoval) -> None:
@@ -53,7 +56,8 @@ def write_landing_removal(folder: DatasetFolder, interval: str, removal: Landing
     Raises:
         StorageError: The publication root refused or failed; the files must stay.
     """
-    write_sealed(folder.landing_removal(interval), asdict(removal))
+    named = replace(removal, dataset=folder.name, interval=interval)
+    _FILE.replace(folder.landing_removal(interval), named)
 
 
 def told_landing_removal(folder: DatasetFolder, interval: str) -> str:
@@ -63,11 +67,12 @@ def told_landing_removal(folder: DatasetFolder, interval: str) -> str:
     message is about something else.
     """
     try:
-        found = _read(folder, interval)
-    except NotFoundError:
-        return ""
+        path = folder.landing_removal(interval)
+        found = _FILE.read(path, dataset=folder.name, interval=interval)
     except TrainFeedError as error:
         return f"; whether retention removed landing files cannot be told: {error}"
+    if found is None:
+        return ""
     return (
         f"; retention removed {found.files} landing files of {folder.name}/{interval} on"
         f" {found.at} ({found.why})"
@@ -88,17 +93,3 @@ def telling_landing_removal(folder: DatasetFolder, interval: str) -> Iterator[No
         if not told:
             raise
         raise OffsetOutOfRangeError(f"{error}{told}") from error
-
-
-def _read(folder: DatasetFolder, interval: str) -> LandingRemoval:
-    path = folder.landing_removal(interval)
-    value = read_sealed(path, "the note of a removal of landing files", "remove the file")
-    try:
-        at, files = text_of(value, "at"), value["files"]
-        parse_time(at)
-        return LandingRemoval(at, text_of(value, "why"), int(files))
-    except (KeyError, TypeError, ValueError, WindowError) as error:
-        raise FormatError(
-            f"expected the note of a removal of landing files: {error}; remove the file",
-            path=str(path),
-        ) from error

@@ -9,9 +9,8 @@ from typing import Any, Final
 from trainfeed import canonical_json
 from trainfeed.errors import FormatError
 from trainfeed.paths import read_plain
-from trainfeed.storage import posix
 
-__all__ = ["read_sealed", "sealed", "text_of", "write_sealed"]
+__all__ = ["read_sealed", "sealed", "text_of"]
 
 _MAX_BYTES: Final = 1 << 20
 
@@ -19,16 +18,6 @@ _MAX_BYTES: Final = 1 << 20
 def sealed(value: Mapping[str, Any]) -> bytes:
     """Return the bytes of a file: canonical JSON that ends with its own digest."""
     return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
-
-
-def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
-    """Write such a file for every account, in place of an earlier one; its folder is made.
-
-    Raises:
-        StorageError: The publication root refused or failed.
-    """
-    posix.make_public_dir(path.parent)
-    posix.replace_file(path, sealed(value), is_public=True)
 
 
 def read_sealed(

@@ -23,24 +23,56 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
 from trainfeed.jobs._job_look import JobLook
 from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
 from trainfeed.jobs._job_spec import JOB_FILE, JobSpec
 from trainfeed.jobs._job_state import JobState
-from trainfeed.paths import is_there, listed, make_folders, open_plain, read_plain
+from trainfeed.paths import (
+    is_there,
+    is_unfinished,
+    listed,
+    make_folders,
+    open_plain,
+)
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.storage import posix
 
 __all__ = ["JobAttempt", "JobRecord"]
 
 _ATTEMPT: Final = re.compile(r"([0-9]{4,})\.json")
 _MAX_NOTE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Note:
+    """What a file of an attempt says, and ``<job>/<file>``; that is None without a seal."""
+
+    content: Mapping[str, Any]
+    file: str | None = None
+
+
+def _note(value: Mapping[str, Any]) -> _Note:
+    content = {name: each for name, each in value.items() if name != "file"}
+    return _Note(content, value.get("file"))
+
+
+_NOTES: Final = RecordFile(
+    _Note,
+    "a note about an attempt to run a job",
+    "nothing was started; remove the job's folder, and train again",
+    mode=0o644,
+    max_bytes=_MAX_NOTE_BYTES,
+    place=ONCE_UNSEALED["note of an attempt"],
+    to_json=lambda note: {**note.content, "file": note.file},
+    from_json=_note,
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +112,17 @@ class JobRecord:
         """The folder of the files that the training keeps, such as its models."""
         return self.home / OUTPUT_FOLDER
 
+    def is_begun(self) -> bool:
+        """Return whether the folder has a file of a job, also if the job file itself is gone.
+
+        A launch that was killed before it wrote the job file leaves a lock, or nothing.
+
+        Raises:
+            StorageError: The folder cannot be listed.
+        """
+        names = [path.name for path in listed(self.home)]
+        return any(not (name.startswith(".") or is_unfinished(name)) for name in names)
+
     def job(self) -> JobSpec:
         """Return the job of the job file.
 
@@ -90,7 +133,7 @@ class JobRecord:
 
     def write(self, job: JobSpec) -> None:
         """Write the job file that ranks read, in the place of an earlier one."""
-        posix.replace_file(self.home / JOB_FILE, job.to_bytes())
+        job.write(self.home / JOB_FILE)
 
     def result(self) -> JobResult | None:
         """Return the result, or None while there is none.
@@ -190,7 +233,7 @@ class JobRecord:
 
     def claim(self, job: JobSpec, why: str | None) -> bool:
         """Write down the attempt ``job.attempt``; False when another launch did so first."""
-        value: dict[str, Any] = {"job": canonical_json.loads(job.to_bytes())}
+        value: dict[str, Any] = {"job": job.to_json()}
         return self._write(job.attempt, "", {**value, **({"why": why} if why else {})})
 
     def mark_created(self, number: int, uid: str) -> None:
@@ -233,18 +276,16 @@ class JobRecord:
         """Return the JSON of an attempt's file, or None when there is no such file."""
         path = self._path(number, kind)
         try:
-            return canonical_json.loads(
-                read_plain(path, follow=False, max_bytes=_MAX_NOTE_BYTES), path=str(path)
-            )
-        except NotFoundError:
-            return None
+            found = _NOTES.read(path, file=self._place(path))
         except FormatError as error:
-            raise JobRejectedError(
-                f"{error}; nothing was started; remove the job's folder, and train again"
-            ) from error
+            raise JobRejectedError(str(error)) from error
+        return None if found is None else found.content
 
     def _write(self, number: int, kind: str, value: dict[str, Any]) -> bool:
         path = self._path(number, kind)
         with posix.map_errors(path):
             make_folders(path.parent)
-        return posix.create_exclusive(path, canonical_json.dumps(value))
+        return _NOTES.write_once(path, _Note(value, self._place(path)))
+
+    def _place(self, path: Path) -> str:
+        return f"{self.home.name}/{path.name}"

@@ -6,19 +6,15 @@ written before the first file goes.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
-from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.storage import posix
+from trainfeed.records import RecordFile, Time
 
 __all__ = ["JobRemoval"]
 
-_FILE: Final = "removed.json"
-_WHAT: Final = "the note of a removal of a job's files"
-_REMEDY: Final = "nothing was changed; remove the job's folder, and train again"
+_NAME: Final = "removed.json"
 
 
 @dataclass(frozen=True)
@@ -28,10 +24,12 @@ class JobRemoval:
     Attributes:
         at: Time of the removal, as ``2026-03-08T00:00:00Z``.
         why: The rule, as ``keep_days: 30``.
+        job: Name of the job; None in a note of before.
     """
 
-    at: str
+    at: Time
     why: str
+    job: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def told(self) -> str:
@@ -46,15 +44,15 @@ class JobRemoval:
             FormatError: The note is damaged.
             StorageError: The publication root refused or failed.
         """
-        path = home / _FILE
-        try:
-            value = read_sealed(path, _WHAT, _REMEDY)
-            return cls(text_of(value, "at"), text_of(value, "why"))
-        except NotFoundError:
-            return None
-        except (KeyError, TypeError) as error:
-            raise FormatError(f"expected {_WHAT}: {error}; {_REMEDY}", path=str(path)) from error
+        return _FILE.read(home / _NAME, job=home.name)
 
     def write(self, home: Path) -> None:
         """Write the note, unless there is one."""
-        posix.create_exclusive(home / _FILE, sealed(asdict(self)), is_public=True)
+        _FILE.write_once(home / _NAME, replace(self, job=home.name))
+
+
+_FILE: Final = RecordFile(
+    JobRemoval,
+    "the note of a removal of a job's files",
+    "nothing was changed; remove the job's folder, and train again",
+)

@@ -8,15 +8,16 @@ names.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from trainfeed import canonical_json
-from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
+from trainfeed.errors import FormatError, JobRejectedError
 from trainfeed.jobs._job_placement import JobModel, JobPlacement
-from trainfeed.paths import read_plain
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
 
@@ -132,19 +133,55 @@ class JobSpec(JobModel):
         """Read a job file.
 
         Raises:
-            JobRejectedError: There is no such file, or it is not a job specification.
+            JobRejectedError: There is no such file, it is not a job specification, or it is that
+                of another folder.
         """
         try:
-            data = read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES)
-            return cls.model_validate(canonical_json.loads(data, path=str(path)))
-        except (FormatError, NotFoundError, ValidationError) as error:
+            found = _FILE.read(path, home=path.parent.name)
+        except FormatError as error:
             raise JobRejectedError(f"{path} is not a job specification: {error}") from error
+        if found is None:
+            raise JobRejectedError(f"{path} is not a job specification: it is gone; {_FILE.remedy}")
+        return found.spec
 
-    def to_bytes(self) -> bytes:
-        """Return the canonical JSON of the job file."""
-        # A later field that is not set is left out, so the bytes are those of earlier versions.
+    def write(self, path: Path) -> None:
+        """Write the job file durably, in the place of an earlier one.
+
+        Raises:
+            StorageError: The file system refused or failed.
+        """
+        _FILE.replace(path, _JobFile(self, path.parent.name))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the job."""
+        # A later field that is not set is left out, as in files of earlier versions.
         unset = {name for name in _LATER if getattr(self, name) == _default(name)}
-        return canonical_json.dumps(self.model_dump(exclude=unset))
+        return self.model_dump(exclude=unset)
+
+
+@dataclass(frozen=True)
+class _JobFile:
+    """A job file: the job, and the name of the job's folder; that is None without a seal."""
+
+    spec: JobSpec
+    home: str | None = None
+
+
+def _from_json(value: dict[str, Any]) -> _JobFile:
+    home = value.pop("home", None)
+    return _JobFile(JobSpec.model_validate(value), home)
+
+
+_FILE: Final = RecordFile(
+    _JobFile,
+    "the specification of a job",
+    "nothing was started; bring the file back from a backup, or train again",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["job"],
+    to_json=lambda file: {**file.spec.to_json(), "home": file.home},
+    from_json=_from_json,
+)
 
 
 def _default(name: str) -> Any:

@@ -52,10 +52,13 @@ class DataLoader:
             attribute only class and length count, and a state that was taken with other content is
             not refused.
         batch_size: Rows per batch and rank.
-        shuffle: Whether samples come in a permuted order; every epoch has a new permutation.
+        shuffle: Whether samples come in a permuted order; every epoch has a new permutation. In the
+            order of the set, every rank reads and decodes all chunks and keeps its rows, so eight
+            ranks read eight times as much as one; with more than one rank this is logged.
         seed: Number that the permutation depends on, besides content and epoch.
         rank: Number of this process; it chooses the share of every global batch.
-        world_size: Number of ranks. All ranks get the same number of batches.
+        world_size: Number of ranks. All ranks get the same number of batches. What each of them
+            reads: see ``shuffle`` and ``lanes``.
         tail: Treatment of the last samples if they do not fill a global batch: ``short``,
             ``drop``, ``pad``, ``repeat``; see ``Tail``.
         num_workers: Number of processes that load ahead; for samples that Python code makes.
@@ -77,10 +80,11 @@ class DataLoader:
         timeout_s: Most seconds that a worker or thread may take for a window.
         read_deadline_s: Seconds for which a read is repeated after temporary errors of a file
             system.
-        max_skipped_chunks: Number of damaged chunks of record files that a process may leave out,
-            each with a warning in the log. Their samples are missing from the batches; the
-            positions of all other samples, and states, do not change. With 0 the first damaged
-            chunk is an error.
+        max_skipped_chunks: Number of damaged chunks of record files that each process that reads
+            may leave out, each with a warning in the log: with ``num_workers=8`` a loader may leave
+            out eight times as many, and each rank has a loader of its own. Their samples are
+            missing from the batches; the positions of all other samples, and states, do not change.
+            With 0 the first damaged chunk is an error.
         epochs: Number of epochs that will be read, counted from epoch 0. While the last batches of
             an epoch are consumed, threads or workers then load the first windows of the next one,
             within ``prefetch``; after the last epoch they load nothing. None: a pass loads its own

@@ -13,6 +13,7 @@ from trainfeed.loader._open import OpenedSets
 from trainfeed.loader._options import LoaderOptions
 from trainfeed.loader._pass_plan import PassPlan, cuts_of, plans_of
 from trainfeed.loader.order import Weight
+from trainfeed.loader.sources import MapSource
 from trainfeed.loader.state import (
     Batch,
     LoaderState,
@@ -84,6 +85,7 @@ class SetsRunner:
         self._order = _order_of(state)
         self._engine = sets.engine(state, stats)
         self._feeding = Feeding(options, stats, self._engine)
+        self._tell_of_shared_chunks(state)
 
     def num_batches(self, state: LoaderState) -> int:
         """Return how many batches the whole epoch of a state has."""
@@ -109,8 +111,20 @@ class SetsRunner:
             self._engine = self._sets.engine(state, self._stats)
             self._feeding.change(self._engine)
             self._order = _order_of(state)
+            self._tell_of_shared_chunks(state)
+
+    def _tell_of_shared_chunks(self, state: LoaderState) -> None:
+        """Warn if every rank reads the chunks of all ranks, which costs time and changes no row."""
         world_size = self._options.share.world_size
-        if state.lanes > 1 and state.lanes % world_size:
+        # Samples of objects are loaded one by one, so a rank loads its own alone.
+        has_chunks = not all(isinstance(each, MapSource) for each in self._sets.sources)
+        if not state.window and world_size > 1 and has_chunks:
+            _LOG.warning(
+                "%d ranks read in the order of the set: every rank reads and decodes all of it and"
+                " keeps its rows; with shuffle=True each reads its own part",
+                world_size,
+            )
+        elif state.window and state.lanes % world_size:
             _LOG.warning(
                 "%d ranks share %d lanes: the order is the same, but every rank reads all of them",
                 world_size,

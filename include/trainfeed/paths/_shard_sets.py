@@ -155,10 +155,18 @@ def _refuse_missing(one: _Set, indices: set[int], pattern: str, *, counts: bool)
     ]
     if missing:
         shown = ", ".join(missing[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
+        whole = ""
+        if missing == [one.name(one.num_shards - 1)] and not _is_ours(one):
+            # Here the last number is an index. In names of other tools it is the number of files,
+            # and only a person knows whose they are.
+            whole = (
+                "; if another tool wrote the set, and its names end with the number of files, it is"
+                " whole: name the files"
+            )
         raise NotFoundError(
             f"expected all {wanted} shards of {one.prefix!r} in {one.folder or '.'}, as their names"
             f" say, got {wanted - len(missing)}: {shown} missing; nothing was read; bring back the"
-            " files, or convert again; to read a part of a set, name its files"
+            f" files, or convert again; to read a part of a set, name its files{whole}"
         )
 
 

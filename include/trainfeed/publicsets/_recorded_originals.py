@@ -42,20 +42,36 @@ def record_originals(
         Number of records.
 
     Raises:
-        FormatError: There is no record.
+        FormatError: There is no record, or the second reading gave others.
         StorageError: The folder cannot be written.
     """
     digest, count = hashlib.sha256(), 0
     for record in records:
-        digest.update(len(record).to_bytes(4, "little"))
-        digest.update(record)
+        _add(digest, record)
         count += 1
     if not count:
         raise FormatError("expected records among the originals, found none; nothing was built")
     name = str(uuid.UUID(bytes=digest.digest()[:16]))
-    batches = _batches(again, int(start.timestamp() * 1000))
+    written = hashlib.sha256()
+    batches = _batches(_digested(again, written), int(start.timestamp() * 1000))
     record_topic(Location.parse(str(folder.absolute())), topic, name, {0: batches}, _ROWS_PER_FILE)
+    if written.digest() != digest.digest():
+        raise FormatError(
+            "expected equal records of the originals when they are read twice, got others;"
+            " nothing was built; the originals were changed meanwhile: build again"
+        )
     return count
+
+
+def _digested(records: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for record in records:
+        _add(digest, record)
+        yield record
+
+
+def _add(digest: hashlib._Hash, record: bytes) -> None:
+    digest.update(len(record).to_bytes(4, "little"))
+    digest.update(record)
 
 
 def _batches(records: Iterable[bytes], start_ms: int) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, generation_name
 from trainfeed.dataset.tags import tag_history, tag_names
+from trainfeed.dataset.trainings import launched_job
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.paths import listed, read_plain
 from trainfeed.repair._finding import Finding, FindingKind
@@ -93,10 +94,8 @@ def _of_jobs(folder: DatasetFolder, interval: str, generation: int) -> Iterator[
     for job in listed(folder.training_marks.parent):
         for each in listed(job):
             with suppress(FormatError, StorageError, NotFoundError, KeyError, TypeError):
-                data = read_plain(
-                    each / "job.json", follow=False, max_bytes=canonical_json.MAX_BYTES
-                )
-                for version in canonical_json.loads(data)["versions"]:
+                found = launched_job(each)
+                for version in () if found is None else found.versions:
                     if (version["interval"], version["generation"]) == (
                         interval,
                         generation_name(generation),

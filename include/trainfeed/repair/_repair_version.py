@@ -21,7 +21,9 @@ from trainfeed.dataset.layout import MANIFEST, generation_name
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import generation_for_readers
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.intervals import format_time
 from trainfeed.paths import is_there
+from trainfeed.repair._begun_repair import BEGAN, FAILED, REPAIRED, SINCE, begun_repair
 from trainfeed.repair._damage_search import find_damage
 from trainfeed.repair._file_repair import FileRepair
 from trainfeed.repair._finding import Finding
@@ -30,7 +32,7 @@ from trainfeed.repair._manifest_witnesses import manifest_state
 from trainfeed.repair._repair_order import RepairOrder
 from trainfeed.repair._repair_place import RepairPlace, repair_place
 from trainfeed.repair._repair_report import FileOutcome, RepairReport
-from trainfeed.repair._swap import require_changeable, unchanged_age
+from trainfeed.repair._swap import age_of, require_changeable, unchanged_age
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["RepairWish", "repair"]
@@ -119,23 +121,33 @@ def _shown(order: RepairOrder) -> RepairReport:
 
 
 def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
-    """Repair what is found."""
+    """Repair what is found, and end what earlier repairs began."""
     version, damage = _found(order)
-    if not damage:
+    begun = begun_repair(order.folder, order.target)
+    if not damage and begun is None:
         return RepairReport(order.target, dry_run=False)
     require_changeable(order.path)
+    before = () if begun is None else begun.files
+    since = (None if begun is None else begun.since) or age_of(order.path)
+    outcomes = dict.fromkeys(before, "repaired")
+    if not damage:
+        with unchanged_age(order.path, since):
+            wish = replace(wish, why=wish.why or (begun.why if begun else ""))
+            _record(REPAIRED, order, wish, outcomes)
+        return RepairReport(order.target, dry_run=False)
     # The stages work on a temporary root: retention is told on the real one what they need.
     held = [(order.interval, order.generation)]
     wish = replace(wish, why=wish.why or _damaged(damage))
     with hold_versions(order.folder, held, f"repair of {order.target}"):
-        _record("repair", order, wish, {each.name: str(each.kind) for each in damage})
-        with unchanged_age(order.path), repair_place(order.env, order.folder) as place:
+        found = {each.name: str(each.kind) for each in damage}
+        _record(BEGAN, order, wish, found, {SINCE: format_time(since)})
+        with unchanged_age(order.path, since), repair_place(order.env, order.folder) as place:
             if version is None:
                 report = _with_manifest(order, damage, place)
             else:
                 report = _files_repaired(order, version, damage, place)
-    ended = "repaired" if report.is_whole else "repair-failed"
-    _record(ended, order, wish, {each.finding.name: each.outcome for each in report.files})
+    outcomes |= {each.finding.name: each.outcome for each in report.files}
+    _record(REPAIRED if report.is_whole else FAILED, order, wish, outcomes)
     return report
 
 
@@ -180,9 +192,15 @@ def _files_repaired(
     )
 
 
-def _record(action: str, order: RepairOrder, wish: RepairWish, files: Mapping[str, str]) -> None:
+def _record(
+    action: str,
+    order: RepairOrder,
+    wish: RepairWish,
+    files: Mapping[str, str],
+    more: Mapping[str, Any] | None = None,
+) -> None:
     named = dict(sorted(files.items())[:_MOST_FILES])
-    details: dict[str, Any] = {"files": named, "num_files": len(files)}
+    details: dict[str, Any] = {"files": named, "num_files": len(files), **(more or {})}
     if wish.account is not None:
         details["by"] = wish.account
     made = Action.now(action, order.target, why=wish.why or "", who=wish.who, details=details)

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trainfeed import faults
@@ -21,6 +22,7 @@ from trainfeed.storage import posix
 from trainfeed.storage.posix import map_errors
 
 __all__ = [
+    "age_of",
     "require_changeable",
     "restore_mode",
     "stands_in_the_way",
@@ -43,17 +45,31 @@ def require_changeable(path: Path) -> None:
         )
 
 
-@contextmanager
-def unchanged_age(path: Path) -> Iterator[None]:
-    """Keep the modification time of a version's folder, by which retention knows its age."""
+def age_of(path: Path) -> datetime:
+    """Return the modification time of a version's folder, by which retention knows its age.
+
+    Raises:
+        NotFoundError: The version is gone.
+        StorageError: The publication root refused or failed.
+    """
     with map_errors(path):
-        before = path.stat()
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+@contextmanager
+def unchanged_age(path: Path, since: datetime) -> Iterator[None]:
+    """Give a version's folder the modification time of before at the end.
+
+    Args:
+        path: The folder.
+        since: That time.
+    """
     try:
         yield
     finally:
         # Gone, if retention took the version meanwhile.
         with suppress(OSError):
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            os.utime(path, (path.stat().st_atime, since.timestamp()))
 
 
 def stands_in_the_way(path: Path) -> bool:

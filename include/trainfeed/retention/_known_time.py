@@ -15,26 +15,27 @@ accepted once is not asked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from trainfeed.accounts import reason_problem
 from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
-from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError, WindowError
+from trainfeed.dataset.sealed_json import text_of
+from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.paths import is_there, listed_folder
+from trainfeed.records import RecordFile
 from trainfeed.retention._context import Context
 from trainfeed.storage import CLOCK_MARGIN, Location, require_store_clock
 
 __all__ = ["require_known_time"]
 
 _SILENCE: Final = timedelta(days=31)
-_FILE: Final = "RETENTION.json"
+_NAME: Final = "RETENTION.json"
 _ACTION: Final = "clock-accepted"
 _NOTHING: Final = "nothing was removed"
 
@@ -46,10 +47,29 @@ class _LastRun:
     Attributes:
         at: Its time.
         until: The latest time in the data set; later than ``at`` if a person accepted that.
+        dataset: Name of the data set; None in a file of before.
     """
 
     at: datetime
     until: datetime
+    dataset: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "at": format_time(self.at), "until": format_time(self.until)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> _LastRun:
+        at, until = parse_time(text_of(value, "at")), parse_time(text_of(value, "until"))
+        return cls(at, until, value.get("dataset"))
+
+
+_FILE: Final = RecordFile(
+    _LastRun,
+    "the time of the last run of retention",
+    f"{_NOTHING}; remove the file, the next run writes it again",
+    to_json=_LastRun.to_json,
+    from_json=_LastRun.from_json,
+)
 
 
 def require_known_time(context: Context, *, dry_run: bool, accepted: str | None) -> None:
@@ -73,7 +93,7 @@ def require_known_time(context: Context, *, dry_run: bool, accepted: str | None)
     if not dry_run:
         staging = Location.parse(str(context.folder.staging / "tmp"))
         require_store_clock(staging, _NOTHING, clock=lambda: context.now)
-    last = _last_run(context)
+    last = _FILE.read(_path(context), dataset=context.folder.name)
     times = sorted(_times(context, last))
     doubt = _doubt(context, last, times)
     if doubt is not None and accepted is None:
@@ -86,7 +106,7 @@ def require_known_time(context: Context, *, dry_run: bool, accepted: str | None)
         made = Action.now(_ACTION, name, why=why, who=context.who, details=details)
         record_action(context.folder, made)
     until = max((context.now, *times))
-    write_sealed(_path(context), {"at": format_time(context.now), "until": format_time(until)})
+    _FILE.replace(_path(context), _LastRun(context.now, until, context.folder.name))
 
 
 def _doubt(context: Context, last: _LastRun | None, times: list[datetime]) -> str | None:
@@ -146,16 +166,4 @@ def _time_of(path: Path) -> datetime | None:
 
 
 def _path(context: Context) -> Path:
-    return context.folder.path / _FILE
-
-
-def _last_run(context: Context) -> _LastRun | None:
-    path, what = _path(context), "the time of the last run of retention"
-    remedy = f"{_NOTHING}; remove the file, the next run writes it again"
-    try:
-        value = read_sealed(path, what, remedy)
-        return _LastRun(parse_time(text_of(value, "at")), parse_time(text_of(value, "until")))
-    except NotFoundError:
-        return None
-    except (KeyError, TypeError, WindowError) as error:
-        raise FormatError(f"expected {what}: {error}; {remedy}", path=str(path)) from error
+    return context.folder.path / _NAME

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, parse_generation
-from trainfeed.errors import TrainFeedError
-from trainfeed.paths import is_there, listed_folder, read_plain
+from trainfeed.dataset.trainings import launched_job
+from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.jobs import JOB_FILE, RESULT_FILE, JobRecord
+from trainfeed.paths import is_there, listed_folder
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_trainings"]
@@ -46,14 +47,11 @@ def used_by_trainings(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
 
 def _versions_of(job: Path) -> list[Use]:
     """Return the versions of a job, none if the job has a result."""
-    path = job / "job.json"
-    if is_there(job / "result.json") or not is_there(path):
+    if is_there(job / RESULT_FILE) or not JobRecord(job).is_begun():
         return []
-    value = canonical_json.loads(
-        read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
-    )
+    if (found := launched_job(job)) is None:
+        raise NotFoundError(f"{job / JOB_FILE} is gone")
     why = f"training {job.parent.name}/{job.name} reads it and has no result"
     return [
-        Use(each["interval"], parse_generation(each["generation"]), why)
-        for each in value["versions"]
+        Use(each["interval"], parse_generation(each["generation"]), why) for each in found.versions
     ]

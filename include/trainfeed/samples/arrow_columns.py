@@ -1,12 +1,23 @@
-"""Arrow columns to the records of a schema, without a step per sample.
+"""Arrow columns for the fields of a schema, and their records without a step per sample.
 
-A field of fixed size is a plain column, or nested ``fixed_size_list``; one whose first dimension
-varies is a ``list``; bytes and str are ``binary`` and ``utf8``. Nulls are absent optional fields.
-Values are checked against the schema as in single samples: integers must be in range, and so on.
+====================== ===============================================
+field                  column
+====================== ===============================================
+bool, int8 … float64   the same
+bytes, str             binary, string
+shape (k,)             fixed_size_list[k]
+shape (k, m)           fixed_size_list[k] of fixed_size_list[m]
+shape (None, …)        list of the rest
+optional               nullable
+====================== ===============================================
+
+``ColumnEncoder`` takes the ``large_`` types, too. Nulls are absent optional fields. Values are
+checked against the schema as in single samples: integers must be in range, and so on.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,11 +33,31 @@ from trainfeed.samples._codec import TypedCodec
 from trainfeed.samples._presence import set_bits
 from trainfeed.samples._schema import Field, Schema
 
-__all__ = ["ColumnEncoder", "binary_rows", "joined"]
+__all__ = ["METADATA", "ColumnEncoder", "arrow_schema", "arrow_type", "binary_rows", "joined"]
+
+# Key of the schema, as JSON, in the metadata of columns.
+METADATA: Final = b"trainfeed.schema"
 
 _Bytes = NDArray[np.uint8]
 _NUMBER_KINDS: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 _NOTHING: Final = pa.scalar(b"", pa.large_binary())
+_TEXTS: Final = {"bytes": pa.binary(), "str": pa.string()}
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow columns for samples, with the schema in the metadata."""
+    columns = [pa.field(each.name, arrow_type(each), nullable=each.optional) for each in schema]
+    return pa.schema(columns, metadata={METADATA: json.dumps(schema.to_json()).encode()})
+
+
+def arrow_type(field: Field) -> pa.DataType:
+    """Return the type of the column for a field."""
+    kind = _TEXTS.get(field.dtype) or pa.from_numpy_dtype(np.dtype(field.dtype))
+    for length in reversed(field.shape):
+        # Lists of None length vary in length; items of lists are never null.
+        item = pa.field("item", kind, nullable=False)
+        kind = pa.list_(item) if length is None else pa.list_(item, length)
+    return kind
 
 
 class ColumnEncoder:

@@ -12,9 +12,15 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import is_name
 from trainfeed.dataset.root import data_sets_of
-from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError, TrainFeedError
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    StorageError,
+    TrainFeedError,
+)
 from trainfeed.jobs import (
-    JOB_FILE,
     JobAttempt,
     JobLook,
     JobRecord,
@@ -167,7 +173,7 @@ class KeptJob:
 def job_homes(root: Path, dataset: str | None = None) -> Iterator[Path]:
     """Yield the folders of the jobs of a data set, or of all data sets, in order of intervals.
 
-    No file of a job is read, so a damaged job hides no other.
+    No file of a job is read, so a damaged job hides no other. A job whose job file is gone is one.
 
     Raises:
         StorageError: A folder cannot be listed.
@@ -191,7 +197,7 @@ def find_job(root: Path, name: str) -> KeptJob:
         for dataset in data_sets_of(root):
             training = DatasetFolder(root, dataset).training_marks.parent
             for interval in listed(training) if training.is_dir() else ():
-                if (interval / name / JOB_FILE).is_file():
+                if _is_home(interval / name):
                     return kept_job(root, interval / name)
     raise NotFoundError(
         f"expected the name of a job in {root}, got {name[:80]!r}; 'trainfeed jobs ls' lists them"
@@ -200,8 +206,15 @@ def find_job(root: Path, name: str) -> KeptJob:
 
 def _homes_in(interval: Path) -> Iterator[Path]:
     for home in sorted(listed(interval)):
-        if (home / JOB_FILE).is_file() or (home / "attempts").is_dir():
+        if _is_home(home):
             yield home
+
+
+def _is_home(home: Path) -> bool:
+    try:
+        return JobRecord(home).is_begun()
+    except AccessDeniedError:
+        return True  # whoever reads the job is told
 
 
 def kept_job(root: Path, home: Path) -> KeptJob:

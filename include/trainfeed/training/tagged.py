@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.sealed_json import read_sealed, sealed, text_of
+from trainfeed.dataset.sealed_json import text_of
 from trainfeed.dataset.tags import Tag, require_tag
-from trainfeed.errors import ConflictError, FormatError, NotFoundError
+from trainfeed.errors import ConflictError
 from trainfeed.intervals import Interval
+from trainfeed.records import RecordFile
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import posix
 from trainfeed.version_names import check_version_name, split_version_name
 
 __all__ = ["tagged_training"]
@@ -39,12 +42,12 @@ def tagged_training(
     """
     named = split_version_name(f"{folder.name}@{text}")
     name = named.version or ""
-    place = None if request is None else _place(folder, name, f"{request} {text}")
-    tag = None if place is None else _found(folder, name, place)
+    asked = None if request is None else f"{request} {text}"
+    tag = None if asked is None else _found(folder, name, asked)
     if tag is None:
         tag = require_tag(folder, name, named.change)
-        if place is not None:
-            tag = _first(folder, tag, place, f"{request} {text}")
+        if asked is not None:
+            tag = _first(folder, tag, asked)
     if not tag.versions:
         raise ConflictError(
             f"tag {folder.name}@{tag.name} names no version; nothing was started; tag others:"
@@ -59,21 +62,46 @@ def _place(folder: DatasetFolder, tag: str, request: str) -> Path:
     return folder.tag(check_version_name(tag, what="tag")) / "requests" / f"{digest}.json"
 
 
-def _first(folder: DatasetFolder, tag: Tag, place: Path, request: str) -> Tag:
+def _first(folder: DatasetFolder, tag: Tag, request: str) -> Tag:
     """Record which change a request gets, or return the one that another call got meanwhile."""
-    posix.make_public_dir(place.parent)
-    value = {"request": request, "number": str(tag.number)}
-    posix.create_exclusive(place, sealed(value), is_public=True)
-    return _found(folder, tag.tag, place) or tag
+    asked = _Request(request, tag.number, folder.name, tag.tag)
+    _FILE.write_once(_place(folder, tag.tag, request), asked)
+    return _found(folder, tag.tag, request) or tag
 
 
-def _found(folder: DatasetFolder, tag: str, place: Path) -> Tag | None:
+def _found(folder: DatasetFolder, tag: str, request: str) -> Tag | None:
     """Return the change that a request got before, also if the tag was moved or removed since."""
-    what, remedy = "a request for a tag", "nothing was started; move the file away and ask again"
-    try:
-        number = int(text_of(read_sealed(place, what, remedy), "number"))
-    except NotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"expected {what}: {error}; {remedy}", path=str(place)) from error
-    return require_tag(folder, tag, number)
+    place = _place(folder, tag, request)
+    found = _FILE.read(place, request=request, dataset=folder.name, tag=tag)
+    return None if found is None else require_tag(folder, tag, found.number)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The change of a tag that a request got.
+
+    Attributes:
+        request: The request, and what it asked for.
+        number: Number of the change.
+        dataset: Name of the data set; None in a file of before.
+        tag: Name of the tag, likewise.
+    """
+
+    request: str
+    number: int
+    dataset: str | None = None
+    tag: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> _Request:
+        # Files of before have the number as text.
+        number = int(value["number"])
+        return cls(text_of(value, "request"), number, value.get("dataset"), value.get("tag"))
+
+
+_FILE: Final = RecordFile(
+    _Request,
+    "a request for a tag",
+    "nothing was started; move the file away and ask again",
+    from_json=_Request.from_json,
+)

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, cast
@@ -19,10 +19,9 @@ from typing import Final, cast
 from trainfeed import faults
 from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder, check_name
-from trainfeed.dataset.sealed_json import read_sealed, text_of, write_sealed
-from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError, WindowError
-from trainfeed.intervals import parse_time
+from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError
 from trainfeed.paths import os_errors
+from trainfeed.records import RecordFile, Time
 from trainfeed.storage import posix
 from trainfeed.uploads._receipt import Receipt, Seen
 from trainfeed.uploads._receipt_book import ReceiptBook
@@ -39,8 +38,6 @@ __all__ = [
     "write_uploads_removal",
 ]
 
-_WHAT: Final = "the note of a removal of uploads"
-_REMEDY: Final = "remove the file; the history of the data set has the removal, too"
 _LOCK_S: Final = 600.0
 
 
@@ -54,13 +51,25 @@ class UploadsRemoval:
         account: The account of the process.
         why: The rule, as ``keep_days: 30``.
         receipts: Numbers of the receipts whose bytes went, ascending.
+        dataset: Name of the data set; None in a note of before.
+        interval: Name of the interval, likewise.
     """
 
-    at: str
+    at: Time
     who: str
     account: str
     why: str
     receipts: tuple[int, ...]
+    dataset: str | None = field(default=None, compare=False, repr=False)
+    interval: str | None = field(default=None, compare=False, repr=False)
+
+
+_FILE: Final = RecordFile(
+    UploadsRemoval,
+    "the note of a removal of uploads",
+    "remove the file; the history of the data set has the removal, too",
+    max_bytes=1 << 20,
+)
 
 
 def keeping(folder: DatasetFolder) -> AbstractContextManager[object]:
@@ -74,7 +83,8 @@ def write_uploads_removal(folder: DatasetFolder, interval: str, removal: Uploads
     Raises:
         StorageError: The publication root refused or failed; the files must stay.
     """
-    write_sealed(folder.uploads_removal(interval), asdict(removal))
+    named = replace(removal, dataset=folder.name, interval=interval)
+    _FILE.replace(folder.uploads_removal(interval), named)
     faults.point("uploads.after_note")
 
 
@@ -86,15 +96,7 @@ def removal_of_uploads(folder: DatasetFolder, interval: str) -> UploadsRemoval |
         StorageError: The publication root refused or failed.
     """
     path = folder.uploads_removal(interval)
-    try:
-        value = read_sealed(path, _WHAT, _REMEDY)
-        parse_time(text_of(value, "at"))
-        texts = {name: text_of(value, name) for name in ("at", "who", "account", "why")}
-        return UploadsRemoval(**texts, receipts=tuple(map(int, value["receipts"])))
-    except NotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError, WindowError) as error:
-        raise FormatError(f"expected {_WHAT}: {error}; {_REMEDY}", path=str(path)) from error
+    return _FILE.read(path, dataset=folder.name, interval=interval)
 
 
 def told_uploads_removal(folder: DatasetFolder, receipt: int, name: str) -> str:

@@ -203,3 +203,20 @@ def test_names_as_tensorflow_writes_them_count_the_files(tmp_path):
     (others / "p-00001-of-00003").unlink()
     with pytest.raises(NotFoundError, match="all 3 shards"):
         TFRecordReader(str(others / "p-*"))
+
+
+def test_records_in_names_of_another_tool_are_read_by_their_names(tmp_path):
+    """The last number of a RecordIO set is an index; whose names count files has to say so."""
+    write(tmp_path / "ours", 0, 3, FileFormat.RECORDIO)
+    others = tmp_path / "others"
+    others.mkdir()
+    for number in range(3):
+        data = (tmp_path / "ours" / f"p-0000{number}-of-00002").read_bytes()
+        (others / f"p-0000{number}-of-00003").write_bytes(data)
+    with pytest.raises(NotFoundError, match=r"another tool.*name the files"):
+        list(recordio(f"{others}/p-*")())
+    assert len(list(recordio(sorted(others.iterdir()))())) == 40
+    (others / "p-00001-of-00003").unlink()
+    with pytest.raises(NotFoundError) as refused:
+        list(recordio(f"{others}/p-*")())
+    assert "another tool" not in str(refused.value)

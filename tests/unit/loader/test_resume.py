@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import trainfeed
-from tests.unit.loader.conftest import labels
+from tests.unit.loader.conftest import labels, write_images
 from tests.unit.loader.datasets import Offset, Squares
 from trainfeed.errors import ConfigError
 from trainfeed.loader import DataLoader, LoaderState
@@ -243,6 +243,22 @@ def test_a_warning_says_when_ranks_read_more_than_their_share(caplog):
         state = loader.state_dict() | {"lanes": 16}
         loader.load_state_dict(state)
     assert "5 ranks share 16 lanes" in caplog.text
+
+
+def test_so_does_one_in_the_order_of_files(tmp_path, caplog):
+    files = write_images(tmp_path, [30])
+    for dataset, options in (
+        (files, {}),
+        (files, {"world_size": 2, "shuffle": True}),
+        (Squares(TOTAL), {"world_size": 2}),
+    ):
+        with DataLoader(dataset, 4, **options):
+            assert not caplog.records
+    with DataLoader(files, 4, world_size=2) as loader:
+        assert "every rank reads and decodes all" in caplog.text
+        caplog.clear()
+        loader.load_state_dict(loader.state_dict())
+        assert not caplog.records
 
 
 def global_order(world_size, **options):

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 from tests.unit.publicsets.idx_files import NUM_TEST, NUM_TRAIN, install, write_mnist
 from trainfeed import faults
 from trainfeed.dataset import init_root
-from trainfeed.errors import ChecksumError, ConfigError, NotFoundError, RootError
+from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, RootError
 from trainfeed.publicsets import build_public_set, open_public, public_version
+from trainfeed.publicsets._recorded_originals import record_originals
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "data" / "scikit-learn"
@@ -207,3 +209,11 @@ def test_a_new_release_of_the_package_with_equal_digits_is_a_version_of_its_own(
     # The samples are the same; only their origin is another.
     assert len(digests) == 1
     assert public_version("mnist", root=root).source["version"] == "0.26.0"
+
+
+def test_originals_that_change_between_two_readings_are_not_recorded(tmp_path):
+    """The topic has its name by the first reading, and its records by the second."""
+    start = datetime(2024, 3, 1, tzinfo=UTC)
+    with pytest.raises(FormatError, match="build again"):
+        record_originals([b"one", b"two"], [b"one", b"twx"], tmp_path / "a", "digits", start)
+    assert record_originals([b"one"], [b"one"], tmp_path / "b", "digits", start) == 1

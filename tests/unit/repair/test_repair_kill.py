@@ -1,5 +1,6 @@
 """SIGKILL at every point of a repair: no reader gets wrong bytes, and the retry completes."""
 
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from trainfeed.repair import _file_repair
 
 ROOT = Path(__file__).parents[3]
 DAY = "2024-03-01"
+LONG_AGO = 1_700_000_000
 POINTS = [
     "history.after_action",
     "repair.before_trash",
@@ -68,6 +70,7 @@ def damage(project):
 def test_a_repair_that_was_killed_is_completed_by_the_next(published, point):
     before = contents(published)
     path = damage(published)
+    os.utime(path, (LONG_AGO, LONG_AGO))
     damaged = contents(published)
     assert ended(start(published, point)) == -9
     # Every file is the damaged one, gone, or the published one; nothing else has appeared.
@@ -76,7 +79,35 @@ def test_a_repair_that_was_killed_is_completed_by_the_next(published, point):
     assert repaired(published).is_whole
     assert contents(published) == before
     Version.open(path).verify()
-    assert {each.action for each in actions(published.folder)} == {"repair", "repaired"}
+    # The history ends with all that was done, and retention knows the age of the version.
+    *begun, last = actions(published.folder)
+    assert {each.action for each in begun} == {"repair"}
+    assert (last.action, set(last.details["files"].values())) == ("repaired", {"repaired"})
+    assert last.details["files"].keys() == begun[0].details["files"].keys()
+    assert path.stat().st_mtime == LONG_AGO
+
+
+def test_a_repair_that_was_killed_after_its_last_change_is_ended_once_by_the_next(published):
+    path = published.folder.version(DAY, 1)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    name = shards(published)[1]
+    flip(path / name)
+    assert ended(start(published, "repair.after_swap")) == -9
+    for _ in range(2):
+        report = repaired(published)
+        assert (report.is_whole, report.files) == (True, ())
+        began, last = actions(published.folder)
+        assert (last.action, last.details["files"]) == ("repaired", {name: "repaired"})
+        assert (last.target, last.why) == (began.target, began.why)
+        assert path.stat().st_mtime == LONG_AGO
+
+
+def test_a_repair_of_one_version_does_not_end_that_of_another(published):
+    published.build(rebuild="again")
+    flip(published.folder.version(DAY, 1) / shards(published)[1])
+    assert ended(start(published, "repair.after_swap")) == -9
+    assert repaired(published, 2).is_whole
+    assert [each.action for each in actions(published.folder)] == ["repair"]
 
 
 @pytest.mark.parametrize("point", MANIFEST_POINTS)

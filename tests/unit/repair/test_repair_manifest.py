@@ -1,10 +1,10 @@
 """A damaged manifest is put back only if something proves its bytes."""
 
-import json
 import shutil
 
 import pytest
 
+from tests.support.roots import write_sealed
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
 from trainfeed.dataset.tags import Decision, apply_change, propose_tag
 from trainfeed.errors import ChecksumError
@@ -76,7 +76,7 @@ def job_of(project, digest):
     folder = project.folder.training(DAY, "j1")
     folder.mkdir(parents=True)
     version = {"interval": DAY, "generation": "g0001", "manifest_sha256": digest}
-    (folder / "job.json").write_text(json.dumps({"versions": [version]}))
+    write_sealed(folder / "job.json", {"versions": [version]})
 
 
 def test_a_training_that_read_the_version_is_a_witness_for_both_files(published):

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.roots import write_sealed
 from tests.unit.pipeline.test_kill import ROOT
 from tests.unit.processes import LIMIT_S
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.errors import ConflictError, NotFoundError
@@ -127,7 +128,7 @@ def test_a_training_that_begins_between_look_and_mark_keeps_the_interval(three):
     job = three.folder.training(DAYS[0], "job-1")
     job.mkdir(parents=True)
     versions = [{"interval": DAYS[0], "generation": "g0002"}]
-    (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+    write_sealed(job / "job.json", {"versions": versions})
     assert prune(context).expired == ()
     assert three.version(DAYS[0]).manifest.generation == 2
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.roots import reseal
 from tests.unit.pipeline.conftest import make_project
 from trainfeed import storage
 from trainfeed.dataset.history import actions
@@ -141,6 +142,16 @@ def test_a_damaged_time_of_the_last_run_removes_nothing(built, clock):
         run(built)
     path.unlink()
     run(built)
+
+
+def test_the_time_of_the_last_run_of_another_data_set_removes_nothing(built, clock):
+    run(built)
+    path = built.folder.path / "RETENTION.json"
+    reseal(path, dataset=None)
+    run(built)
+    reseal(path, dataset="views")
+    with pytest.raises(FormatError, match="remove the file"):
+        run(built)
 
 
 def test_a_time_that_a_program_gives_is_not_doubted(built):

@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.support.roots import write_sealed
 from tests.unit.dataset.tags.conftest import DAYS, Clicks
 from tests.unit.dataset.tags.test_tags import decided
 from tests.unit.pipeline.clicks import CODE, SPEC
-from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.leases import hold_versions
@@ -100,7 +100,7 @@ class Lives(RuleBasedStateMachine):
             job.mkdir(parents=True, exist_ok=True)
             (job / "result.json").unlink(missing_ok=True)
             versions = [{"interval": day, "generation": generation_name(number)}]
-            (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+            write_sealed(job / "job.json", {"versions": versions})
             self.jobs[day] = job, number
 
     @rule(day=days)

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
+from tests.support.roots import write_sealed
 from tests.unit.pipeline.test_kill import ROOT, command
 from tests.unit.processes import LIMIT_S
 from tests.unit.refusals import refuse
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.layout import CURRENT
 from trainfeed.errors import AccessDeniedError, NotFoundError
@@ -76,7 +77,7 @@ def test_what_a_training_reads_is_kept_until_it_has_a_result(rebuilt):
     job = rebuilt.folder.training(DAY, "job-1")
     job.mkdir(parents=True)
     versions = [{"interval": DAY, "generation": "g0002"}]
-    (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+    write_sealed(job / "job.json", {"versions": versions})
     assert run(rebuilt) == [(DAY, 1)]
     (job / "result.json").touch()
     assert run(rebuilt) == [(DAY, 2)]
@@ -93,6 +94,17 @@ def test_what_an_unreadable_job_may_be_reading_is_kept(rebuilt, damage, caplog):
     assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
 
 
+def test_what_a_job_whose_job_file_is_gone_may_be_reading_is_kept(rebuilt, caplog):
+    job = rebuilt.folder.training(DAY, "job-1")
+    job.mkdir(parents=True)
+    (job / ".lock").touch()
+    (job / "rank-0.log").touch()
+    assert run(rebuilt) == []
+    assert "job.json" in caplog.text
+    (job / "rank-0.log").unlink()
+    assert run(rebuilt) == [(DAY, 1), (DAY, 2)]
+
+
 @pytest.mark.parametrize("depth", [1, 2])
 def test_what_a_job_in_a_folder_that_may_not_be_listed_may_read_is_kept(
     rebuilt, depth, monkeypatch, caplog
@@ -100,7 +112,7 @@ def test_what_a_job_in_a_folder_that_may_not_be_listed_may_read_is_kept(
     job = rebuilt.folder.training(DAY, "job-1")
     job.mkdir(parents=True)
     versions = [{"interval": DAY, "generation": "g0002"}]
-    (job / "job.json").write_bytes(canonical_json.dumps({"versions": versions}))
+    write_sealed(job / "job.json", {"versions": versions})
     with monkeypatch.context() as patch:
         refuse(patch, [job, job.parent][depth - 1])
         assert run(rebuilt) == []

@@ -11,7 +11,7 @@ from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.status.published import publish, topic
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.dataset import Skip, record_schedule, write_skip
-from trainfeed.errors import GateError, WindowOpenError, WithdrawnError
+from trainfeed.errors import GateError, TrainFeedError, WindowOpenError, WithdrawnError
 from trainfeed.intervals import Schedule
 from trainfeed.pipeline.planner import require_complete
 from trainfeed.status import Attempts, as_text, dataset_status
@@ -433,7 +433,9 @@ def test_a_work_folder_that_does_not_answer_is_a_doubt(stopped, monkeypatch):
     assert found.doubts == ("builds at work are not known: the store is away",)
 
 
-def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken_back(tmp_path):
+def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken_back(
+    tmp_path,
+):
     project = make_project(tmp_path)
     project.build()
     maker = Maker("ada", "builder", "labels of yesterday")
@@ -441,8 +443,18 @@ def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken
     with pytest.raises(WithdrawnError):
         project.build()
     found = status_of(project)
-    assert states(found)["2024-03-01"] == "failed"
+    assert states(found)["2024-03-01"] == "withdrawn"
     assert "labels of yesterday" in reasons(found)["2024-03-01"]
     restore(project.env, "clicks", "2024-03-01", None, maker)
     found = status_of(project)
     assert (states(found)["2024-03-01"], reasons(found)["2024-03-01"]) == ("published", "")
+
+
+def test_another_error_than_that_of_a_withdrawal_is_a_failure_all_the_same(tmp_path):
+    project = make_project(tmp_path)
+    project.build()
+    withdraw(project.env, "clicks", "2024-03-01", None, Maker("ada", "builder", "a doubt"))
+    project.edit("return [{", "return 1 / 0, [{", file="preprocess.py")
+    with pytest.raises(TrainFeedError):
+        project.build(rebuild="right labels")
+    assert states(status_of(project))["2024-03-01"] == "failed"

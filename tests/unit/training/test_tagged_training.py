@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from tests.support.roots import reseal
 from tests.unit.training.test_launch import trained
 from trainfeed.dataset import TrainingMarks
 from trainfeed.dataset.tags import Decision, apply_change, propose_tag, untag
-from trainfeed.errors import ConflictError, NotFoundError
+from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.training.launch import train
 from trainfeed.training.tagged import tagged_training
 
@@ -88,3 +89,22 @@ def test_a_repeated_request_keeps_its_versions_when_the_tag_was_removed(tagged):
     assert again == first
     with pytest.raises(NotFoundError, match="was removed by"):
         tagged_training(tagged.spec, tagged.folder, "prod", request="night 2")
+
+
+def test_the_file_of_a_request_counts_for_that_request_alone(tagged):
+    first, _ = tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")
+    (path,) = tagged.folder.tag("prod").glob("requests/*.json")
+    reseal(path, number="1", dataset=None, tag=None)
+    give(tagged, DAYS[0])
+    assert tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")[0] == first
+    tagged_training(tagged.spec, tagged.folder, "prod", request="night 2")
+    (other,) = {*tagged.folder.tag("prod").glob("requests/*.json")} - {path}
+    data = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(FormatError, match="a request for a tag"):
+        tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")
+    path.write_bytes(data)
+    for change in ({"dataset": "views"}, {"tag": "next"}):
+        reseal(path, **change)
+        with pytest.raises(FormatError, match="a request for a tag"):
+            tagged_training(tagged.spec, tagged.folder, "prod", request="night 1")

@@ -31,6 +31,8 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
 from trainfeed.pipeline.publish import publish
 from trainfeed.readers import DatasetReader
+from trainfeed.uploads import _applied
+from trainfeed.uploads._label_rows import iter_rows
 
 
 def samples(version):
@@ -175,6 +177,23 @@ def test_an_upload_that_changed_after_its_receipt_stops_the_build(labelled):
     with pytest.raises(ChecksumError, match="changed after receipt 1"):
         labelled.build()
     assert labelled.folder.plan_ids(DAY) == []
+
+
+def test_kept_bytes_that_are_replaced_behind_their_digest_are_not_published(labelled, monkeypatch):
+    """As of labels: a file of the same name with other labels, while a task reads them."""
+    labelled.put("a.csv", csv_of([(1, 0, None)]))
+    labelled.check()
+
+    def replaced(path, *others):
+        new = path.with_name("new")
+        new.write_bytes(csv_of([(1, 1, None)]))
+        new.replace(path)
+        return iter_rows(path, *others)
+
+    monkeypatch.setattr(_applied, "iter_rows", replaced)
+    with pytest.raises(ChecksumError, match="damaged"):
+        labelled.build()
+    assert not labelled.folder.generations(DAY)
 
 
 def test_a_version_is_built_again_from_the_kept_bytes(labelled):

@@ -56,11 +56,16 @@ def _lost_row(folder: ModelFolder, number: int, damaged: DamagedEntries) -> dict
     version = model_version(number)
     row = {**dict.fromkeys(VERSION_COLUMNS), "version": version}
     with damaged.named(f"{folder.name}/{version}", row):
+        _require_there(folder, number)
+    return row
+
+
+def _require_there(folder: ModelFolder, number: int) -> None:
+    if number in folder.lost_versions():
         raise NotFoundError(
             f"expected its folder, or {folder.removal(number)} that tells who removed it, and both"
             " are gone; bring one of them back from a backup; its number is not used again"
         )
-    return row
 
 
 def removed_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
 from trainfeed.conversion.base64._base64_tool import read_file_list
 from trainfeed.conversion.base64._image_samples import ImageOptions, ImageSample, image_sample
 from trainfeed.conversion.base64._images import require_pillow
-from trainfeed.conversion.base64._rank_files import rank_file_name
+from trainfeed.conversion.base64._rank_files import rank_file_name, require_size
 from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.whole_numbers import rank_of, whole
@@ -44,7 +44,8 @@ def base64_reader(
 
     Returns:
         A reader of ``(image, label)``: float32 of shape ``(3, height, width)``, ``(value - mean) /
-        scale``, and an int. The reader raises FormatError with file and line at a damaged row.
+        scale``, and an int. The reader raises FormatError with file and line at a damaged row, and
+        before the first one if the file has another size than when it was written.
 
     Raises:
         ConfigError: The list does not name ``world_size`` files of ranks, or Pillow is not
@@ -66,6 +67,7 @@ def base64_reader(
     path = folder / names[rank]
 
     def read() -> Iterator[ImageSample]:
+        require_size(path)
         with open_input(path) as file:
             for line in iter_lines(file):
                 yield _decode(path, line, images)

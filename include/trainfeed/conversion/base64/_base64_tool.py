@@ -30,6 +30,7 @@ from trainfeed.conversion.base64._rank_files import (
     RankFiles,
     is_rank_file,
     rank_files_journal,
+    write_sizes,
 )
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
 from trainfeed.datacenters import local_target
@@ -148,6 +149,7 @@ def process_base64(
             files = RankFiles(list_path, nranks, has_bad_rows=num_bad > 0, source=source)
             for name in files.ranks:
                 _write_rows(staging / name, islice(rows, per_rank))
+            write_sizes(staging, files.ranks)
         journal.publish(staging, files)
     padded = per_rank * nranks - num_samples
     return Base64Report(files.ranks, num_samples, per_rank, padded, num_bad)

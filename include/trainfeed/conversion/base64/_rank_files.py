@@ -13,9 +13,9 @@ from typing import Any, Final
 from trainfeed import canonical_json
 from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion._journal import Journal
-from trainfeed.errors import FormatError
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.paths import durable_file
-from trainfeed.storage.posix import replace_file
+from trainfeed.storage.posix import map_errors, replace_file
 
 __all__ = [
     "MAX_RANKS",
@@ -25,11 +25,14 @@ __all__ = [
     "is_rank_file",
     "rank_file_name",
     "rank_files_journal",
+    "require_size",
+    "write_sizes",
 ]
 
 MAX_RANKS: Final = 100_000
 QUARANTINE_NAME: Final = "base64_quarantine.jsonl"
 SOURCE: Final = ".source"
+_SIZES_NAME: Final = "base64_sizes.json"
 _PREFIX: Final = "base64"
 _HEAD: Final = "ranks.json"
 _RANK_FILE: Final = re.compile(r"base64_rank_[0-9]+")
@@ -69,11 +72,11 @@ class RankFiles:
     @property
     def names(self) -> Sequence[str]:
         """The names of all files."""
-        return (*self.ranks, *([QUARANTINE_NAME] if self.has_bad_rows else []))
+        return (*self.ranks, _SIZES_NAME, *([QUARANTINE_NAME] if self.has_bad_rows else []))
 
     def owns(self, name: str) -> bool:
-        """Whether a file of this name is one of a rank, or the quarantine."""
-        return name == QUARANTINE_NAME or is_rank_file(name)
+        """Whether a file of this name is one of a rank, the list of their sizes, or quarantine."""
+        return name in {QUARANTINE_NAME, _SIZES_NAME} or is_rank_file(name)
 
     def save(self, staging: Path) -> None:
         """Write the file from which a later run continues the publication."""
@@ -99,6 +102,48 @@ class RankFiles:
         if self.list_path is not None:
             replace_file(self.list_path, "".join(f"{name}\n" for name in self.ranks).encode())
         (commit / _HEAD).unlink()
+
+
+def write_sizes(staging: Path, ranks: Sequence[str]) -> None:
+    """Write the sizes of the files of all ranks: a row that is lost at an end leaves no trace.
+
+    Raises:
+        StorageError: The file system refused.
+    """
+    sizes = {name: (staging / name).stat().st_size for name in ranks}
+    with durable_file(staging / _SIZES_NAME) as file:
+        file.write(canonical_json.seal(canonical_json.dumps({"bytes": sizes}).removesuffix(b"}")))
+
+
+def require_size(path: Path) -> None:
+    """Compare a file of a rank with the sizes beside it; files of before have none.
+
+    Raises:
+        FormatError: The file has another size, or the sizes are damaged.
+        NotFoundError: There is no file of the rank.
+        StorageError: The file system refused.
+    """
+    place, again = path.with_name(_SIZES_NAME), "run trainfeed process-base64 again"
+    try:
+        data = read_small(place)
+    except NotFoundError:
+        return
+    try:
+        canonical_json.require_intact(data, path=str(place))
+        wanted = canonical_json.loads(data, path=str(place))["bytes"].get(path.name)
+    except (AttributeError, FormatError, KeyError, TypeError) as error:
+        raise FormatError(
+            f"expected the sizes of the files of all ranks: {error}; nothing was read; {again}",
+            path=str(place),
+        ) from error
+    with map_errors(path):
+        found = path.stat().st_size
+    if found != wanted:
+        raise FormatError(
+            f"expected {wanted} bytes, as {_SIZES_NAME} says, got {found}: the file was changed"
+            f" after all of them were complete; nothing was read; {again}",
+            path=str(path),
+        )
 
 
 def rank_files_journal(folder: Path, list_path: Path) -> Journal:

@@ -7,7 +7,7 @@ from trainfeed.conversion.formats._arrow_files import (
     write_arrow,
     write_parquet,
 )
-from trainfeed.conversion.formats._arrow_schema import ColumnOptions, arrow_schema
+from trainfeed.conversion.formats._arrow_schema import ColumnOptions
 from trainfeed.conversion.formats._arrow_stream import begins_stream
 from trainfeed.conversion.formats._csv_files import CsvOptions, read_csv, with_delimiter, write_csv
 from trainfeed.conversion.formats._idx_samples import (
@@ -19,7 +19,7 @@ from trainfeed.conversion.formats._idx_samples import (
     write_idx,
 )
 from trainfeed.conversion.formats._json_lines import read_json_lines, write_json_lines
-from trainfeed.conversion.formats._json_samples import JsonSamples
+from trainfeed.conversion.formats._json_samples import JsonSamples, require_kept
 from trainfeed.conversion.formats._npy_files import (
     VALUE,
     fields_of_array,
@@ -53,7 +53,6 @@ __all__ = [
     "IdxHeader",
     "JsonSamples",
     "SparseOptions",
-    "arrow_schema",
     "begins_stream",
     "count_features",
     "count_webdataset",
@@ -74,6 +73,7 @@ __all__ = [
     "read_npy_header",
     "read_sparse",
     "read_webdataset",
+    "require_kept",
     "webdataset_schema",
     "with_delimiter",
     "write_arrow",

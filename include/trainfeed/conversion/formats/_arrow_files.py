@@ -18,13 +18,13 @@ from trainfeed.conversion.formats._arrow_schema import (
     ColumnOptions,
     Place,
     TableColumn,
-    arrow_schema,
     columns_of,
 )
 from trainfeed.conversion.formats._arrow_stream import ArrowStream
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema, masked_rows
+from trainfeed.samples.arrow_columns import arrow_schema
 
 __all__ = [
     "ArrowTable",
@@ -70,6 +70,21 @@ class ArrowTable:
             return self._num_rows
         with _arrow_errors(self._path):
             return sum(batch.num_rows for batch in self._batches)
+
+    def require_no_times(self, schema: Schema) -> None:
+        """Refuse columns of times for fields of numbers: nothing says in which unit these are.
+
+        Raises:
+            ConfigError: There is one.
+        """
+        for column in self._columns:
+            name = column.field.name
+            if column.is_time and name in schema.names:
+                raise ConfigError(
+                    f"column {name!r}: expected {schema[name].dtype}, got {column.kind}, whose"
+                    " values are numbers in a unit that the field does not name; cast the column to"
+                    f" {schema[name].dtype} first"
+                )
 
     def iter_columns(self) -> Iterator[dict[str, Any]]:
         """Yield blocks as field → array; for schemas of fixed size.

@@ -21,9 +21,17 @@ from trainfeed.paths import make_folders
 from trainfeed.samples import Schema
 from trainfeed.storage.posix import create_exclusive, map_errors
 
-__all__ = ["ConversionInput", "ConversionPlan", "ConversionRequest"]
+__all__ = [
+    "ConversionInput",
+    "ConversionPlan",
+    "ConversionRequest",
+    "read_sealed",
+    "sealed",
+]
 
 _PLAN_NAME = "plan.json"
+# Part of the name of a plan: those of before were not sealed, and are not found.
+_FORM: Final = 2
 _COLUMN_DEFAULTS: Final = ColumnOptions()
 
 
@@ -126,7 +134,8 @@ class ConversionPlan:
         output = roots.output_folder(request.output)
         # The folder follows from the run and its whole request: a repeated task finds the plan of
         # its first attempt, and a run with that name and another request does not.
-        name = canonical_json.sha256_of({**asdict(request), "output": str(output)})
+        wanted = {**asdict(request), "output": str(output), "form": _FORM}
+        name = canonical_json.sha256_of(wanted)
         folder = roots.work / "convert" / name[:20]
         path = folder / _PLAN_NAME
         if path.exists():
@@ -147,7 +156,7 @@ class ConversionPlan:
         with map_errors(folder):
             make_folders(folder)
         # Of two attempts at the same time only one writes; both then load the same plan.
-        create_exclusive(path, canonical_json.dumps(plan._to_json()))
+        create_exclusive(path, sealed({"plan": folder.name, **plan._to_json()}))
         return cls.load(folder)
 
     @classmethod
@@ -156,10 +165,10 @@ class ConversionPlan:
 
         Raises:
             NotFoundError: The plan does not exist.
-            FormatError: The plan is damaged.
+            FormatError: The plan is damaged, or that of another conversion.
         """
         path = folder / _PLAN_NAME
-        value = canonical_json.loads(read_small(path), path=str(path))
+        value = read_sealed(path, "a plan", f"remove {folder}, and run the conversion again")
         try:
             return cls._from_json(folder, value)
         except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
@@ -188,6 +197,11 @@ class ConversionPlan:
         part = _share(self.target.num_shards, unit, self.num_units)
         return range(part.start, part.stop)
 
+    def sizes_of(self, unit: int) -> list[tuple[str, int]]:
+        """Return names and numbers of samples of the shards that a unit writes."""
+        numbers = self.shards_of(unit)
+        return list(self.target.shards(self.num_samples)[numbers.start : numbers.stop])
+
     def _to_json(self) -> dict[str, Any]:
         target = self.target
         return {
@@ -208,6 +222,8 @@ class ConversionPlan:
 
     @classmethod
     def _from_json(cls, folder: Path, value: Mapping[str, Any]) -> ConversionPlan:
+        if value["plan"] != folder.name:
+            raise ValueError(f"expected that of {folder.name}, got {value['plan']!r}")
         schema = value["schema"]
         target = ConversionTarget(
             Path(value["output"]),
@@ -224,6 +240,29 @@ class ConversionPlan:
         )
         source = SourceOptions(csv=CsvOptions(value.get("delimiter")), columns=columns)
         return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
+
+
+def sealed(value: Mapping[str, Any]) -> bytes:
+    """Return the content of a file of a conversion: canonical JSON with its own digest."""
+    return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
+
+
+def read_sealed(path: Path, what: str, remedy: str) -> dict[str, Any]:
+    """Return the value in a file of a conversion.
+
+    Raises:
+        NotFoundError: There is no file.
+        FormatError: The file is damaged.
+    """
+    data = read_small(path)
+    try:
+        canonical_json.require_intact(data, path=str(path))
+        value: dict[str, Any] = canonical_json.loads(data, path=str(path))
+    except FormatError as error:
+        raise FormatError(
+            f"expected {what}: {error.args[0]}; nothing was published; {remedy}", path=str(path)
+        ) from error
+    return value
 
 
 def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:

@@ -12,16 +12,20 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json, faults
+from trainfeed import faults
 from trainfeed.attempts import attempt
 from trainfeed.conversion._conversion_options import ConvertOptions
 from trainfeed.conversion._convert_files import add_file
-from trainfeed.conversion._foreign_input import read_small
 from trainfeed.conversion._journal import owned_folder
 from trainfeed.conversion.samplefiles import open_sample_file
 from trainfeed.conversion.shardset import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, Spill, iter_sorted, num_samples_of
-from trainfeed.conversion.steps._conversion_plan import ConversionPlan, ConversionRequest
+from trainfeed.conversion.steps._conversion_plan import (
+    ConversionPlan,
+    ConversionRequest,
+    read_sealed,
+    sealed,
+)
 from trainfeed.conversion.steps._roots import Roots
 from trainfeed.dataset.shards import ShardInfo, ShardManifest
 from trainfeed.errors import (
@@ -128,9 +132,7 @@ def gather_shards(roots: Roots, plan_name: str, unit: int) -> dict[str, Any]:
         StorageError: The file system refused.
     """
     plan = _plan(roots, plan_name)
-    numbers = plan.shards_of(unit)
-    shards = plan.target.shards(plan.num_samples)
-    wanted = shards[numbers.start : numbers.stop]
+    wanted = plan.sizes_of(unit)
     report = {"unit": unit, "shards": len(wanted), "samples": sum(size for _, size in wanted)}
     if not wanted:
         return {"verdict": "idle", **report}
@@ -177,7 +179,9 @@ def _settle(plan: ConversionPlan, unit: int, folder: Path, infos: list[ShardInfo
     """Write the account of a unit, and give the folder of the attempt the unit's name."""
     sync_dir(folder)
     faults.point("convert.before_account")
-    account = canonical_json.dumps([info.to_json() for info in infos])
+    account = sealed(
+        {"plan": plan.folder.name, "unit": unit, "shards": [info.to_json() for info in infos]}
+    )
     path = _account_path(plan, unit)
     if not create_exclusive(path, account) and _account(plan, unit) != infos:
         raise NonDeterminismError(
@@ -267,8 +271,17 @@ def _accounts(plan: ConversionPlan) -> list[ShardInfo]:
 
 def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
     path = _account_path(plan, unit)
-    value = canonical_json.loads(read_small(path), path=str(path))
-    return [ShardInfo.from_json(each) for each in value]
+    remedy = "remove the file, and clear the step that writes the shards of the unit"
+    value = read_sealed(path, f"the account of unit {unit}", remedy)
+    infos = [ShardInfo.from_json(each) for each in value["shards"]]
+    found = (value["plan"], value["unit"], [(info.name, info.num_records) for info in infos])
+    if found != (plan.folder.name, unit, plan.sizes_of(unit)):
+        raise FormatError(
+            f"expected the account of unit {unit} with the shards of the plan; nothing was"
+            f" published; {remedy}",
+            path=str(path),
+        )
+    return infos
 
 
 def _unit_path(plan: ConversionPlan, unit: int) -> Path:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -43,6 +43,10 @@ Span: TypeAlias = tuple[datetime, datetime]
 
 # More than ten years of hours; a longer list would take too long to make.
 _MAX_INTERVALS: Final = 100_000
+# So many units of its name, as days, an interval is looked for behind its name if it was built
+# once; one that has only plans, of which there are few, at any later time.
+_MOST_UNITS: Final = 100
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Times:
@@ -213,13 +217,17 @@ def _skips(
         before, after = published.around(start, end)
         holes.append((start if before is None else before, end if after is None else after))
     by_name = {interval.name: (interval.start, interval.end) for interval in fitting}
+    built = set(folder.intervals())
     found = []
     for name in folder.planned_intervals():
         named = _time_of(name)
         if named is None:
             continue
-        # The interval may begin at the end of its name, and is as long as the unit of its name.
-        possible = named[0], named[1] + (named[1] - named[0])
+        # It may begin at the end of its name. That of a Friday reaches to Monday, over versions of
+        # another schedule, too: how long it is, only its marker says.
+        most = (named[1] - named[0]) * _MOST_UNITS
+        is_bounded = name in built and named[1] < _LAST - most
+        possible = named[0], named[1] + most if is_bounded else _LAST
         if not _overlaps(possible, holes) or (skip := find_skip(name)) is None:
             continue
         closes = skip.span or by_name.get(name)

@@ -155,24 +155,23 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
     )
 
 
-def holes_between(folder: DatasetFolder, asked: str) -> tuple[Sequence[Span], Sequence[Interval]]:
-    """Return what no decision closes between the versions before, in and behind a range.
+def holes_between(folder: DatasetFolder) -> tuple[Sequence[Span], Sequence[Interval]]:
+    """Return what no decision closes between all versions.
+
+    All manifests are read: where versions overlap, one that starts days before a hole may reach
+    into it.
 
     Returns:
-        The parts of holes that no interval of the schedule has, also those outside of the range;
-        and the intervals of the schedule that lie in holes as a whole.
+        The parts of holes that no interval of the schedule has; and the intervals of the schedule
+        that lie in holes as a whole.
 
     Raises:
-        WindowError: ``asked`` is no range.
+        WindowError: More intervals are missing than a list may have.
         FormatError: A manifest, a marker, a decision or the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
     """
-    span = parse_range(asked)
-    names = folder.intervals()
-    near = _near(folder, names, span)
-    opened = [_opened(folder, name, number) for name, number in near.items() if number is not None]
-    before, after = _neighbours(folder, names, span, opened)
-    versions = [each for each in (before, *opened, after) if each is not None]
+    numbers = {name: folder.readable_generation(name) for name in folder.intervals()}
+    versions = [_opened(folder, name, number) for name, number in numbers.items() if number]
     if not versions:
         return (), ()
     whole = min(map(start_of, versions)), max(map(end_of, versions))
@@ -211,11 +210,11 @@ def _neighbours(
     if rest and rest[0][0] == span.start:
         near = [each for each in opened if start_of(each) < span.start]
         far = (n for n in reversed(names) if (at := _named(n)) and at.end <= span.start)
-        before = max(near or _nearest(folder, far), key=end_of, default=None)
+        before = max([*near, *_nearest(folder, far)], key=end_of, default=None)
     if rest and rest[-1][1] == span.end:
         near = [each for each in opened if start_of(each) >= span.end]
         far = (n for n in names if (at := _named(n)) and span.end <= at.start)
-        after = min(near or _nearest(folder, far), key=start_of, default=None)
+        after = min([*near, *_nearest(folder, far)], key=start_of, default=None)
     return before, after
 
 

@@ -7,17 +7,18 @@ mounts, never write the same file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.history._action import Action, DamagedAction
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.sealed_json import read_sealed, sealed
-from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.errors import FormatError
 from trainfeed.intervals import parse_time
 from trainfeed.paths import listed_folder
-from trainfeed.storage import posix
+from trainfeed.records import RecordFile
 
 __all__ = ["actions", "record_action"]
 
@@ -32,18 +33,20 @@ def record_action(folder: DatasetFolder, action: Action) -> None:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    at = parse_time(action.at)
-    month = folder.history / f"{at:%Y%m}"
-    digest = canonical_json.sha256_of(action.to_json())[:8]
-    posix.make_public_dir(month)
-    path = month / f"{at:%Y%m%dT%H%M%S.%fZ}-{action.action}-{digest}.json"
+    name = _name(action, action.to_json())
     # A name that is taken is that of the very same action.
-    posix.create_exclusive(path, sealed(action.to_json()), is_public=True)
+    _FILE.write_once(folder.history / name, _Named(action, name))
     faults.point("history.after_action")
 
 
-def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
+def actions(
+    folder: DatasetFolder, names: Collection[str] | None = None
+) -> Iterator[Action | DamagedAction]:
     """Yield the actions on a data set, the oldest first.
+
+    Args:
+        folder: The data set.
+        names: Names of actions; others are passed over and not read. None: all actions.
 
     Raises:
         AccessDeniedError: This account may not read the history.
@@ -56,12 +59,45 @@ def actions(folder: DatasetFolder) -> Iterator[Action | DamagedAction]:
         except FormatError as error:
             yield DamagedAction(month, str(error))
             continue
-        yield from map(_read, paths)
+        yield from (_read(path) for path in paths if names is None or _action_of(path) in names)
+
+
+def _action_of(path: Path) -> str:
+    """Return the name of an action as its file has it: between the time and the digest."""
+    return path.stem.partition("-")[2].rpartition("-")[0]
 
 
 def _read(path: Path) -> Action | DamagedAction:
     try:
-        value = read_sealed(path, "an action", "nothing else depends on the file")
-        return Action.from_json(value)
-    except (FormatError, NotFoundError, TypeError, WindowError) as error:
+        named = _FILE.read(path, name=f"{path.parent.name}/{path.name}")
+    except FormatError as error:
         return DamagedAction(path, str(error))
+    return DamagedAction(path, "it is gone") if named is None else named.action
+
+
+@dataclass(frozen=True)
+class _Named:
+    """An action, and the name that its content gives its file: ``<month>/<time>-…``."""
+
+    action: Action
+    name: str
+
+
+def _named(value: Mapping[str, Any]) -> _Named:
+    action = Action.from_json(value)
+    return _Named(action, _name(action, value))
+
+
+def _name(action: Action, value: Mapping[str, Any]) -> str:
+    at, digest = parse_time(action.at), canonical_json.sha256_of(value)[:8]
+    return f"{at:%Y%m}/{at:%Y%m%dT%H%M%S.%fZ}-{action.action}-{digest}.json"
+
+
+_FILE: Final = RecordFile(
+    _Named,
+    "an action",
+    "nothing else depends on the file",
+    max_bytes=1 << 20,
+    to_json=lambda named: named.action.to_json(),
+    from_json=_named,
+)

@@ -14,14 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json
 from trainfeed.dataset.layout import DatasetFolder, check_name
-from trainfeed.dataset.leases._lease import Lease, LeaseKind
+from trainfeed.dataset.leases._lease import LEASES, Lease, LeaseKind
 from trainfeed.dataset.leases._lease_times import LONGEST, MARGIN
-from trainfeed.dataset.sealed_json import read_sealed
 from trainfeed.errors import (
     AccessDeniedError,
-    ConfigError,
     ConflictError,
     FormatError,
     NotFoundError,
@@ -37,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 # A clock may have set any time; this one still has room for the length of a lease.
 _LATEST_S: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
-_REMEDY: Final = "every version is kept until its time has passed; remove it if nobody reads"
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ def leases(folder: DatasetFolder, interval: str | None = None) -> list[FoundLeas
         StorageError: The publication root refused or failed.
     """
     names = "*.json" if interval is None else f"{LeaseKind.BUILD}.{check_name(interval)}.*.json"
-    found = (_look(path) for path in sorted(listed_folder(folder.leases, names)))
+    found = (_look(folder, path) for path in sorted(listed_folder(folder.leases, names)))
     return [each for each in found if each is not None]
 
 
@@ -171,12 +167,12 @@ def remove_ended(
     for each in found:
         if each.is_ahead(now):
             _set_back(each, now)
-    return [each for each in ended if _remove(each, now)]
+    return [each for each in ended if _remove(folder, each, now)]
 
 
-def _remove(found: FoundLease, now: datetime) -> bool:
+def _remove(folder: DatasetFolder, found: FoundLease, now: datetime) -> bool:
     """Remove an ended lease, unless a slow holder has renewed it since it was found."""
-    latest = _look(found.path)
+    latest = _look(folder, found.path)
     if latest is None or latest.is_held(now):
         return False
     try:
@@ -202,12 +198,12 @@ def _set_back(found: FoundLease, now: datetime) -> None:
         logger.warning("%s; remove the file if that process is gone", error)
 
 
-def _look(path: Path) -> FoundLease | None:
+def _look(folder: DatasetFolder, path: Path) -> FoundLease | None:
     """Return the lease of a file, None if it is gone by now."""
     try:
         with posix.map_errors(path):
             found = path.lstat()
-        lease, problem = _read(path)
+        lease, problem = _read(folder, path)
     except NotFoundError:
         return None
     renewed = datetime.fromtimestamp(min(found.st_mtime, _LATEST_S), UTC)
@@ -215,10 +211,11 @@ def _look(path: Path) -> FoundLease | None:
     return FoundLease(path, lease, problem, found.st_size, renewed, until)
 
 
-def _read(path: Path) -> tuple[Lease | None, str]:
+def _read(folder: DatasetFolder, path: Path) -> tuple[Lease | None, str]:
     try:
-        # A lease of 100,000 hours has about 2 MB.
-        value = read_sealed(path, "a lease", _REMEDY, max_bytes=canonical_json.MAX_BYTES)
-        return Lease.from_json(value), ""
-    except (AccessDeniedError, ConfigError, FormatError, KeyError, TypeError, ValueError) as error:
+        lease = LEASES.read(path, dataset=folder.name, file=path.name)
+    except (AccessDeniedError, FormatError) as error:
         return None, str(error)
+    if lease is None:
+        raise NotFoundError(f"{path}: the lease is gone")
+    return lease, ""

@@ -13,15 +13,15 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
 from trainfeed import faults
 from trainfeed.dataset.layout import DatasetFolder, generation_name
-from trainfeed.dataset.leases._lease import Lease, LeaseKind
+from trainfeed.dataset.leases._lease import LEASES, Lease, LeaseKind
 from trainfeed.dataset.leases._lease_times import USUAL, pause_s
-from trainfeed.dataset.sealed_json import sealed
 from trainfeed.errors import AccessDeniedError, NotFoundError, TrainFeedError
 from trainfeed.storage import posix
 from trainfeed.thread_ties import new_lock
@@ -218,8 +218,8 @@ class _Holder:
 
     def _write(self, now: datetime) -> None:
         try:
-            posix.make_public_dir(self.path.parent)
-            posix.create_exclusive(self.path, sealed(self.lease.to_json()), is_public=True)
+            placed = replace(self.lease, dataset=self._folder.name, file=self.path.name)
+            LEASES.write_once(self.path, placed)
             self._stamp(now)
         except AccessDeniedError as error:
             raise AccessDeniedError(

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
+from trainfeed import canonical_json
 from trainfeed.accounts import account_name
 from trainfeed.dataset.layout import check_name, generation_name
 from trainfeed.dataset.leases._lease_times import checked_length
 from trainfeed.intervals import format_time, parse_time
+from trainfeed.records import RecordFile
 
-__all__ = ["Lease", "LeaseKind"]
+__all__ = ["LEASES", "Lease", "LeaseKind"]
+
+# Members that say where the file of a lease is.
+_PLACE: Final = ("dataset", "file")
 
 
 class LeaseKind(StrEnum):
@@ -38,6 +43,8 @@ class Lease:
         pid: Its id there.
         at: Time at which the lease was taken, such as ``2026-03-08T00:00:00Z``.
         length: How long the lease holds after its last renewal.
+        dataset: Name of the data set; None in a file of before.
+        file: Name of the file, likewise.
     """
 
     kind: LeaseKind
@@ -48,6 +55,8 @@ class Lease:
     pid: int
     at: str
     length: timedelta
+    dataset: str | None = field(default=None, compare=False, repr=False)
+    file: str | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_this_process(
@@ -80,12 +89,13 @@ class Lease:
         return f"{self.what} since {self.at}, process {self.pid} of {self.account} on {self.host}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file, and of commands."""
+        """Return the JSON of commands: what is leased, without where the file is."""
         generations: dict[str, list[int]] = {}
         for interval, generation in self.versions:
             generations.setdefault(interval, []).append(generation)
+        known = {name: each for name, each in vars(self).items() if name not in _PLACE}
         return {
-            **vars(self),
+            **known,
             "kind": str(self.kind),
             "versions": generations,
             "length": self.length.total_seconds(),
@@ -111,6 +121,8 @@ class Lease:
             versions=tuple(_versions(value["versions"])),
             pid=int(value["pid"]),
             length=_length(value["length"]),
+            dataset=value.get("dataset"),
+            file=value.get("file"),
             **texts,
         )
 
@@ -130,3 +142,18 @@ def _versions(value: Any) -> list[tuple[str, int]]:
     for _, generation in found:
         generation_name(generation)
     return sorted(found)
+
+
+def _to_json(lease: Lease) -> dict[str, Any]:
+    return {**lease.to_json(), **{name: getattr(lease, name) for name in _PLACE}}
+
+
+LEASES: Final = RecordFile(
+    Lease,
+    "a lease",
+    "every version is kept until its time has passed; remove it if nobody reads",
+    # A lease of 100,000 hours has about 2 MB.
+    max_bytes=canonical_json.MAX_BYTES,
+    to_json=_to_json,
+    from_json=Lease.from_json,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trainfeed.accounts import person
@@ -27,6 +27,7 @@ class Retirement:
         why: The reason of the person, or the rule, as ``keep_intervals_days: 400``.
         at: Time, UTC, as ``2026-03-08T00:00:00Z``.
         damage: Why the file cannot be read; None if it can. The interval is retired all the same.
+        dataset: Name of the data set; None in a file of before.
     """
 
     interval: str
@@ -36,6 +37,7 @@ class Retirement:
     why: str
     at: str
     damage: str | None = None
+    dataset: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def told(self) -> str:
@@ -56,7 +58,12 @@ class Retirement:
         parse_time(texts["at"])
         if type(value["last_generation"]) is not int:
             raise TypeError(f"last_generation: expected a number, got {value['last_generation']!r}")
-        return cls(text_of(value, "interval"), value["last_generation"], **texts)
+        return cls(
+            interval=text_of(value, "interval"),
+            last_generation=value["last_generation"],
+            dataset=value.get("dataset"),
+            **texts,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""

@@ -7,16 +7,24 @@ it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from trainfeed import faults
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.dataset.retirements._retirement import Retirement
-from trainfeed.dataset.sealed_json import read_sealed, write_sealed
-from trainfeed.errors import FormatError, NotFoundError, WindowError
-from trainfeed.storage import posix
+from trainfeed.errors import FormatError
+from trainfeed.records import RecordFile
 
 __all__ = ["begun_retirement", "lift_retirement", "retirement_of", "write_retirement"]
 
-_REMEDY = "the interval counts as retired; a build with --rebuild 'WHY' makes it anew"
+_FILE: Final = RecordFile(
+    Retirement,
+    "the retirement of an interval",
+    "the interval counts as retired; a build with --rebuild 'WHY' makes it anew",
+    to_json=Retirement.to_json,
+    from_json=Retirement.from_json,
+)
 
 
 def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
@@ -25,7 +33,8 @@ def write_retirement(folder: DatasetFolder, retirement: Retirement) -> None:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    write_sealed(folder.retirement(retirement.interval), retirement.to_json())
+    named = replace(retirement, dataset=folder.name)
+    _FILE.replace(folder.retirement(retirement.interval), named)
     faults.point("retirement.after_file")
 
 
@@ -35,10 +44,7 @@ def lift_retirement(folder: DatasetFolder, interval: str) -> None:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    path = folder.retirement(interval)
-    with posix.map_errors(path):
-        path.unlink(missing_ok=True)
-    posix.sync_dir(path.parent)
+    _FILE.lift(folder.retirement(interval))
 
 
 def retirement_of(folder: DatasetFolder, interval: str) -> Retirement | None:
@@ -63,10 +69,7 @@ def begun_retirement(folder: DatasetFolder, interval: str) -> Retirement | None:
     last = folder.last_generation(interval)
     path = folder.retirement(interval)
     try:
-        value = read_sealed(path, "the retirement of an interval", _REMEDY)
-        found = Retirement.from_json(value)
-    except NotFoundError:
-        return None
-    except (FormatError, KeyError, TypeError, ValueError, WindowError) as error:
+        found = _FILE.read(path, interval=interval, dataset=folder.name)
+    except FormatError as error:
         return Retirement(interval, last, "", "", "", "", damage=str(error))
-    return found if found.last_generation >= last else None
+    return None if found is None or found.last_generation < last else found

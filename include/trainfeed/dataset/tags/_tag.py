@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
@@ -128,6 +128,7 @@ class Tag:
         missing: Intervals of the range without a version, which this change leaves out.
         decision: Who changed the tag, when and why.
         accepted: Holes of the range between versions, which a person had accepted before.
+        dataset: Name of the data set; None in a file of before, and before it is written.
     """
 
     tag: str
@@ -139,6 +140,7 @@ class Tag:
     missing: tuple[str, ...]
     decision: Decision
     accepted: tuple[AcceptedHole, ...] = ()
+    dataset: str | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def generations(self) -> Mapping[str, int]:
@@ -169,19 +171,19 @@ class Tag:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], tag: str, number: int) -> Tag:
+    def from_json(cls, value: Mapping[str, Any]) -> Tag:
         """Read the JSON of ``to_json``; keys that later versions add are ignored.
 
         Raises:
             KeyError: A value is missing.
             TypeError: A value has another type.
-            ValueError: The change belongs to another tag or number, or a value is not valid.
+            ValueError: A value is not valid.
             ConfigError: A name or the range is not valid.
         """
         if wrong := [name for name in _TEXTS if not isinstance(value[name], str)]:
             raise TypeError(f"{wrong[0]}: expected text, got {value[wrong[0]]!r}")
-        if (value["tag"], value["number"]) != (tag, number):
-            raise ValueError(f"got change {value['number']!r} of {value['tag']!r}")
+        if type(value["number"]) is not int:
+            raise TypeError(f"number: expected a number, got {value['number']!r}")
         if value["kind"] not in get_args(Kind):
             raise ValueError(f"kind: got {value['kind']!r}")
         parse_range(value["range"])
@@ -192,12 +194,22 @@ class Tag:
         missing = tuple(parse_range(each).text for each in value["missing"])
         accepted = tuple(map(hole_from_json, value.get("accepted", ())))
         return cls(
-            tag, number, value["kind"], value["range"], versions, skipped, missing, made, accepted
+            value["tag"],
+            value["number"],
+            value["kind"],
+            value["range"],
+            versions,
+            skipped,
+            missing,
+            made,
+            accepted,
+            value.get("dataset"),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
         return {
+            "dataset": self.dataset,
             "tag": self.tag,
             "number": self.number,
             "kind": self.kind,

@@ -2,7 +2,8 @@
 
 The file with the largest number is the tag. So a change is whole or absent, and only one of two
 simultaneous changes gets a number. A damaged file is an error, also where an older one is whole:
-the older one is not what the tag names.
+the older one is not what the tag names. ``LAST.json`` has the largest number, so the loss of the
+newest file is noticed, too.
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset.layout import DatasetFolder, is_name
-from trainfeed.dataset.sealed_json import read_sealed, sealed
 from trainfeed.dataset.tags._tag import Tag
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 from trainfeed.paths import listed_folder
+from trainfeed.records import RecordFile
 from trainfeed.specification import did_you_mean
-from trainfeed.storage import posix
 from trainfeed.version_names import check_version_name
 
 __all__ = [
     "change_of_request",
+    "confirm_changes",
     "current_tag",
     "last_change",
     "listed_tag",
@@ -36,10 +38,16 @@ __all__ = [
 
 # A number is used for ever, also by a file that was moved aside under a name that begins with it,
 # but not by the unfinished file of a killed try.
-_FILE: Final = re.compile(r"([0-9]{4,8})\.(?!.*\.tmp$).+")
-_REMEDY: Final = (
+_NUMBERED: Final = re.compile(r"([0-9]{4,8})\.(?!.*\.tmp$).+")
+_FILE: Final = RecordFile(
+    Tag,
+    "a change of a tag",
     "nothing of the tag was read or changed; bring the file back from a backup, or tag again: a new"
-    " change takes its place"
+    " change takes its place",
+    # A tag of 100,000 versions has about 20 MB.
+    max_bytes=canonical_json.MAX_BYTES,
+    to_json=Tag.to_json,
+    from_json=Tag.from_json,
 )
 
 
@@ -186,22 +194,35 @@ def write_change(folder: DatasetFolder, tag: Tag) -> None:
         StorageError: The publication root refused or failed.
     """
     path = _path(folder, tag.tag, tag.number)
-    posix.make_public_dir(path.parent)
     faults.point("tags.before_change")
-    data = sealed(tag.to_json())
-    if not posix.create_exclusive(path, data, is_public=True):
+    is_ours = _FILE.write_once(path, replace(tag, dataset=folder.name))
+    faults.point("tags.after_change")
+    _FILE.confirm(path.parent, tag.number)
+    if not is_ours:
         first = _read(folder, tag.tag, tag.number)
         raise ConflictError(
             f"{path}: tag {folder.name}@{tag.tag} was changed meanwhile by {first.told}; this"
             f" change was not made; look at it: trainfeed tags {folder.name} {tag.tag}"
         )
-    faults.point("tags.after_change")
 
 
-def _numbers(folder: DatasetFolder, tag: str) -> list[int]:
+def confirm_changes(folder: DatasetFolder, tag: str) -> None:
+    """Confirm the newest change, which an earlier process may have written and not confirmed.
+
+    Raises:
+        FormatError: ``LAST.json`` of the tag is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    if numbers := _numbers(folder, tag):
+        _FILE.confirm(folder.tag(tag), numbers[-1])
+
+
+def _numbers(folder: DatasetFolder, tag: str) -> range:
+    """Return the numbers that a tag has used, also those of files that are gone."""
     check_version_name(tag, what="tag")
-    matches = (_FILE.fullmatch(path.name) for path in listed_folder(folder.tag(tag)))
-    return sorted({int(match[1]) for match in matches if match})
+    matches = (_NUMBERED.fullmatch(path.name) for path in listed_folder(folder.tag(tag)))
+    last = _FILE.confirmed(folder.tag(tag))
+    return range(1, max([last, *(int(match[1]) for match in matches if match)]) + 1)
 
 
 def _path(folder: DatasetFolder, tag: str, number: int) -> Path:
@@ -211,15 +232,10 @@ def _path(folder: DatasetFolder, tag: str, number: int) -> Path:
 def _read(folder: DatasetFolder, tag: str, number: int) -> Tag:
     path = _path(folder, tag, number)
     what = f"change {number} of tag {folder.name}@{tag}"
-    try:
-        # A tag of 100,000 versions has about 20 MB.
-        value = read_sealed(path, what, _REMEDY, max_bytes=canonical_json.MAX_BYTES)
-    except NotFoundError as error:
-        raise FormatError(f"expected {what}: it is gone; {_REMEDY}", path=str(path)) from error
-    try:
-        return Tag.from_json(value, tag, number)
-    except (AttributeError, ConfigError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"expected {what}: {error}; {_REMEDY}", path=str(path)) from error
+    file = replace(_FILE, what=what)
+    if (found := file.read(path, dataset=folder.name, tag=tag, number=number)) is None:
+        raise FormatError(f"expected {what}: it is gone; {file.remedy}", path=str(path))
+    return found
 
 
 def _unknown(folder: DatasetFolder, tag: str) -> NotFoundError:

@@ -16,6 +16,7 @@ from trainfeed.dataset.layout import DatasetFolder, generation_name
 from trainfeed.dataset.tags._tag import Decision, Tag, TaggedVersion
 from trainfeed.dataset.tags._tag_files import (
     change_of_request,
+    confirm_changes,
     current_tag,
     require_tag,
     write_change,
@@ -95,6 +96,7 @@ def apply_change(folder: DatasetFolder, proposal: TagProposal) -> tuple[Tag, boo
         StorageError: The publication root refused or failed.
     """
     tag = proposal.after
+    confirm_changes(folder, tag.tag)
     if (earlier := _requested(folder, tag)) is not None:
         return earlier, False
     if not proposal.is_change and proposal.before is not None:

@@ -10,11 +10,13 @@ in ``<root>/<data set>/training/_marks``, each complete or absent::
     <interval>.<gNNNN>.declined    the build wanted no training of it: when, why, and which run
 
 A mark is only a hint that saves runs: a job is named after its content, and a finished job is
-adopted, so a missing mark costs one more event and nothing else.
+adopted, so a missing mark costs one more event and nothing else. A damaged mark is told where its
+content counts.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,13 +31,15 @@ from trainfeed.dataset.trainings._mark_files import (
     SEEN,
     MarkFiles,
     Untrained,
-    mark_time,
 )
-from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import read_plain
+from trainfeed.errors import FormatError
+from trainfeed.intervals import parse_time
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.storage import posix
 
 __all__ = ["ANNOUNCED_FOR", "Declined", "TrainingMarks", "Untrained"]
+
+logger = logging.getLogger(__name__)
 
 # How long an event may take to start its training; after that it counts as lost.
 ANNOUNCED_FOR: Final = timedelta(hours=1)
@@ -44,12 +48,35 @@ _SINCE: Final = "since.json"
 
 
 @dataclass(frozen=True)
+class _Since:
+    """The versions from before the data set had a training.
+
+    Attributes:
+        versions: Name of an interval → number of its generation.
+        dataset: Name of the data set; None in a file that is not sealed.
+    """
+
+    versions: dict[str, int]
+    dataset: str | None = None
+
+
+_FILE: Final = RecordFile(
+    _Since,
+    "the versions from before the training",
+    "nothing was changed; remove the file, and every published version counts as untrained",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["begin of trainings"],
+)
+
+
+@dataclass(frozen=True)
 class Declined:
     """A published version whose build wanted no training of it.
 
     Attributes:
         version: The version.
-        why: The reason, for people; empty when the mark is damaged.
+        why: The reason, for people; or why it cannot be told, if the mark is damaged.
     """
 
     version: Untrained
@@ -66,7 +93,7 @@ class TrainingMarks:
     def __init__(self, folder: DatasetFolder) -> None:
         self._folder = folder
         self._home = folder.training_marks
-        self._files = MarkFiles(self._home)
+        self._files = MarkFiles(folder)
 
     def begin(self, interval: str) -> None:
         """Record, once, the versions from before the data set had a training.
@@ -86,7 +113,7 @@ class TrainingMarks:
         older = {each.interval: each.generation for each in self._published()}
         older.pop(interval, None)
         self._files.make_home()
-        posix.create_exclusive(self._home / _SINCE, canonical_json.dumps({"versions": older}))
+        _FILE.write_once(self._home / _SINCE, _Since(older, self._folder.name))
 
     def end(self) -> None:
         """Remove the record of ``begin``: the data set has no training any more."""
@@ -121,9 +148,8 @@ class TrainingMarks:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        heard = {} if is_heard else {"heard": False}
         for version in versions:
-            self._files.write(version, ANNOUNCED, by, **heard)
+            self._files.write(version, ANNOUNCED, by, heard=is_heard)
             self._files.drop(version, DECLINED)
 
     def decline(self, version: Untrained, why: str, by: str) -> None:
@@ -158,7 +184,7 @@ class TrainingMarks:
         """
         marks = self._files.names()
         return [
-            Declined(version, str(self._files.read(version, DECLINED).get("why", "")))
+            Declined(version, self._why(version))
             for version in self._published()
             if self._files.path(version, DECLINED).name in marks
             and self._files.path(version, SEEN).name not in marks
@@ -225,10 +251,21 @@ class TrainingMarks:
         ]
 
     def _is_on_its_way(self, version: Untrained, by: str) -> bool:
-        value = self._files.read(version, ANNOUNCED)
-        is_others = value.get("by") != by and value.get("heard") is not False
-        at = mark_time(value)
-        return is_others and at is not None and datetime.now(UTC) - at < ANNOUNCED_FOR
+        try:
+            mark = self._files.read(version, ANNOUNCED)
+        except FormatError as error:
+            logger.warning("%s", error)
+            return False
+        if mark is None or mark.by == by or not mark.heard:
+            return False
+        return datetime.now(UTC) - parse_time(mark.at) < ANNOUNCED_FOR
+
+    def _why(self, version: Untrained) -> str:
+        try:
+            mark = self._files.read(version, DECLINED)
+        except FormatError as error:
+            return f"the reason cannot be told: {error}"
+        return "" if mark is None else mark.why
 
     def _published(self) -> Iterator[Untrained]:
         for interval in self._folder.intervals():
@@ -237,18 +274,5 @@ class TrainingMarks:
                 yield Untrained(interval, generation)
 
     def _older(self) -> dict[str, int]:
-        path = self._home / _SINCE
-        try:
-            value = canonical_json.loads(
-                read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
-            )
-        except NotFoundError:
-            return {}
-        if not isinstance(value, dict) or not isinstance(value.get("versions"), dict):
-            raise FormatError(
-                "expected the versions from before the training; nothing was changed; remove the"
-                " file, and every published version counts as untrained",
-                path=str(path),
-            )
-        versions: dict[str, int] = value["versions"]
-        return versions
+        found = _FILE.read(self._home / _SINCE, dataset=self._folder.name)
+        return {} if found is None else found.versions

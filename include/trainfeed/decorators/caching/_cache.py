@@ -37,18 +37,18 @@ def cache(
 ) -> Reader:
     """Return a reader over the same samples that calls ``reader`` once.
 
-    The first request for a sample, in any pass, thread or fork, reads all samples;
-    ``multiprocess_reader`` and loaders with a child process read them before they fork. All passes
-    have the order of pass 0, also passes that skip samples. An error of the reader is raised after
-    the samples before it; then no sample is kept, and the next pass reads again. Samples in memory
-    are the same objects in every pass, samples on disk are new objects. The memory, and the file,
-    which has no name, are freed with the reader.
+    The first request for a sample, in any pass or thread, reads all samples;
+    ``multiprocess_reader`` and loaders with a child process read them before they fork. A fork of
+    another kind that comes before the first request reads for itself. All passes have the order of
+    pass 0, also passes that skip samples. An error of the reader is raised after the samples before
+    it; then no sample is kept, and the next pass reads again. Samples in memory are the same
+    objects in every pass, samples on disk are new objects. The memory, and the file, which has no
+    name, are freed with the reader.
 
     Args:
         reader: A finite reader.
         max_bytes: Limit for samples in memory, by estimates of their sizes; further samples go to
-            a file. If a fork reads first, all samples go to the file, which may then take both
-            limits together.
+            a file.
         spill_dir: Folder of the file; None is the temporary folder of the system.
         max_spill_bytes: Limit for the file; None sets no limit.
 

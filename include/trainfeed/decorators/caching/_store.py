@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import pickle  # noqa: TID251 (a file without a name that this process and its forks read)
 import struct
@@ -23,8 +21,6 @@ from trainfeed.paths import os_errors
 __all__ = ["SpillFile", "Store", "StoreLimits"]
 
 _SPILL_BYTES: Final = 1 << 20
-# Start and end of the frames of a complete pass; zeros if there is no complete pass yet.
-_HEADER: Final = struct.Struct("<QQ")
 _LENGTH: Final = struct.Struct("<Q")
 
 
@@ -42,19 +38,9 @@ class StoreLimits:
     max_spill_bytes: int | None
     folder: str | None
 
-    @property
-    def max_shared_bytes(self) -> int | None:
-        """Limit for a file that holds all samples, because forks do not share memory."""
-        return None if self.max_spill_bytes is None else self.max_bytes + self.max_spill_bytes
-
 
 class SpillFile:
-    """Lists of samples in a file without a name, shared by the process that made it and its forks.
-
-    ::
-
-        file  := start u64, end u64, frame*
-        frame := num_bytes u64, pickle
+    """Lists of samples in a file without a name, of frames ``num_bytes u64, pickle``.
 
     Args:
         folder: See ``StoreLimits``.
@@ -72,24 +58,7 @@ class SpillFile:
             # Without a name the file is freed with its last descriptor, also after SIGKILL.
             Path(path).unlink()
         weakref.finalize(self, os.close, self._fd)
-        self._start = self._end = _HEADER.size
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from filling the file; the kernel unlocks it if this one dies."""
-        with os_errors(self._folder):
-            # A lock of the process, not of the descriptor: forks share descriptors, and flock
-            # would not keep them apart.
-            fcntl.lockf(self._fd, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._fd, fcntl.LOCK_UN)
-
-    def begin(self) -> None:
-        """Start new frames after the present ones, which a failed pass may still read."""
-        with os_errors(self._folder):
-            self._start = self._end = max(_HEADER.size, os.fstat(self._fd).st_size)
+        self._end = 0
 
     def append(self, items: list[Any]) -> None:
         """Append a list of items.
@@ -99,7 +68,7 @@ class SpillFile:
             QuotaExceededError: The disk is full.
         """
         data = pickle.dumps(items, protocol=5)
-        num_bytes = self._end - self._start + _LENGTH.size + len(data)
+        num_bytes = self._end + _LENGTH.size + len(data)
         if self._max_bytes is not None and num_bytes > self._max_bytes:
             raise MemoryLimitError(
                 f"expected at most {self._max_bytes} bytes of samples in the file of cache(), they"
@@ -110,26 +79,9 @@ class SpillFile:
         self._write(data, self._end + _LENGTH.size)
         self._end += _LENGTH.size + len(data)
 
-    def drop(self) -> None:
-        """Truncate the file before the present frames, which are not needed."""
-        os.ftruncate(self._fd, self._start)
-
-    def finish(self) -> None:
-        """Mark the frames as a complete pass, also for forks."""
-        # Written last: a process that finds the header finds complete frames.
-        self._write(_HEADER.pack(self._start, self._end), 0)
-
-    def find_whole(self) -> bool:
-        """Return whether a process has written a complete pass; if so, use its frames."""
-        header = os.pread(self._fd, _HEADER.size, 0)
-        if len(header) < _HEADER.size or not any(header):
-            return False
-        self._start, self._end = _HEADER.unpack(header)
-        return True
-
     def __iter__(self) -> Iterator[Any]:
         """Yield the items; every iterator has its own position, so passes may overlap."""
-        position, end = self._start, self._end
+        position, end = 0, self._end
         while position < end:
             (num_bytes,) = _LENGTH.unpack(self._read(_LENGTH.size, position))
             yield from pickle.loads(self._read(num_bytes, position + _LENGTH.size))  # noqa: S301
@@ -157,14 +109,13 @@ class Store:
 
     Args:
         limits: Limits for memory and file.
-        shared: A shared file for all items, in place of memory and a file of its own.
     """
 
-    def __init__(self, limits: StoreLimits, shared: SpillFile | None = None) -> None:
+    def __init__(self, limits: StoreLimits) -> None:
         self._limits = limits
         self._items: list[Any] = []
         self._left_bytes = limits.max_bytes
-        self._file = shared
+        self._file: SpillFile | None = None
         self._pending: list[Any] = []
         self._pending_bytes = 0
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import trainfeed
-from trainfeed import canonical_json
 from trainfeed.config import JOB_CODE, JOB_ROOT, training_environ
 from trainfeed.errors import JobFailedError
 from trainfeed.jobs._job_look import JobLook
@@ -81,7 +80,7 @@ class LocalLauncher:
 
     def render(self, job: JobSpec, home: Path) -> Sequence[dict[str, Any]]:
         """Return the job file, and start nothing."""
-        return [{**canonical_json.loads(job.to_bytes()), "home": str(home)}]
+        return [{**job.to_json(), "home": str(home)}]
 
     def _run(self, job: JobSpec, record: JobRecord) -> None:
         end_leftovers(record.home)

@@ -15,7 +15,7 @@ import xxhash
 
 from trainfeed import canonical_json
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
-from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, digest_of
+from trainfeed.pipeline.sorting._spill_writer import DIGEST, RECORD, TRAILER, columns_of, digest_of
 from trainfeed.storage import Location
 
 __all__ = ["ArrowWithTrailer"]
@@ -32,6 +32,7 @@ class ArrowWithTrailer:
 
     Args:
         location: The file; it stays open until ``close``.
+        schema: Its columns; None for any.
 
     Attributes:
         trailer: The mapping given to ``close`` of the writer, with ``starts``, ``num_rows``,
@@ -41,11 +42,13 @@ class ArrowWithTrailer:
     Raises:
         NotFoundError: There is no such file.
         TruncatedError: The file ends before its trailer.
-        ChecksumError: The trailer is damaged.
+        ChecksumError: The trailer, or the name or type of a column, is damaged.
+        FormatError: It is a whole file with other columns.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, schema: pa.Schema | None = None) -> None:
         self._location = location
+        self._expected = schema
         self._file: BinaryIO | None = None
         self._readers: dict[bool | None, Any] = {}
         try:
@@ -115,13 +118,22 @@ class ArrowWithTrailer:
     def _read_trailer(self) -> dict[str, Any]:
         reader = self._reader(None)
         # Decodes the names of the columns now, so that damage in them raises here.
-        _ = reader.schema.names
+        columns = columns_of(reader.schema)
         last = reader.num_record_batches - 1
         _, metadata = reader.get_batch_with_custom_metadata(last)
         data = metadata[TRAILER.encode()]
         if xxhash.xxh3_128_hexdigest(data).encode() != metadata[DIGEST.encode()]:
             raise ChecksumError(f"the trailer is damaged; {_REMEDY}", path=self._location.uri)
         trailer: dict[str, Any] = canonical_json.loads(data, path=self._location.uri)
+        # Digests of batches are of values alone. Trailers of before have no columns.
+        if trailer.get("columns", columns) != columns:
+            raise ChecksumError(f"its columns are damaged; {_REMEDY}", path=self._location.uri)
+        if self._expected is not None and columns != (asked := columns_of(self._expected)):
+            raise FormatError(
+                f"expected the columns {asked}, got {columns}: the file of something else;"
+                f" {_REMEDY}",
+                path=self._location.uri,
+            )
         return trailer
 
     def _reader(self, is_record: bool | None) -> Any:

@@ -5,6 +5,7 @@ ordinal). Its last batch has 0 rows and carries the trailer as metadata:
 
 * for every split, the first row of every shard, and the end;
 * the account of the task's records;
+* names and types of the columns;
 * for every batch its first row and two digests, one of its records and one of all other columns,
   because each of the two can be read alone;
 * a digest of the trailer itself.
@@ -36,6 +37,7 @@ __all__ = [
     "SPILL_SCHEMA",
     "TRAILER",
     "TrailerWriter",
+    "columns_of",
     "digest_of",
     "edges_of",
     "first_shards",
@@ -144,6 +146,7 @@ class TrailerWriter:
             {
                 **trailer,
                 "bodies": "".join(bodies),
+                "columns": columns_of(self._schema),
                 "heads": "".join(heads),
                 "held_bytes": self._held_bytes,
                 "num_rows": self._num_rows,
@@ -202,6 +205,11 @@ class TrailerWriter:
         end = min(end_within(ends, start, self._batch_bytes), start + _BATCH_ROWS)
         edge = bisect_right(self._edges, first + start)
         return min(end, self._edges[edge] - first) if edge < len(self._edges) else end
+
+
+def columns_of(schema: pa.Schema) -> list[list[str]]:
+    """Return names and types of the columns, as the trailer has them."""
+    return [[field.name, str(field.type)] for field in schema]
 
 
 def digest_of(columns: Sequence[pa.Array]) -> str:

@@ -82,6 +82,7 @@ _DATASET: Final[_Folders] = {
     "boundaries": {"*": {"*": {}}},
     "code": {},
     "history": {"*": {}},
+    "holes": {},
     "lookups": {},
     "plans": {"*": {}},
     "receipts": {"*": {}},

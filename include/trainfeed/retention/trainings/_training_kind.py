@@ -51,7 +51,7 @@ class Trainings:
                 continue
             try:
                 record, begun = JobRecord(home), JobRemoval.read(home)
-                item = None if record.result() is None else _item(self.name, home)
+                item = _finished(self.name, record)
             except TrainFeedError as error:
                 unknown = _JobItem(self.name, _name(home), 0, context.now, (), home)
                 yield Kept(unknown, f"its files cannot be read: {error}")
@@ -120,6 +120,14 @@ def _user(context: Context, items: Sequence[_JobItem]) -> Callable[[Item], str |
         return unknown or promoted.get(identity)
 
     return user
+
+
+def _finished(kind: str, record: JobRecord) -> _JobItem | None:
+    """Return the item of a training that has a result, and a job file that can be read."""
+    if record.result() is None:
+        return None
+    record.job()
+    return _item(kind, record.home)
 
 
 def _item(kind: str, home: Path) -> _JobItem:

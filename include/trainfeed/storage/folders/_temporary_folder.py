@@ -7,7 +7,7 @@
 
 ``machine`` stands for one boot of one kernel and one namespace of process ids, so a process on the
 same machine is known to run or to have ended. A temporary folder of another machine counts as
-abandoned when nothing in it has changed for three days.
+abandoned when nothing in it has changed for three days, by a clock that agrees with the store's.
 
 A leftover is renamed before it is deleted. If its owner runs after all, its commit finds no folder
 to rename and fails; half of a deleted folder can never get the final name.
@@ -27,6 +27,7 @@ from trainfeed.errors import StorageError
 from trainfeed.process_ties import mark_has_ended, process_mark
 from trainfeed.storage._base import FileInfo
 from trainfeed.storage._location import Location
+from trainfeed.storage._store_clock import require_store_clock
 from trainfeed.storage.folders._patience import Patience
 
 __all__ = ["is_temporary", "remove_leftovers", "temporary_folder"]
@@ -105,7 +106,17 @@ def _is_dead(place: Location, info: FileInfo) -> bool:
     except StorageError as error:
         logger.warning("%s is kept, its age is not known: %s", place.uri, error)
         return False
-    return time.time() - newest_ms / 1000 > _ABANDONED_S
+    return time.time() - newest_ms / 1000 > _ABANDONED_S and _is_clock_right(place)
+
+
+def _is_clock_right(place: Location) -> bool:
+    # To a clock that jumped ahead, a transfer that runs on another machine looks abandoned.
+    try:
+        require_store_clock(place.parent, "the folders of other transfers were kept")
+    except StorageError as error:
+        logger.warning("%s is kept: %s", place.uri, error)
+        return False
+    return True
 
 
 def _times_ms(place: Location, info: FileInfo) -> Iterator[int]:

@@ -9,14 +9,15 @@ each request is carried out once.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import canonical_json, faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.jobs import JobRecord
 from trainfeed.models import (
     CANDIDATE,
@@ -33,9 +34,8 @@ from trainfeed.models import (
     register,
 )
 from trainfeed.models import promote as point_alias
-from trainfeed.paths import read_plain
+from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.specification import DatasetSpec, ModelSpec
-from trainfeed.storage import posix
 from trainfeed.tracking import Tracker
 from trainfeed.training.promotion._candidate import candidate_of
 from trainfeed.training.promotion._judgement import Judgement, closed
@@ -45,6 +45,31 @@ __all__ = ["GATE_FILE", "evaluate", "promote"]
 logger = logging.getLogger(__name__)
 
 GATE_FILE: Final = "gate.json"
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """The report of the gate about a job; the job is None in a file that is not sealed."""
+
+    report: Mapping[str, Any]
+    job: str | None = None
+
+
+def _gate(value: Mapping[str, Any]) -> _Gate:
+    report = {name: each for name, each in value.items() if name != "job"}
+    return _Gate(report, value.get("job"))
+
+
+_FILE: Final = RecordFile(
+    _Gate,
+    "the verdict of the gate on a job",
+    "nothing was changed; a job that has no version yet is judged again",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+    place=ONCE_UNSEALED["gate of a training"],
+    to_json=lambda gate: {**gate.report, "job": gate.job},
+    from_json=_gate,
+)
 
 
 def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> dict[str, Any]:
@@ -81,7 +106,7 @@ def evaluate(spec: DatasetSpec, env: Environment, interval: str, job: str) -> di
         candidate, gate = _judged(judgement)
         known, verdict = register(folder, candidate)[0], "made"
     else:
-        gate, verdict = _kept(record.home / GATE_FILE), "adopted"
+        gate, verdict = _kept(record.home), "adopted"
     faults.point("evaluate.after_register")
     _make_candidate(folder, known.manifest.version, f"job {job}", is_new=verdict == "made")
     report = {**known.to_json(), "verdict": verdict, "gate": gate}
@@ -175,19 +200,21 @@ def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
     metrics = judgement.metrics()
     report = judgement.report(metrics)
     kept = report.to_json()
-    posix.replace_file(judgement.record.home / GATE_FILE, canonical_json.dumps(kept))
+    home = judgement.record.home
+    _FILE.replace(home / GATE_FILE, _Gate(kept, home.name))
     faults.point("evaluate.after_gate")
     if not report.passed:
         raise closed(judgement.candidate.job.name, judgement.folder.name, report)
     return replace(judgement.candidate, metrics=metrics), kept
 
 
-def _kept(path: Path) -> dict[str, Any]:
+def _kept(home: Path) -> dict[str, Any]:
     try:
-        found = canonical_json.loads(
-            read_plain(path, follow=False, max_bytes=canonical_json.MAX_BYTES), path=str(path)
-        )
-    except (FormatError, NotFoundError) as error:
+        found = _FILE.read(home / GATE_FILE, job=home.name)
+    except FormatError as error:
         logger.warning("the gate that the model passed is not known any more: %s", error)
         return {}
-    return found if isinstance(found, dict) else {}
+    if found is None:
+        logger.warning("the gate that the model passed is not known any more: %s is gone", home)
+        return {}
+    return dict(found.report)

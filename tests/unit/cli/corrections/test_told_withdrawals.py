@@ -5,7 +5,8 @@ import json
 import pytest
 
 from trainfeed.cli._look_target import version_for_readers
-from trainfeed.errors import WithdrawnError
+from trainfeed.errors import NotFoundError, WithdrawnError
+from trainfeed.readers import open_dataset
 from trainfeed.withdrawal import Maker, withdraw
 
 DAY = "2024-03-01"
@@ -56,6 +57,8 @@ def test_status_diff_and_lineage_tell_it(cli, hidden):
     withdraw(hidden.env, "clicks", DAY, 1, Maker("ben", "builder", "privacy"))
     status, out, _ = cli("status", "clicks", DAY)
     assert (status, "withdrawn" in out, "ada (builder)" in out) == (1, True, True)
+    with pytest.raises(NotFoundError, match=r"give back what was withdrawn.*trainfeed restore"):
+        open_dataset("clicks", interval=f"{DAY}/2024-03-09", split="train", root=hidden.env.root)
 
 
 def test_predictions_follow_the_rule_of_readers(hidden, monkeypatch):

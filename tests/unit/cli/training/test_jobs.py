@@ -350,3 +350,23 @@ def test_no_jobs_are_said_to_be_none(cli, project):
     status, out, message = cli("jobs", "ls")
     assert (status, out) == (0, "")
     assert "no training has been launched yet" in message
+
+
+def test_a_job_whose_job_file_is_gone_is_listed_as_damaged(cli, cluster, project):
+    project.edit(f'launcher: indexed-job, ranks: 2, image: "{IMAGE}"', "launcher: local")
+    name = of(cli("train", DAY, "--json"))[1]["job"]
+    home = project.folder.path / "training" / "2024-03-01" / name
+    (home / "job.json").unlink()
+    status, rows = of(cli("jobs", "ls", "--json"))
+    assert (status, rows[0]["job"], rows[0]["state"]) == (3, name, "damaged")
+    assert "job.json" in rows[0]["damaged"]
+    status, _, message = cli("jobs", "show", name)
+    assert (status, "job.json" in message) == (1, True)
+
+
+def test_a_launch_that_was_killed_before_its_job_file_is_no_job(cli, cluster, project):
+    home = project.folder.path / "training" / "2024-03-01" / "clicks-2024-03-01-0"
+    home.mkdir(parents=True)
+    (home / ".lock").touch()
+    (home / f"job.json.{'0' * 32}.tmp").touch()
+    assert of(cli("jobs", "ls", "--json")) == (0, [])

@@ -92,6 +92,43 @@ def test_ranks_and_files_must_agree(write, rank, world_size):
         base64_reader(folder, rank=rank, world_size=world_size)
 
 
+def cut_at_a_line(data):
+    return b"".join(data.splitlines(keepends=True)[:-1])
+
+
+@pytest.mark.parametrize("change", [cut_at_a_line, lambda _: b"", lambda data: data * 2])
+def test_a_file_of_another_size_is_an_error_before_its_first_image(write, change):
+    folder = write(*((png(pixels(n)), n) for n in range(6)), nranks=2)
+    path = folder / "base64_rank_1"
+    path.write_bytes(change(path.read_bytes()))
+    reader = base64_reader(folder, rank=1, world_size=2)
+    with pytest.raises(FormatError, match="process-base64 again") as caught:
+        next(reader())
+    assert caught.value.path == str(path)
+    assert len(list(base64_reader(folder, rank=0, world_size=2)())) == 3
+
+
+def test_sizes_that_were_changed_are_not_believed(write):
+    folder = write(*((png(pixels(n)), n) for n in range(3)))
+    path, sizes = folder / "base64_rank_0", folder / "base64_sizes.json"
+    data = cut_at_a_line(path.read_bytes())
+    old, new = (f'"base64_rank_0":{size}'.encode() for size in (path.stat().st_size, len(data)))
+    assert old in sizes.read_bytes()
+    sizes.write_bytes(sizes.read_bytes().replace(old, new))
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="sizes"):
+        next(base64_reader(folder)())
+    # Files that were made before have no sizes beside them.
+    sizes.unlink()
+    assert len(list(base64_reader(folder)())) == 2
+
+
+def test_sizes_are_those_of_the_last_run(write):
+    for count in (3, 7):
+        folder = write(*((png(pixels(n)), n) for n in range(count)))
+        assert len(list(base64_reader(folder)())) == count
+
+
 def test_a_list_of_other_files_is_refused(write):
     folder = write((png(pixels(1)), 1))
     (folder / "file_list.txt").write_text("part\n")

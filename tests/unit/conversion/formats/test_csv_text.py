@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import logging
 
 import pytest
@@ -163,3 +164,16 @@ def test_a_cell_that_is_no_number_is_named_with_its_field_and_what_was_expected(
     with pytest.raises(FormatError) as caught:
         list(read_csv(tmp_path / "a.csv", Schema((field,))))
     assert said in str(caught.value)
+
+
+def test_the_limit_of_the_process_for_cells_is_what_it_was(tmp_path):
+    limit, long = csv.field_size_limit(), "x" * 200_000
+    (tmp_path / "a.csv").write_text(f"a,b\n1,{long}\n2,{long}\n")
+    found = read_csv(tmp_path / "a.csv")
+    assert next(found) == {"a": "1", "b": long}
+    assert csv.field_size_limit() == limit
+    assert next(found) == {"a": "2", "b": long}
+    (tmp_path / "b.csv").write_text("a,b\n1,2,3\n")
+    with pytest.raises(FormatError):
+        list(read_csv(tmp_path / "b.csv"))
+    assert csv.field_size_limit() == limit < len(long)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -21,7 +22,7 @@ from tests.unit.conversion.conftest import (
     variable_samples,
 )
 from tests.unit.forks import in_a_fork
-from trainfeed import faults
+from trainfeed import canonical_json, faults
 from trainfeed.conversion import (
     ColumnOptions,
     ConversionRequest,
@@ -370,7 +371,7 @@ def test_two_attempts_that_write_different_shards_are_an_error(roots, scattered,
     def other():
         gather_shards(roots, scattered, 0)
         path = roots.work / "convert" / scattered / "unit-00000.json"
-        path.write_bytes(path.read_bytes().replace(b'"xxh3_128":"', b'"xxh3_128":"0'))
+        resealed(path, lambda account: account["shards"][0].update(xxh3_128="0" * 32))
 
     until(monkeypatch, "convert.before_account", other)
     with pytest.raises(NonDeterminismError, match="wrote different shards"):
@@ -414,11 +415,67 @@ def test_outputs_outside_of_the_roots_are_refused(roots, inputs, tmp_path, path)
 def test_a_plan_that_leads_outside_is_refused(roots, inputs):
     name = plan_conversion(request(), roots)["plan"]
     path = roots.work / "convert" / name / "plan.json"
-    whole = path.read_text()
-    for old, new in ((str(inputs), "/etc"), (str(roots.outputs[0]), "/tmp")):
-        path.write_text(whole.replace(old, new))
+    whole = path.read_bytes()
+
+    def led(value):
+        value["files"] = [["/etc/hosts", *file[1:]] for file in value["files"]]
+
+    for change in (led, lambda value: value.update(output="/tmp/new")):
+        path.write_bytes(whole)
+        resealed(path, change)
         with pytest.raises(ConfigError, match="expected a path below"):
             scatter_files(roots, name, 0)
-    path.write_text(whole[:-9])
-    with pytest.raises(FormatError):
-        scatter_files(roots, name, 0)
+
+
+def resealed(path, change):
+    value = json.loads(path.read_bytes())
+    del value["digest"]
+    change(value)
+    path.write_bytes(canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}")))
+
+
+def damaged(data):
+    """Every form of the content with a changed byte, a few cut ones, and another file."""
+    for place in range(0, len(data), 3):
+        yield data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+    yield from (data[:-9], data[: len(data) // 2], b"", b"[]", b"{}")
+
+
+def test_no_changed_byte_of_a_plan_is_believed(roots, inputs):
+    name = plan_conversion(request(), roots)["plan"]
+    path = roots.work / "convert" / name / "plan.json"
+    for data in damaged(path.read_bytes()):
+        path.write_bytes(data)
+        with pytest.raises(FormatError, match="run the conversion again"):
+            scatter_files(roots, name, 0)
+
+
+def test_the_plan_of_another_conversion_is_refused_in_its_place(roots, inputs):
+    names = [plan_conversion(request(seed=seed), roots)["plan"] for seed in (1, 2)]
+    here, there = (roots.work / "convert" / name / "plan.json" for name in names)
+    here.write_bytes(there.read_bytes())
+    with pytest.raises(FormatError, match=names[0]):
+        scatter_files(roots, names[0], 0)
+
+
+def test_no_changed_byte_of_an_account_is_published(roots, scattered):
+    """A changed digest or number of samples would stand in the manifest of the set."""
+    gather_shards(roots, scattered, 0)
+    path = roots.work / "convert" / scattered / "unit-00000.json"
+    for data in damaged(path.read_bytes()):
+        path.write_bytes(data)
+        with pytest.raises(FormatError, match="clear the step"):
+            publish_conversion(roots, scattered)
+    assert not (roots.outputs[0] / "new").exists()
+
+
+def test_the_account_of_another_unit_is_refused_in_its_place(roots, inputs):
+    planned = plan_conversion(request(), roots, max_units=2)
+    name = planned["plan"]
+    for step in (scatter_files, gather_shards):
+        for unit in range(2):
+            step(roots, name, unit)
+    here, there = (roots.work / "convert" / name / f"unit-{unit:05d}.json" for unit in range(2))
+    there.write_bytes(here.read_bytes())
+    with pytest.raises(FormatError, match="unit 1"):
+        publish_conversion(roots, name)

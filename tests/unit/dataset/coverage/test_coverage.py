@@ -242,6 +242,16 @@ def test_the_schedule_is_kept_beside_the_versions_and_written_when_it_changes(fo
     assert read_schedule(folder) == ended
 
 
+def test_an_end_that_was_changed_in_the_schedule_shortens_no_range(folder):
+    record_schedule(folder, Schedule("@daily", START, START + timedelta(days=30)))
+    data = folder.schedule.read_bytes()
+    changed = data.replace(b"2026-01-31", b"2026-01-01")
+    assert changed != data
+    folder.schedule.write_bytes(changed)
+    with pytest.raises(FormatError, match="schedule of a data set"):
+        cover(folder, "2026-01")
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -1,10 +1,13 @@
 """The history of a data set: an action is on the disk before anything changes."""
 
+import json
 import stat
 from dataclasses import replace
 
 import pytest
 
+from tests.support.roots import reseal
+from trainfeed import canonical_json
 from trainfeed.accounts import account_name
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.history import Action, DamagedAction, actions, record_action
@@ -29,6 +32,13 @@ def test_actions_are_read_as_written_in_the_order_of_their_times(folder):
     record_action(folder, late)
     record_action(folder, early)
     assert list(actions(folder)) == [early, late]
+
+
+def test_actions_of_some_names_alone_are_read(folder):
+    for number, name in enumerate(["repair", "repair-failed", "repaired", "tag"], 1):
+        record_action(folder, withdraw(f"2026-03-{number:02}T00:00:00Z", action=name))
+    found = [each.action for each in actions(folder, {"repair-failed", "tag"})]
+    assert found == ["repair-failed", "tag"]
 
 
 def test_who_is_the_account_unless_a_person_is_named():
@@ -72,3 +82,29 @@ def test_what_is_no_action_is_refused(change):
     with pytest.raises((TypeError, TrainFeedError)) as error:
         Action.from_json({**withdraw().to_json(), **change})
     assert printable(str(error.value)) == str(error.value)
+
+
+def test_an_action_in_the_place_of_another_or_with_another_content_is_damaged(folder):
+    first, second = withdraw(), withdraw("2026-03-09T00:00:00Z", who="ada")
+    for each in (first, second):
+        record_action(folder, each)
+    one, other = sorted(folder.history.glob("*/*.json"))
+    data = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(data)
+    assert [each.path for each in actions(folder)] == [one, other]
+    other.write_bytes(one.read_bytes())
+    one.write_bytes(data)
+    reseal(other, who="eve")
+    assert [getattr(each, "path", each) for each in actions(folder)] == [first, other]
+
+
+def test_an_action_that_a_later_version_wrote_has_its_own_name(folder):
+    record_action(folder, withdraw())
+    (path,) = folder.history.glob("*/*.json")
+    reseal(path, more=1)
+    value = json.loads(path.read_bytes())
+    del value["digest"]
+    digest = canonical_json.sha256_of(value)[:8]
+    path.rename(path.with_name(f"{path.name[:-13]}{digest}.json"))
+    assert list(actions(folder)) == [withdraw()]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.roots import reseal
 from tests.unit.forks import in_a_fork
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
@@ -431,3 +432,27 @@ def test_a_lease_that_a_slow_holder_renews_while_it_is_found_ended_stays(folder,
     assert remove_ended(folder, end) == []
     assert held.path.exists()
     held.release()
+
+
+def test_a_lease_in_the_place_of_another_holds_every_version(folder, tmp_path):
+    other = DatasetFolder(tmp_path, "views")
+    with (
+        take(folder, Clock()) as held,
+        take(folder, Clock()) as second,
+        take(other, Clock()) as foreign,
+    ):
+        for each in (second, foreign):
+            data = held.path.read_bytes()
+            held.path.write_bytes(each.path.read_bytes())
+            assert held.path.name in leased_versions(folder, datetime.now(UTC)).why("2026-02-02", 7)
+            held.path.write_bytes(data)
+        foreign.path.rename(held.path)
+        held.path.rename(foreign.path.with_name(held.path.name))
+        assert [each.lease for each in leases(other)] == [None]
+
+
+def test_a_lease_of_before_which_does_not_say_where_it_is_holds_its_versions(folder):
+    with take(folder, Clock()) as held:
+        reseal(held.path, dataset=None, file=None)
+        (found,) = leases(folder)
+        assert (found.problem, found.lease) == ("", held.lease)

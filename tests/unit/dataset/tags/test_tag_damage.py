@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.support.roots import reseal
 from tests.unit.dataset.tags.conftest import DAYS
 from tests.unit.dataset.tags.test_tags import decided, give, opened
 from trainfeed.dataset.sealed_json import sealed
@@ -12,6 +13,7 @@ from trainfeed.dataset.tags import (
     current_tags,
     move_tag,
     require_tag,
+    tag_history,
     tagged_versions,
     tags_naming,
     untag,
@@ -42,6 +44,11 @@ def test_every_flipped_byte_and_every_cut_is_found(clicks, path):
 
 def test_nobody_works_with_a_damaged_tag(clicks, path):
     path.write_bytes(b"{}")
+    nobody_works_with_it(clicks)
+    assert opened(clicks, "prod#1") == [f"{DAYS[0]}/g0001"]
+
+
+def nobody_works_with_it(clicks):
     for act in (
         lambda: opened(clicks),
         lambda: untag(clicks.folder, "prod", decided()),
@@ -51,7 +58,6 @@ def test_nobody_works_with_a_damaged_tag(clicks, path):
     ):
         with pytest.raises(FormatError, match="or tag again: a new change takes its place"):
             act()
-    assert opened(clicks, "prod#1") == [f"{DAYS[0]}/g0001"]
 
 
 @pytest.mark.parametrize("aside", [None, "0002.json.damaged", "0002.json-of-monday"])
@@ -68,6 +74,46 @@ def test_a_new_change_takes_the_place_of_a_damaged_one_and_no_number_is_used_twi
     assert opened(clicks) == [f"{DAYS[0]}/g0002"]
     with pytest.raises(FormatError, match="change 2 of tag clicks@prod"):
         opened(clicks, "prod#2")
+
+
+@pytest.mark.parametrize("lost", ["0001.json", "0002.json"])
+def test_the_loss_of_a_change_is_noticed_and_its_number_is_not_used_again(clicks, path, lost):
+    (path.parent / lost).unlink()
+    with pytest.raises(FormatError, match="it is gone"):
+        tag_history(clicks.folder, "prod")
+    with pytest.raises(FormatError, match="it is gone"):
+        require_tag(clicks.folder, "prod", int(lost[:4]))
+    if lost == path.name:
+        nobody_works_with_it(clicks)
+    give(clicks, DAYS[0])
+    assert require_tag(clicks.folder, "prod").generations == {DAYS[0]: 2}
+    assert require_tag(clicks.folder, "prod").number == (3 if lost == path.name else 2)
+
+
+def test_a_tag_of_before_has_no_last_number_until_it_is_given_again(clicks, path):
+    (path.parent / "LAST.json").unlink()
+    for each in path.parent.iterdir():
+        reseal(each, dataset=None)
+    assert require_tag(clicks.folder, "prod").number == 2
+    give(clicks, DAYS[0])
+    path.unlink()
+    with pytest.raises(FormatError, match="it is gone"):
+        require_tag(clicks.folder, "prod")
+
+
+def test_a_damaged_last_number_is_told_and_may_be_removed(clicks, path):
+    last = path.parent / "LAST.json"
+    last.write_bytes(last.read_bytes().replace(b"2", b"1", 1))
+    with pytest.raises(FormatError, match=r"LAST\.json"):
+        require_tag(clicks.folder, "prod")
+    last.unlink()
+    assert require_tag(clicks.folder, "prod").number == 2
+
+
+def test_a_change_of_the_tag_of_another_data_set_is_none_of_this_one(clicks, path):
+    reseal(path, dataset="views")
+    with pytest.raises(FormatError, match="dataset: expected 'clicks'"):
+        require_tag(clicks.folder, "prod")
 
 
 def test_an_unfinished_file_of_a_killed_try_uses_no_number(clicks, path):

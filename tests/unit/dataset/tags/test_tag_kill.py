@@ -15,7 +15,7 @@ from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, tag_history
-from trainfeed.errors import ConflictError
+from trainfeed.errors import ConflictError, FormatError
 
 ROOT = Path(__file__).parents[4]
 POINTS = ("history.after_action", "tags.before_change", "tags.after_change", "tags.after_look")
@@ -59,6 +59,9 @@ def test_a_killed_change_is_whole_or_absent_and_its_repetition_makes_it_once(cli
     assert set(require_tag(clicks.folder, "prod").generations.values()) == {2}
     assert [each.number for each in tag_history(clicks.folder, "prod")] == [1, 2]
     assert {each.action for each in actions(clicks.folder)} == {"tag"}
+    (clicks.folder.tag("prod") / "0002.json").unlink()
+    with pytest.raises(FormatError, match="it is gone"):
+        require_tag(clicks.folder, "prod")
 
 
 def test_every_point_is_killed_at():

@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from tests.support.roots import as_before, reseal, write_sealed
+from trainfeed import canonical_json
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, init_root
 from trainfeed.dataset.trainings import _training_marks
 from trainfeed.errors import FormatError
 
@@ -118,6 +120,22 @@ def test_a_damaged_job_file_is_no_training(folder, marks, text):
     assert marks.untrained() == [FIRST]
 
 
+def test_a_changed_job_file_or_that_of_another_job_is_told_and_no_training(folder, marks, caplog):
+    begin_and_publish(folder, marks, FIRST)
+    home = folder.training(FIRST.interval, "job")
+    home.mkdir(parents=True)
+    read = {"interval": FIRST.interval, "generation": "g0001"}
+    write_sealed(home / "job.json", {"home": "job", "versions": [read]})
+    assert marks.untrained() == []
+    reseal(home / "job.json", home="job-2")
+    assert marks.untrained() == [FIRST]
+    assert str(home / "job.json") in caplog.text
+    write_sealed(home / "job.json", {"home": "job", "versions": [{**read, "generation": "g0002"}]})
+    data = (home / "job.json").read_bytes()
+    (home / "job.json").write_bytes(data.replace(b"g0002", b"g0001"))
+    assert marks.untrained() == [FIRST]
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"versions": 1}'])
 def test_damage_of_the_file_of_older_versions_is_named(folder, marks, text):
     begin_and_publish(folder, marks, FIRST)
@@ -155,3 +173,65 @@ def test_a_training_that_starts_takes_its_announcement_away(folder, marks):
     marks.see(FIRST.interval)
     names = {path.name for path in folder.training_marks.iterdir()}
     assert names == {"since.json", "2024-03-01.g0001.seen"}
+
+
+def test_an_announcement_of_another_version_or_data_set_counts_as_none(folder, marks, caplog):
+    begin_and_publish(folder, marks, FIRST, SECOND)
+    for by, version in (("run 1", FIRST), ("run 2", SECOND)):
+        marks.announce([version], by)
+    assert marks.lost([FIRST, SECOND], "run 3") == []
+    first, second = sorted(folder.training_marks.glob("*.announced"))
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    assert marks.lost([FIRST, SECOND], "run 3") == [FIRST]
+    first.write_bytes(data)
+    reseal(second, dataset="views")
+    assert marks.lost([FIRST, SECOND], "run 3") == [SECOND]
+    assert str(first) in caplog.text
+    assert str(second) in caplog.text
+
+
+def test_a_changed_reason_is_not_told_as_one(folder, marks):
+    begin_and_publish(folder, marks, FIRST)
+    marks.decline(FIRST, "only a test", "run 1")
+    assert [each.why for each in marks.declined()] == ["only a test"]
+    (file,) = folder.training_marks.glob("*.declined")
+    file.write_bytes(file.read_bytes().replace(b"only a test", b"only a rest"))
+    (declined,) = marks.declined()
+    assert declined.version == FIRST
+    assert str(file) in declined.why
+
+
+def test_what_is_older_than_the_training_is_that_of_its_data_set(folder, marks):
+    publish(folder, FIRST)
+    marks.begin(SECOND.interval)
+    since = folder.training_marks / "since.json"
+    data = since.read_bytes()
+    since.write_bytes(data.replace(b'"2024-03-01":1', b'"2024-03-01":2'))
+    with pytest.raises(FormatError, match=r"since\.json"):
+        marks.untrained()
+    since.write_bytes(data)
+    reseal(since, dataset="views")
+    with pytest.raises(FormatError, match=r"since\.json"):
+        marks.untrained()
+
+
+def test_marks_of_before_are_read_and_others_without_a_seal_are_damaged(folder, marks):
+    init_root(folder.root)
+    publish(folder, FIRST)
+    marks.begin(SECOND.interval)
+    publish(folder, SECOND, THIRD)
+    marks.announce([SECOND], "run 1")
+    marks.decline(THIRD, "only a test", "run 1")
+    as_before(folder.root)
+    for _ in range(2):
+        assert marks.untrained() == [SECOND]
+        assert marks.lost([SECOND], "run 2") == []
+        assert [each.why for each in marks.declined()] == ["only a test"]
+        init_root(folder.root)
+    (file,) = folder.training_marks.glob("*.announced")
+    file.write_bytes(canonical_json.dumps({"at": "2026-01-01T00:00:00Z", "by": "run 1"}))
+    assert marks.lost([SECOND], "run 2") == [SECOND]
+    (folder.training_marks / "since.json").write_bytes(b'{"versions":{}}')
+    with pytest.raises(FormatError, match=r"since\.json"):
+        marks.untrained()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.test_kill import EXTERNAL_POINTS, command
+from trainfeed import canonical_json
 from trainfeed.errors import ChecksumError, FormatError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
@@ -18,7 +19,12 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.sorting._merge_runs import Merge
 from trainfeed.pipeline.sorting._sorted_run import SpillRun
 from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
-from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter, edges_of
+from trainfeed.pipeline.sorting._spill_writer import (
+    QUARANTINE_SCHEMA,
+    SPILL_SCHEMA,
+    TrailerWriter,
+    edges_of,
+)
 from trainfeed.storage import Location
 
 SMALL = "seed: 7\nresources: {memory_bytes: 1MiB}"
@@ -249,4 +255,40 @@ def test_a_task_is_read_in_batches_of_its_own(tmp_path):
         assert set(edges) <= set(reader.trailer["starts"])
         assert np.diff(reader.trailer["starts"]).max() < 200
         assert reader.batches(90, 100) == range(1, 2)
+        assert reader.read_all().equals(table)
+
+
+def test_a_changed_byte_is_found_or_changes_nothing_also_one_of_a_column(tmp_path):
+    rows = [
+        {"source": 0, "offset": n, "reason": "bad", "message": f"no {n}", "raw": b"x" * n}
+        for n in range(5)
+    ]
+    table = pa.Table.from_pylist(rows, schema=QUARANTINE_SCHEMA)
+    path = tmp_path / "file"
+    location = Location.parse(str(path))
+    location.write_atomic(lambda file: write_small(file, table))
+    good = path.read_bytes()
+    refused = 0
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :])
+        try:
+            with closing(ArrowWithTrailer(location)) as reader:
+                assert reader.read_all().select(table.schema.names).to_pylist() == rows, place
+        except FormatError:
+            refused += 1
+    assert refused > len(good) // 2
+
+
+def test_a_file_of_before_whose_trailer_has_no_columns_is_read(tmp_path, monkeypatch):
+    table = pa.table({"offset": pa.array(range(10)), "record": [b"x"] * 10})
+    location = Location.parse(str(tmp_path / "file"))
+    dumps = canonical_json.dumps
+
+    def of_before(value):
+        return dumps({name: each for name, each in value.items() if name != "columns"})
+
+    monkeypatch.setattr(canonical_json, "dumps", of_before)
+    location.write_atomic(lambda file: write_small(file, table))
+    with closing(ArrowWithTrailer(location)) as reader:
+        assert "columns" not in reader.trailer
         assert reader.read_all().equals(table)

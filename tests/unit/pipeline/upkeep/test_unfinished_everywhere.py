@@ -14,6 +14,7 @@ from tests.unit.training.points import job_in, writer
 from tests.unit.uploads.conftest import labelled
 from tests.unit.uploads.labelled import csv_of
 from trainfeed.dataset import Skip, TrainingMarks, init_root, write_skip
+from trainfeed.dataset.accepted_holes import AcceptedHole, write_hole
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.errors import GateError, StorageError
 from trainfeed.jobs import JobRecord
@@ -88,6 +89,7 @@ EVERYWHERE = {
     "clicks/boundaries/clicks/*",
     "clicks/code",
     "clicks/history/*",
+    "clicks/holes",
     "clicks/lookups",
     "clicks/plans/*",
     "clicks/tags/good",
@@ -128,6 +130,8 @@ def test_each_file_below_the_root_and_in_landing_has_an_end(project, cli, left, 
     tagged_training(project.spec, folder, "good", request="run")
     hold_versions(folder, [(DAY, 1)], "test").release()
     write_skip(folder, Skip("2024-03-05", "no logs", "2024-03-08T00:00:00Z", None))
+    times = "2024-03-05T00:00:00Z", "2024-03-05T06:00:00Z"
+    write_hole(folder, AcceptedHole("clicks", *times, "ana", "ana", "moved", times[0]))
     marks = TrainingMarks(folder)
     marks.begin(DAY)
     marks.see(DAY)
@@ -142,6 +146,23 @@ def test_each_file_below_the_root_and_in_landing_has_an_end(project, cli, left, 
     RemovedModel(model.manifest, **told).write(models)
     found = places_of(project, left)
     assert found >= EVERYWHERE, sorted(EVERYWHERE - found)
+    require_swept(project, left)
+
+
+def test_each_folder_of_a_data_set_is_swept(project):
+    """Also one that a later version adds: the folders are those that the layout names."""
+    project.build()
+    kind = type(project.folder)
+    names = [name for name in dir(kind) if isinstance(getattr(kind, name), property)]
+    places = {getattr(project.folder, name) for name in names}
+    # People put files there, and what is in the other one goes as a whole.
+    places -= {project.folder.uploads, project.folder.trash}
+    left = []
+    for place in (each for each in places if not each.suffix):
+        place.mkdir(parents=True, exist_ok=True)
+        left.append(place / f".x.json.{uuid.uuid4().hex}.tmp")
+        left[-1].write_text("{")
+    assert project.folder.holes in {path.parent for path in left}
     require_swept(project, left)
 
 

@@ -137,3 +137,12 @@ def test_an_interval_whose_jobs_cannot_be_listed_is_told_with_the_items(jobs, mo
     (kept,) = [each for each in found.kept if each.item.name == "2024-03-01"]
     assert "its jobs cannot be listed" in kept.why
     assert [each.item.name.partition("/")[0] for each in found.expired] == ["2024-03-02"]
+
+
+def test_the_files_of_a_training_whose_job_file_is_gone_stay_and_stop_no_other(jobs):
+    project, (oldest, second, _), _ = jobs
+    (second / "job.json").unlink()
+    removals = prune(project)
+    assert [each.item.home for each in removals.expired] == [oldest]
+    (kept,) = [each for each in removals.kept if each.item.name.endswith(second.name)]
+    assert "job.json" in kept.why

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,12 +17,13 @@ from tests.unit.storage.folders.conftest import FILES, contents, put
 from tests.unit.storage.folders.faulty import ACTIONS, Faults, FaultyFileSystem, KilledHereError
 from trainfeed import faults, process_ties
 from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
-from trainfeed.storage import Location
+from trainfeed.storage import Location, _store_clock
 from trainfeed.storage._local_files import LocalFileSystem
 from trainfeed.storage.folders import (
     TRANSFER_MANIFEST,
     Patience,
     TransferReport,
+    _temporary_folder,
     download,
     require_writable,
     upload,
@@ -180,6 +184,19 @@ def test_a_temporary_folder_of_another_machine_goes_after_three_days_without_a_c
     (touched / "sub/file").touch()
     assert upload(model, place).leftovers == (touched.name,)
     assert left_over(store) == [touched.name]
+
+
+def test_a_clock_that_jumped_ahead_takes_no_transfer_of_another_machine_for_a_dead_one(
+    model: Path, store: Path, place: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = store / f".v1.{'e' * 12}-1-1-{'0' * 12}.transfer"
+    put(elsewhere, {"sub/file": b"live"})
+    ahead = timedelta(days=1500)
+    times = SimpleNamespace(time=lambda: time.time() + ahead.total_seconds())
+    monkeypatch.setattr(_temporary_folder, "time", times)
+    monkeypatch.setattr(_store_clock, "present", lambda: datetime.now(UTC) + ahead)
+    assert upload(model, place).leftovers == (elsewhere.name,)
+    assert (elsewhere / "sub/file").read_bytes() == b"live"
 
 
 @pytest.mark.parametrize(

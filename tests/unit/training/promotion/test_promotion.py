@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.roots import as_before, reseal
+from tests.support.roots import as_before, reseal, unseal
 from tests.unit.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
 from trainfeed.errors import ConfigError, FormatError, GateError, JobFailedError, JobRejectedError
@@ -95,6 +95,24 @@ def test_the_limit_may_be_changed_after_a_gate_was_closed(clicks):
         judge(clicks, job)
     clicks.edit("min: 1", "min: 0")
     assert judge(clicks, job)["version"] == "v0001"
+
+
+def test_the_gate_of_another_job_is_not_told_as_that_of_this_one(clicks, caplog):
+    job, other = make(clicks), make(clicks, 3)
+    report = judge(clicks, job)
+    judge(clicks, other)
+    gate = Path(job["folder"], "gate.json")
+    assert judge(clicks, job)["gate"] == report["gate"]
+    data = gate.read_bytes()
+    changes = (Path(other["folder"], "gate.json").read_bytes(), data.replace(b"1", b"2", 1))
+    for change in changes:
+        gate.write_bytes(change)
+        caplog.clear()
+        assert judge(clicks, job)["gate"] == {}
+        assert str(gate) in caplog.text
+    gate.write_bytes(data)
+    unseal(gate)
+    assert judge(clicks, job)["gate"] == {}
 
 
 def test_without_an_evaluation_metrics_are_compared_when_the_data_are_equal(clicks):
