@@ -148,7 +148,11 @@ def tables(draw):
         shape = draw(st.sampled_from(shapes))
         fields.append(Field(f"f{number}", dtype, shape, draw(st.booleans())))
     schema = Schema(tuple(fields))
-    rows = draw(st.lists(st.fixed_dictionaries({f.name: values(f) for f in fields}), min_size=1, max_size=10))
+    rows = draw(
+        st.lists(
+            st.fixed_dictionaries({f.name: values(f) for f in fields}), min_size=1, max_size=10
+        )
+    )
     return schema, rows
 
 
