@@ -44,7 +44,8 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 
 ##@ Start
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@if [ -t 1 ]; then on="$$(printf '\033[36m')" off="$$(printf '\033[0m')"; fi; \
+	awk -v on="$$on" -v off="$$off" 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  %s%-16s%s %s\n", on, $$1, off, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 run: setup data ## Build three days of flights through Airflow and train: recorded topic, local files
 	@$(BIN)python -m examples.daily --days $(DAYS)
 run-services: setup data ## The same from a real Kafka, landing on a real HDFS (JDK 17, Maven)
@@ -55,7 +56,7 @@ ui-services: setup data data/logs/.digits data/logs/.ctr ## The same on what `ma
 	@$(BIN)python -m examples.daily --ui --services
 airflow: setup ## Run an airflow command where `make run` and `make ui` do: make airflow ARGS="dags list"
 	@$(BIN)python -m examples.daily.airflow command
-api: setup ## Print AIRFLOW and TOKEN for calls of REST, while `make ui` runs: eval "$$(make -s api)"
+api: setup ## Print AIRFLOW and TOKEN for calls of REST, while `make ui` runs: eval "$(make -s api)"
 	@$(BIN)python -m examples.daily.airflow api
 password: setup ## Print the password of the user admin of `make ui`
 	@$(BIN)python -m examples.daily.airflow password

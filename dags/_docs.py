@@ -41,7 +41,7 @@ def spec_doc(spec: DatasetSpec) -> str:
 
 def _facts(spec: DatasetSpec) -> Iterator[str]:
     schedule = spec.schedule_model()
-    first = schedule.interval_starting(schedule.first).name
+    first = schedule.first_name
     last = "on" if schedule.last is None else f"to {schedule.interval_starting(schedule.last).name}"
     yield f"- **Source:** {', '.join(spec.source.kind.described())}"
     yield f"- **Intervals:** `{spec.schedule}` UTC, from {first} {last}; names like `{first}`"

@@ -37,13 +37,18 @@ def dataset_param() -> Param:
     )
 
 
-def interval_param(where: str = "") -> Param:
-    """Return the field for the name of an interval; ``where`` says where a person finds it."""
+def interval_param(where: str = "", *, such_as: str = "2013-01-01") -> Param:
+    """Return the field for the name of an interval.
+
+    Args:
+        where: Where a person finds the name.
+        such_as: An example: in a form for one data set, an interval of that one.
+    """
     return Param(
         type="string",
         pattern=INTERVAL_PATTERN,
         title="Interval",
-        description=f"Such as 2013-01-01{where}.",
+        description=f"Such as {such_as}{where}.",
     )
 
 
@@ -68,6 +73,6 @@ def why_param(keeper: str) -> Param:
     )
 
 
-def dry_run_param(description: str) -> Param:
-    """Return the field that makes a run change nothing."""
-    return Param(False, type="boolean", title="Dry run", description=description)
+def dry_run_param(description: str, *, is_on: bool = False) -> Param:
+    """Return the field that makes a run change nothing; ``is_on`` for what cannot be undone."""
+    return Param(is_on, type="boolean", title="Dry run", description=description)

@@ -37,7 +37,7 @@ def waive_dag(spec: DatasetSpec) -> DAG:
         description=f"Let failed gates of a build of {spec.name} pass",
         doc_md=spec_doc(spec),
         schedule=None,
-        params=_form(),
+        params=_form(spec),
         default_args=DEFAULT_ARGS,
         tags=[*TAGS, spec.name],
     ) as dag:
@@ -50,9 +50,10 @@ def waive_dag(spec: DatasetSpec) -> DAG:
     return dag
 
 
-def _form() -> dict[str, Param]:
+def _form(spec: DatasetSpec) -> dict[str, Param]:
+    first = spec.schedule_model().first_name
     return {
-        "interval": interval_param(", as on the page of the failed run"),
+        "interval": interval_param(", as on the page of the failed run", such_as=first),
         "why": why_param("the manifest of the version"),
         "until": Param(
             type="string",

@@ -1,5 +1,8 @@
 """
-The DAG `retire`: removes all versions of the intervals of a range for good.
+The DAG `retire`: removes all versions of the intervals of a range for good. Nothing brings them
+back, so the form begins as a dry run: look at what would go, then trigger once more with *Dry run*
+off. Landing files, which hold the raw records, go with them only where `retention.landing` in
+dataset.yaml has a rule.
 
 Nothing is removed if a tag, a lease of a reader, a training without a result, a plan or a gate
 needs one of the intervals: the task fails, and its log names each. Days that were skipped or never
@@ -30,7 +33,14 @@ with DAG(
             description="2013-01-01, 2013-01, or both ends: 2013-01/2013-03.",
         ),
         "why": why_param("each interval"),
-        "dry_run": dry_run_param("Log what would go and what needs it; change nothing."),
+        "dry_run": dry_run_param(
+            "On: show what would go for good, and what needs it, on the page of the run; change"
+            " nothing. Look at that page, then trigger once more with Dry run off. Off: all"
+            " versions of the range are removed for good, and nothing brings them back. Landing"
+            " files, which hold the raw records, go only where retention.landing in dataset.yaml"
+            " has a rule.",
+            is_on=True,
+        ),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],

@@ -5,7 +5,8 @@ connection      type                    what it has
 =============== ======================= =====================================================
 hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
                                         ``work``; ``logs`` and ``models``: the paths at which
-                                        those of log files and of transferred models start
+                                        those of log files and of transferred models start. Each
+                                        is a path on the host, or a URI with a host of its own
 cephfs_default  any                     extra ``path``: the publication root, mounted here, or
                                         ``pfs://home/…``; ``file`` connections take that too
 convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
@@ -40,6 +41,7 @@ _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"
 _CONVERT: Final = "convert_default"
 _ROOT_SETTING: Final = f"the extra 'path' of connection {_CEPHFS!r}"
+_SCHEMES: Final = ("file://", "hdfs://", "pfs://", "webhdfs://")
 _PORTS: Final = {"webhdfs": 9870, "hdfs": 8020}
 
 _HDFS_EXAMPLE: Final = (
@@ -91,7 +93,7 @@ def environment_from_connections(
     hdfs = _connection(_HDFS, _HDFS_EXAMPLE)
     root = _extra(_connection(_CEPHFS, _CEPHFS_EXAMPLE), "path", _CEPHFS_EXAMPLE)
     return Environment(
-        root=root_folder(_ROOT_SETTING, root) if is_shared(root) else root,
+        root=root_folder(_ROOT_SETTING, root),
         landing=_uri(hdfs, _extra(hdfs, "landing", _HDFS_EXAMPLE)),
         work=_uri(hdfs, _extra(hdfs, "work", _HDFS_EXAMPLE)),
         kafka={name: _kafka(name) for name in kafka},
@@ -150,10 +152,10 @@ def _connection(name: str, example: str) -> Connection:
 
 def _extra(connection: Connection, key: str, example: str) -> str:
     value = connection.extra_dejson.get(key)
-    if not isinstance(value, str) or not value.startswith(("/", "pfs://")):
+    if not isinstance(value, str) or not value.startswith(("/", *_SCHEMES)):
         raise ConfigError(
             f"expected connection {connection.conn_id!r} to have the extra {key!r}, an absolute"
-            f" path, got none; change it: {example}"
+            f" path or a URI of {', '.join(_SCHEMES)}, got none; change it: {example}"
         )
     return value
 
@@ -165,6 +167,8 @@ def _start(connection: Connection, key: str) -> str:
 
 
 def _uri(hdfs: Connection, path: str) -> str:
+    if not path.startswith("/") and not is_shared(path):
+        return path  # a URI has a host of its own
     if hdfs.conn_type == "file":
         return path if is_shared(path) else f"file://{path}"
     if is_shared(path):
@@ -191,7 +195,11 @@ def _kafka(name: str) -> KafkaSettings:
     example = _KAFKA_EXAMPLE.format(name=name)
     extra = _connection(name, example).extra_dejson
     if "recorded" in extra:
-        return KafkaSettings(recorded=str(extra["recorded"]))
+        remedy = (
+            f"change 'recorded' of connection {name!r}, or give it the extra 'bootstrap.servers' of"
+            " a broker in its place (Admin → Connections; for make ui, set TRAINFEED_KAFKA first)"
+        )
+        return KafkaSettings(recorded=str(extra["recorded"]), remedy=remedy)
     if "bootstrap.servers" not in extra:
         raise ConfigError(
             f"expected connection {name!r} to have the extra 'bootstrap.servers' or 'recorded',"

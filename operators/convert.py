@@ -15,6 +15,7 @@ from airflow.sdk import BaseOperator, XComArg
 from operators._connections import conversion_roots
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known, run_identity
+from operators._told_result import tell_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -140,4 +141,7 @@ class PublishConversionOperator(BaseOperator):
         from trainfeed.conversion import publish_conversion
 
         with airflow_outcome(context):
-            return publish_conversion(conversion_roots(), str(self.plan))
+            report = publish_conversion(conversion_roots(), str(self.plan))
+        lines = [f"{name}: {value}" for name, value in report.items()]
+        tell_result(context, str(context["params"]["output"]), ["the shards are published", *lines])
+        return report

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
 from operators._stage import open_dataset
+from operators._told_result import tell_result
 from operators.datasets import datasets_folder
 from trainfeed.errors import TrainFeedError
 from trainfeed.paths import listed
@@ -45,6 +46,7 @@ class FindOutdatedOperator(BaseOperator):
         params = context["params"]
         found: JsonObject = {}
         failed: list[str] = []
+        told: list[str] = []
         with airflow_outcome(context):
             require_known(params, "against_source")
             for name in _names():
@@ -52,10 +54,12 @@ class FindOutdatedOperator(BaseOperator):
                     report = _report(name, against_source=bool(params["against_source"]))
                 except TrainFeedError as error:
                     logger.error("%s was not compared: %s", name, error)  # noqa: TRY400
+                    told.append(f"{name} was not compared: {error}")
                     failed.append(name)
                     continue
-                _log(report)
+                told += _lines(report)
                 found[name] = _small(report)
+        tell_result(context, "all data sets", told)
         if failed:
             context["ti"].xcom_push(key="compared", value=found)
             raise AirflowFailException(
@@ -78,22 +82,18 @@ def _report(name: str, *, against_source: bool) -> OutdatedReport:
     return compare_with_source(spec, env, report) if against_source else report
 
 
-def _log(report: OutdatedReport) -> None:
-    logger.log(
-        logging.INFO if report.is_in_order else logging.WARNING,
-        "%s: %s",
-        report.dataset,
-        ", ".join(f"{number} {state}" for state, number in report.counts.items()) or "no version",
-    )
-    for cause in report.causes:
-        logger.warning("  %s (%d, first %s)", cause.text, cause.intervals, cause.first)
-    told = [each for each in report.intervals if each.source is not None and each.source.told]
-    for each in told[:_SHOWN]:
-        logger.warning("  %s: %s", each.interval, each.why)
-    if len(told) > _SHOWN:
-        logger.warning("  … and %d more intervals with a remark", len(told) - _SHOWN)
-    for doubt in report.doubts:
-        logger.warning("  %s", doubt)
+def _lines(report: OutdatedReport) -> list[str]:
+    """Return the states of a data set's versions, the causes, and what its source says."""
+    counts = ", ".join(f"{number} {state}" for state, number in report.counts.items())
+    remarks = [each for each in report.intervals if each.source is not None and each.source.told]
+    more = len(remarks) - _SHOWN
+    return [
+        f"{report.dataset}: {counts or 'no version'}",
+        *(f"  {cause.text} ({cause.intervals}, first {cause.first})" for cause in report.causes),
+        *(f"  {each.interval}: {each.why}" for each in remarks[:_SHOWN]),
+        *([f"  … and {more} more intervals with a remark"] if more > 0 else []),
+        *(f"  {doubt}" for doubt in report.doubts),
+    ]
 
 
 def _small(report: OutdatedReport) -> JsonObject:

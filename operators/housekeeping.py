@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._run_request import require_known
+from operators._told_result import tell_result
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,16 +44,22 @@ class HousekeepingOperator(BaseOperator):
 
         params = context["params"]
         with airflow_outcome(context):
-            require_known(params, "older_than", "dry_run")
+            require_known(params, "older_than", "dry_run", "mount", "datacenter")
             age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
             env = environment_from_connections(())
             jobs = abandoned_launches(Path(env.root), older_than=age)
             files = sweep(env, older_than=age, dry_run=dry_run)
             launches = sweep_launches(jobs, _clusters(jobs), dry_run=dry_run)
         removed: list[Swept | LeftObject] = [*files, *launches]
-        for each in removed:
-            logger.info("%s, %d bytes, last touched %s", each.place, each.bytes, each.modified)
-        return {"leftovers": len(removed), "bytes": sum(each.bytes for each in removed)}
+        size = sum(each.bytes for each in removed)
+        verb = "would be removed" if dry_run else "removed"
+        lines = [
+            f"{each.place}, {each.bytes} bytes, last touched {each.modified}" for each in removed
+        ]
+        tell_result(
+            context, "leftovers", [f"{len(removed)} leftovers {verb}, {size} bytes", *lines]
+        )
+        return {"leftovers": len(removed), "bytes": size}
 
 
 def _clusters(jobs: Iterable[KeptJob]) -> dict[str, Mapping[str, Any]]:

@@ -17,7 +17,7 @@ def account(report: Any) -> Iterable[str]:
     """Yield the sections about records: gates, waivers, reasons, examples, a command for more."""
     if not isinstance(report, Mapping):
         return
-    yield section("Gates", _gates(report.get("gates", [])))
+    yield section("Gates", _gates(report.get("gates", []), _waived(report)))
     yield section("Waived by people", _waivers(report.get("waivers", [])))
     yield section("Samples that fail a gate", _offending(report.get("offending", [])))
     yield section("Records", counts(report.get("counts", {})))
@@ -31,14 +31,20 @@ def counts(found: Mapping[str, Any], **more: Any) -> str:
     return pairs({**{name: found.get(name) for name in _COUNTS}, **more})
 
 
-def _gates(gates: Iterable[Mapping[str, Any]]) -> str:
+def _waived(report: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the gates that passed by a waiver."""
+    gates = (gate for waiver in report.get("waivers", []) for gate in waiver.get("gates", []))
+    return frozenset(map(_gate_name, gates))
+
+
+def _gates(gates: Iterable[Mapping[str, Any]], waived: frozenset[str]) -> str:
     rows = [
         (
             _gate_name(gate),
             Html(text(gate.get("value"))),
             _allowed(gate),
             gate.get("because", ""),
-            Html(badge("holds", "good") if gate.get("passed") else _broken(gate)),
+            Html(_outcome(gate, waived)),
         )
         for gate in sorted(gates, key=lambda gate: bool(gate.get("passed")))
     ]
@@ -75,10 +81,14 @@ def _allowed(gate: Mapping[str, Any]) -> str:
     return ", ".join(f"{s} {gate[s]}" for s in ("min", "max") if gate.get(s) is not None)
 
 
-def _broken(gate: Mapping[str, Any]) -> str:
+def _outcome(gate: Mapping[str, Any], waived: frozenset[str]) -> str:
+    if gate.get("passed"):
+        return badge("passed", "good")
     severity = str(gate.get("severity"))
+    if severity != "warn" and _gate_name(gate) in waived:
+        return badge("failed, waived")
     return badge(
-        {"warn": "broken (warning)", "ask": "broken (asks)"}.get(severity, "broken"), "bad"
+        {"warn": "failed (warning)", "ask": "failed (asks)"}.get(severity, "failed"), "bad"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
@@ -37,7 +36,7 @@ _HEAD: Final = (
     ".scroll{overflow-x:auto}table{border-collapse:collapse;min-width:18rem}"
     "th,td{text-align:left;vertical-align:top;padding:.2rem 1.2rem .2rem 0;"
     "border-bottom:1px solid var(--line)}th{font-weight:600;white-space:nowrap}"
-    "td{overflow-wrap:break-word}td code{overflow-wrap:anywhere}"
+    "td{overflow-wrap:break-word}td code,td.mono{overflow-wrap:anywhere}"
     "td.n{text-align:right;font-variant-numeric:tabular-nums}"
     "code,pre,.mono{font:13px/1.45 ui-monospace,monospace}"
     "pre,code.block{display:block;white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0;"
@@ -73,9 +72,19 @@ def text(value: Any) -> str:
     elif isinstance(value, list) and all(isinstance(each, int | float) for each in value):
         shown = " to ".join(f"{each:.6g}" for each in value)
     else:
-        shown = value if isinstance(value, str) else json.dumps(value, default=str)
+        shown = _plain(value)
     cut = "…" if len(shown) > _MOST_CHARS else ""
     return escape(shown[:_MOST_CHARS]) + cut
+
+
+def _plain(value: Any) -> str:
+    """Return lists and mappings in words: ``auc 0.75, log_loss 0.6``; not as JSON."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        between = "; " if any(isinstance(each, Mapping) for each in value) else ", "
+        return between.join(map(_plain, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def badge(state: str, kind: str = "") -> str:

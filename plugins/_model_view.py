@@ -22,7 +22,7 @@ def gate(found: Any) -> str:
             Html(text(each.get("value"))),
             _allowed(each),
             Html(text(each.get("promoted"))),
-            Html(badge("holds", "good") if each.get("passed") else badge("broken", "bad")),
+            Html(badge("passed", "good") if each.get("passed") else badge("failed", "bad")),
         )
         for each in found["metrics"]
         if isinstance(each, Mapping)

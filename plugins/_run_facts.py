@@ -18,12 +18,15 @@ from sqlalchemy.orm import Session
 
 __all__ = [
     "BUILD",
+    "FORMS",
     "TRAIN",
     "UPLOADS",
+    "WAIVE",
     "Failure",
     "RunFacts",
     "Stage",
     "Training",
+    "is_known",
     "run_facts",
     "trainings",
 ]
@@ -31,6 +34,14 @@ __all__ = [
 BUILD: Final = "build."
 TRAIN: Final = "train."
 UPLOADS: Final = "uploads."
+WAIVE: Final = "waive."
+# DAGs with a form each, which tell what came of it.
+FORMS: Final = frozenset(
+    {
+        "convert", "housekeeping", "models", "outdated", "repair", "retention", "retire", "tag",
+        "withdraw",
+    }
+)  # fmt: skip
 
 _MOST_TRAININGS: Final = 20
 _MOST_FAILURES: Final = 5
@@ -105,6 +116,7 @@ class RunFacts:
         uploads: Report of the check, in a run that takes uploads.
         spark: Report of the Spark application, in a run with the engine spark.
         spark_told: How far that application was, as its task has told last.
+        told: What the tasks of a form have told about their result.
     """
 
     dag_id: str
@@ -122,15 +134,26 @@ class RunFacts:
     uploads: _Report = field(default_factory=dict)
     spark: _Report = field(default_factory=dict)
     spark_told: _Report = field(default_factory=dict)
+    told: tuple[_Report, ...] = ()
 
     @property
     def is_build(self) -> bool:
-        """Whether the run builds an interval; otherwise it trains on one, or takes uploads."""
+        """Whether the run builds an interval."""
         return self.dag_id.startswith(BUILD)
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the run is of a form: it corrects, names, removes or converts something."""
+        return not self.dag_id.startswith((BUILD, TRAIN, UPLOADS))
+
+
+def is_known(dag_id: str) -> bool:
+    """Return whether a DAG is one of trainfeed, by its id."""
+    return dag_id in FORMS or dag_id.startswith((BUILD, TRAIN, UPLOADS, WAIVE))
 
 
 def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
-    """Return the facts about a run of ``build.…``, ``train.…`` or ``uploads.…``."""
+    """Return the facts about a run of a DAG of trainfeed."""
     state = session.scalar(
         select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     )
@@ -151,6 +174,9 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         )
     if dag_id.startswith(UPLOADS):
         return RunFacts(**common, uploads=report("check", "uploads"))
+    if not dag_id.startswith(BUILD):
+        told = (report(stage.task_id, "told") for stage in common["stages"])
+        return RunFacts(**common, told=tuple(filter(None, told)))
     return RunFacts(
         **common,
         plan=report("plan", "plan"),

@@ -1,4 +1,4 @@
-"""Writes the interval of a run into its note.
+"""Writes the interval of a run, or what a form is about, into its note.
 
 Airflow names the runs of backfills and assets itself, and lists them by times that are a day off
 from the intervals that they build. The scheduler calls this module at the start of a run.
@@ -6,6 +6,7 @@ from the intervals that they build. The scheduler calls this module at the start
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.listeners import hookimpl
@@ -13,6 +14,7 @@ from airflow.listeners import hookimpl
 from operators.timetable import IntervalTimetable
 from trainfeed.errors import WindowError
 from trainfeed.intervals import WindowRequest, resolve_interval
+from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -20,13 +22,44 @@ if TYPE_CHECKING:
 __all__ = ["on_dag_run_running"]
 
 _FAMILIES: Final = ("build.", "train.")
+# DAG of a form → the fields that say what a run of it is about.
+_FORMS: Final = {
+    "convert": ("output",),
+    "models": ("model", "version"),
+    "repair": ("dataset", "interval", "generation"),
+    "retention": ("dataset",),
+    "retire": ("dataset", "range"),
+    "tag": ("dataset", "tag"),
+    "withdraw": ("dataset", "interval", "generation"),
+}
+_WAIVE: Final = "waive."
+_MOST_CHARS: Final = 300
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - pluggy goes by the names
-    """Write the interval's name into the note, unless the run has a note."""
-    if dag_run.note is None and dag_run.dag_id.startswith(_FAMILIES):
+    """Write what the run is about into its note, unless it has one."""
+    if dag_run.note is not None:
+        return
+    if dag_run.dag_id.startswith(_FAMILIES):
         dag_run.note = _interval_name(dag_run)
+    else:
+        dag_run.note = _form_target(dag_run)
+
+
+def _form_target(run: DagRun) -> str | None:
+    """Return what a run of a form is about, as ``flights/2013-01-02``; None if it is of no form."""
+    if run.dag_id.startswith(_WAIVE):
+        return _named(run, ("interval",), first=run.dag_id.removeprefix(_WAIVE))
+    return _named(run, _FORMS.get(run.dag_id, ()))
+
+
+def _named(run: DagRun, fields: Sequence[str], first: str = "") -> str | None:
+    conf = run.conf or {}
+    parts = [first, *(conf.get(field) for field in fields)]
+    told = [printable(part) for part in parts if isinstance(part, str) and part]
+    joint = "@" if fields[-1:] == ("tag",) else "/"
+    return joint.join(told)[:_MOST_CHARS] or None
 
 
 def _interval_name(run: DagRun) -> str | None:

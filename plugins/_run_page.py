@@ -49,11 +49,11 @@ app = FastAPI(
 def show_run(
     dag_id: str, run_id: str, request: Request, user: GetUserDep, session: SessionDep
 ) -> HTMLResponse:
-    """Return the page of a run of ``build.…`` (with its trainings), ``train.…``, ``uploads.…``."""
-    facts = _run_facts.RunFacts(dag_id, run_id)
+    """Return the page of a run: of a build with its trainings, of a form with its result."""
     found: tuple[_run_facts.Training, ...] = ()
     note = ""
-    if dag_id.startswith((_run_facts.BUILD, _run_facts.TRAIN, _run_facts.UPLOADS)):
+    facts = _run_facts.RunFacts(dag_id, run_id)
+    if _run_facts.is_known(dag_id):
         facts = _run_facts.run_facts(session, dag_id, run_id)
     training = _run_facts.TRAIN + dag_id.removeprefix(_run_facts.BUILD)
     interval = facts.publish.get("interval")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from plugins._account_view import account
+from plugins._form_links import forms
 from plugins._html import (
     STATE_KINDS,
     badge,
@@ -18,6 +20,7 @@ from plugins._html import (
 from plugins._model_view import gate, model
 from plugins._run_facts import Failure, RunFacts, Stage, Training
 from plugins._spark_view import SPARK, application, spark_progress
+from plugins._told_view import told_results, told_target
 from plugins._training_view import announced, started, training_job
 from plugins._uploads_view import told_uploads
 from plugins._version_view import told_lines, version_parts
@@ -44,14 +47,14 @@ _NO_MESSAGE: Final = (
 
 
 def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") -> str:
-    """Return the page of a run of a data set; for other runs, a page that says so.
+    """Return the page of a run; for one that no task has left anything of, a page that says so.
 
     Args:
         facts: Facts about the run.
         trainings: The training runs that its interval started.
         note: HTML with a note about trainings, for example that none can start.
     """
-    told = (facts.plan, facts.publish, facts.job, facts.uploads)
+    told = (facts.plan, facts.publish, facts.job, facts.uploads, facts.told)
     if not any((facts.state, facts.stages, facts.failures, *told)):
         return document(_NOTHING)
     refresh = None if not facts.state or facts.state in _ENDED else _REFRESH_S
@@ -61,9 +64,11 @@ def page(facts: RunFacts, trainings: Sequence[Training] = (), note: str = "") ->
 def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterable[str]:
     yield _head(facts)
     yield note
+    yield from told_results(facts.told)
     yield _steps(facts.stages)
     yield section("Trainings", announced(facts.publish.get("training")), started(trainings))
     yield from map(_failure, facts.failures)
+    yield _forms(facts)
     if facts.plan.get("dry_run"):
         yield section("What a build would do", told_lines(facts.plan.get("lines")))
     if facts.version:
@@ -84,14 +89,34 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
 
 
 def _head(facts: RunFacts) -> str:
-    name = facts.dag_id.partition(".")[2]
-    trained_on = facts.job.get("intervals") or [""]
-    interval = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
+    interval = _interval(facts)
+    name = told_target(facts.told) or facts.dag_id.partition(".")[2] or facts.dag_id
     title = f"{name} / {interval}" if interval else name
     note = facts.plan.get("note") or facts.publish.get("note")
-    return f"<h1>{text(title)} {badge(*_outcome(facts))}</h1><p>{text(_sentence(facts))}</p>" + (
+    return f"<h1>{text(title)} {badge(*_outcome(facts))}</h1>{_told_sentence(facts)}" + (
         f"<p>{text(note)}</p>" if note else ""
     )
+
+
+def _told_sentence(facts: RunFacts) -> str:
+    """Return the result in a sentence, unless the sections below begin with it."""
+    is_told = facts.told and facts.state in _ENDED and not facts.failures
+    return "" if is_told else f"<p>{text(_sentence(facts))}</p>"
+
+
+def _interval(facts: RunFacts) -> str:
+    trained_on = facts.job.get("intervals") or [""]
+    return str(facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1])
+
+
+def _forms(facts: RunFacts) -> str:
+    """Return links to the forms of what the messages of failed tasks advise."""
+    messages = [str(failure.told.get("message", "")) for failure in facts.failures]
+    dataset, interval = facts.dag_id.partition(".")[2], _interval(facts)
+    if facts.is_form and not dataset:
+        target = re.fullmatch(r"([a-z][a-z0-9_]*)(?:[/@](.*))?", told_target(facts.told))
+        dataset, interval = (target[1], target[2] or "") if target else ("", "")
+    return forms(messages, dataset, interval)
 
 
 def _outcome(facts: RunFacts) -> tuple[str, str]:
@@ -140,12 +165,15 @@ def _failed(facts: RunFacts) -> str:
         what = told_uploads(facts.uploads)
     if facts.job:
         what = "The training has a result; no model was promoted by this run."
+    if facts.is_form:
+        what = "What it did before is told above." if facts.told else ""
     return f"Task {tasks} failed. {'' if facts.publish else what}"
 
 
 def _published(facts: RunFacts) -> str:
     generation = facts.publish.get("generation")
-    because = _empty(facts.version.get("version", {}))
+    version = facts.version.get("version", {})
+    because = f"{_empty(version)}{_passed_over(version)}"
     if facts.publish.get("verdict") == "kept":
         kept = "was published before, is outdated, and was kept as the run asked"
         return f"{generation} {kept}.{because}"
@@ -164,6 +192,12 @@ def _empty(version: Mapping[str, Any]) -> str:
         said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
         return f" The version is empty: {said}."
     return " The version is empty: its source has no records." if version.get("empty") else ""
+
+
+def _passed_over(version: Mapping[str, Any]) -> str:
+    """Return which entries of the folder of logs were not read; empty if there were none."""
+    told = version.get("passed_over")
+    return f" Passed over in the folder of logs: {told}." if told else ""
 
 
 def _progress(stage: Stage, facts: RunFacts) -> str:

@@ -30,7 +30,10 @@ def announced(found: Any) -> str:
             f" {found.get('dag')} is switched on, the next run of this DAG starts them."
         )
     if caught_up := found.get("caught_up"):
-        lines.append(f"Trainings that were missed are started too: {', '.join(caught_up)}.")
+        lines.append(
+            "Trainings of other published intervals, which no training had read at that time,"
+            f" were started as well: {', '.join(caught_up)}."
+        )
     return "".join(f"<p>{text(line)}</p>" for line in lines)
 
 

@@ -72,6 +72,8 @@ class _Counted:
     def states(self) -> dict[int, PartitionState]:
         return {0: PartitionState(0, len(self.stamps), len(self.stamps), None)}
 
+    is_compacted = False
+
     def offsets_at(self, times_ms: Mapping[int, int]) -> dict[int, int | None]:
         hits = self.stamps >= times_ms[0]
         return {0: int(np.argmax(hits)) if hits.any() else None}

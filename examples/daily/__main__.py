@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from datetime import date
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final, NoReturn
@@ -14,9 +15,11 @@ import typer
 from rich.console import Console
 
 from examples.daily import places, report, runs
+from examples.daily.connections import settings_told
 from services._home import REPOSITORY
 from services._process import ServiceError
 from services.airflow import AirflowStack
+from trainfeed.errors import TrainFeedError
 from trainfeed.specification import DatasetSpec, load_specs
 
 _FIRST: Final = date(2013, 1, 1)
@@ -36,14 +39,14 @@ def main(
     _unwind_on_signals()
     data = _DATA / "services" if services else _DATA
     places.make_lookups(console.print)
-    place = places.real(data, _FIRST, days) if services else places.embedded(data, console.print)
+    place = _places(data, days, services=services, ui=ui)
     stack = AirflowStack(place.home, environ=place.environ)
     console.print(f"starting Airflow ({place.title})")
     _own(stack)
     try:
         stack.start()
         stack.wait()
-        stack.wait_for_dags(_dag_ids())
+        stack.wait_for_dags(_dag_ids(Path(place.environ["TRAINFEED_DATASETS"])))
         if ui:
             _serve(stack)
         else:
@@ -61,9 +64,27 @@ def main(
         stack.stop()
 
 
-def _dag_ids() -> list[str]:
+def _places(data: Path, days: int, *, services: bool, ui: bool) -> places.Places:
+    """Make the places of the demonstration ready, or of ``make ui`` those of the environment."""
+    if ui and not services:
+        try:
+            return places.asked(data, partial(console.print, markup=False, soft_wrap=True))
+        except TrainFeedError as error:
+            console.print(str(error), markup=False, style="red")
+            raise typer.Exit(1) from error
+    if told := settings_told():
+        console.print(
+            f"not taken here, where all places are below {data}: {', '.join(told)}; 'make ui'"
+            " takes them",
+            markup=False,
+            soft_wrap=True,
+        )
+    return places.real(data, _FIRST, days) if services else places.embedded(data, console.print)
+
+
+def _dag_ids(datasets: Path) -> list[str]:
     """The DAGs of all data sets whose specification is right."""
-    specs = load_specs(REPOSITORY / "include" / "datasets")
+    specs = load_specs(datasets)
     known = [spec for spec in specs if isinstance(spec, DatasetSpec)]
     trained = [f"train.{spec.name}" for spec in known if spec.train is not None]
     return [*(f"build.{spec.name}" for spec in known), *trained]
@@ -87,7 +108,7 @@ def _run(stack: AirflowStack, place: places.Places, days: int, results: Path) ->
     console.print(
         f"versions: {place.root}/{places.DATASET}/versions; this table for scripts: {results}\n"
         "next: the same command again finds every day identical; 'make ui' opens Airflow with the"
-        " runs of 'make run' in it; read a version with trainfeed.open_dataset (README.md)"
+        " runs of 'make run' in it; read a version with trainfeed.open_dataset (docs/start.md)"
     )
 
 

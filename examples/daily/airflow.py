@@ -68,7 +68,7 @@ def password(*, services: Services = False) -> None:
 def _stack(*, services: bool) -> AirflowStack:
     data = _DATA / "services" if services else _DATA
     # Connections come from the environment, so commands that run tasks need them as well.
-    environ = places.real_environ(data) if services else places.embedded_environ(data)
+    environ = places.real_environ(data) if services else places.asked_environ(data)
     return AirflowStack(places.home_of(data), environ=environ)
 
 

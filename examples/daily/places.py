@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-from urllib.parse import urlsplit
 
+from examples.daily.connections import connections_of, settings_told, taken_environment
 from examples.flights.events import read_events, select_days
 from examples.flights.lookups import write_lookups
 from services import hdfs, kafka
 from services._home import REPOSITORY
+from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION, Environment, KafkaSettings
 from trainfeed.dataset import init_root
 from trainfeed.storage import Location
 
 __all__ = [
     "Places",
+    "asked",
+    "asked_environ",
     "embedded",
     "embedded_environ",
     "home_of",
@@ -84,12 +86,7 @@ def embedded(data: Path, tell: Tell = str) -> Places:
         data: Folder of all that is made.
         tell: Told what is made, if anything is.
     """
-    from examples.flights.recording import record
-
-    topic = data / "recorded" / DATASET
-    if not (topic / "TOPIC.json").exists():
-        tell("recording the events of 2013 as a topic")
-        record(read_events(_SOURCE), topic, topic=DATASET)
+    _record(data, tell)
     init_root(data / "root")
     environ = embedded_environ(data)
     return Places("recorded topic, local files", home_of(data), data / "root", environ)
@@ -97,9 +94,56 @@ def embedded(data: Path, tell: Tell = str) -> Places:
 
 def embedded_environ(data: Path) -> dict[str, str]:
     """The connections of an Airflow that stays on local files; nothing is made."""
-    folders = {name: str(data / name) for name in ("landing", "work")} | {"logs": str(data)}
-    recorded = {"recorded": str(data / "recorded")}
-    return _connections(data, {"conn_type": "file", "extra": folders}, recorded)
+    recorded = KafkaSettings(recorded=str(data / "recorded"))
+    places = {name: str(data / name) for name in ("root", "landing", "work")}
+    return connections_of(_environment(recorded, **places, logs=str(data)), data)
+
+
+def asked(data: Path, tell: Tell = str) -> Places:
+    """Take the places that the settings of commands name, and those of ``embedded`` otherwise.
+
+    Args:
+        data: Folder of all that is made; nothing is made in a place that a setting names.
+        tell: Told which settings were taken, and what is made, if anything is.
+
+    Raises:
+        ConfigError: A setting is not valid; the message names the variable.
+    """
+    env = taken_environment(data)
+    told = settings_told()
+    if told:
+        tell(f"taken from the environment: {', '.join(told)}")
+    if env.kafka[KAFKA_CONNECTION].recorded == str(data / "recorded"):
+        _record(data, tell)
+    root = Path(env.root)
+    if root == data / "root":
+        init_root(root)
+    title = "places of the environment" if told else "recorded topic, local files"
+    return Places(title, home_of(data), root, connections_of(env, data))
+
+
+def asked_environ(data: Path) -> dict[str, str]:
+    """The connections of ``asked``; nothing is made."""
+    return connections_of(taken_environment(data), data)
+
+
+def _record(data: Path, tell: Tell) -> None:
+    from examples.flights.recording import record
+
+    topic = data / "recorded" / DATASET
+    if not (topic / "TOPIC.json").exists():
+        tell("recording the events of 2013 as a topic")
+        record(read_events(_SOURCE), topic, topic=DATASET)
+
+
+def _environment(kafka: KafkaSettings, *, logs: str, **places: Any) -> Environment:
+    return Environment(
+        **places,
+        kafka={KAFKA_CONNECTION: kafka},
+        datasets=REPOSITORY / "include" / "datasets",
+        logs={LOGS_CONNECTION: logs},
+        stores={LOGS_CONNECTION: logs},
+    )
 
 
 def real(data: Path, first: date, days: int) -> Places:
@@ -127,11 +171,12 @@ def real(data: Path, first: date, days: int) -> Places:
 
 def real_environ(data: Path) -> dict[str, str]:
     """The connections of an Airflow on Kafka and HDFS, whether or not they run."""
-    web = urlsplit(hdfs.Hdfs().exports()["TEST_WEBHDFS_URI"])
-    place = {"conn_type": "webhdfs", "host": web.hostname, "port": web.port, "login": web.username}
-    folders = {"landing": "/trainfeed/landing", "work": "/trainfeed/work", "logs": "/"}
+    start = hdfs.Hdfs().exports()["TEST_WEBHDFS_URI"].rstrip("/")
     servers = kafka.Kafka().exports()["TEST_KAFKA_BOOTSTRAP_SERVERS"]
-    return _connections(data, {**place, "extra": folders}, {"bootstrap.servers": servers})
+    places = {name: f"{start}/trainfeed/{name}" for name in ("landing", "work")}
+    broker = KafkaSettings(client={"bootstrap.servers": servers})
+    env = _environment(broker, root=str(data / "root"), **places, logs=f"{start}/")
+    return connections_of(env, data)
 
 
 def _bring_logs(hdfs: str) -> None:
@@ -152,21 +197,3 @@ def _is_marker(file: Path) -> bool:
 
 def _write(file: BinaryIO, data: bytes) -> None:
     file.write(data)
-
-
-def _connections(
-    data: Path, storage: dict[str, Any], kafka_extra: dict[str, str]
-) -> dict[str, str]:
-    root, files = data / "root", data / "files"
-    conversions = {
-        "inputs": [str(files), str(root)],
-        "outputs": [str(files)],
-        "work": str(data / "convert"),
-    }
-    connections = {
-        "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(root)}},
-        "CONVERT_DEFAULT": {"conn_type": "generic", "extra": conversions},
-        "HDFS_DEFAULT": storage,
-        "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": kafka_extra},
-    }
-    return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}

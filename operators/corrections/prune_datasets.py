@@ -13,6 +13,7 @@ from operators._outcome import airflow_outcome
 from operators._person import RunPerson, run_person, run_signature
 from operators._run_request import require_known
 from operators._stage import open_dataset
+from operators._told_result import tell_result
 from operators.corrections._known_folder import specified_names
 from trainfeed.errors import Outcome, TrainFeedError
 
@@ -44,6 +45,7 @@ class PruneDatasetsOperator(BaseOperator):
         found: JsonObject = {}
         failed: list[str] = []
         errors: list[TrainFeedError] = []
+        told: list[str] = []
         with airflow_outcome(context):
             require_known(params, "dataset", "dry_run", "clock_is_right")
             accepted = params.get("clock_is_right")
@@ -53,12 +55,14 @@ class PruneDatasetsOperator(BaseOperator):
                     removals = _prune(name, person, accepted, dry_run=bool(params["dry_run"]))
                 except TrainFeedError as error:
                     logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
+                    told.append(f"{name} was not pruned: {error}")
                     failed.append(name)
                     errors.append(error)
                     continue
-                _log(name, removals, dry_run=bool(params["dry_run"]))
+                told += _lines(name, removals, dry_run=bool(params["dry_run"]))
                 found[name] = _small(removals)
                 failed += [name] if removals.excess else []
+        tell_result(context, params["dataset"] or "all data sets", told)
         if failed:
             context["ti"].xcom_push(key="pruned", value=found)
             _fail(failed, errors)
@@ -86,15 +90,19 @@ def _prune(name: str, person: RunPerson, accepted: str | None, *, dry_run: bool)
     return prune(context, kinds, dry_run=dry_run, clock_is_right=accepted)
 
 
-def _log(name: str, removals: Removals, *, dry_run: bool) -> None:
+def _lines(name: str, removals: Removals, *, dry_run: bool) -> list[str]:
+    """Return how much goes, then each item with its reason."""
     verb = "would remove" if dry_run else "removed"
-    for expired in removals.expired:
-        item = expired.item
-        logger.info("%s: %s %s, %d bytes: %s", name, verb, item.name, item.num_bytes, expired.why)
-    for kept in removals.kept:
-        logger.info("%s: %s stays: %s", name, kept.item.name, kept.why)
-    for excess in removals.excess:
-        logger.warning("%s: %s", name, excess.told)
+    number = len(removals.expired)
+    return [
+        f"{name}: {verb} {number} items, {removals.num_bytes} bytes; {len(removals.kept)} stay",
+        *(f"{name}: {excess.told}" for excess in removals.excess),
+        *(
+            f"{name}: {verb} {each.item.name}, {each.item.num_bytes} bytes: {each.why}"
+            for each in removals.expired
+        ),
+        *(f"{name}: {kept.item.name} stays: {kept.why}" for kept in removals.kept),
+    ]
 
 
 def _small(removals: Removals) -> JsonObject:

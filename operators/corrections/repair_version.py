@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
 from operators._stage import open_dataset
+from operators._told_result import tell_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from trainfeed.repair import RepairReport
 
 __all__ = ["RepairVersionOperator"]
-
-logger = logging.getLogger(__name__)
 
 
 class RepairVersionOperator(BaseOperator):
@@ -54,7 +53,7 @@ class RepairVersionOperator(BaseOperator):
             )
             generation = parse_generation(named) if named else None
             report = repair(spec, env, params["interval"], generation, wish)
-        _log(report)
+        tell_result(context, report.version, _lines(report))
         if not (report.is_whole or report.dry_run):
             raise AirflowFailException(
                 f"{report.version} is still damaged; the log above says why, and what can be done"
@@ -62,17 +61,23 @@ class RepairVersionOperator(BaseOperator):
         return _small(report)
 
 
-def _log(report: RepairReport) -> None:
+def _lines(report: RepairReport) -> list[str]:
+    """Return the result, then what was found in each file and what came of it."""
+    return [_result(report), *_found(report), *report.offers]
+
+
+def _result(report: RepairReport) -> str:
     if not report.files:
-        logger.info("%s is intact", report.version)
+        return f"{report.version} is intact"
+    if report.dry_run:
+        return f"{report.version} is damaged: {len(report.files)} files; nothing was changed"
+    return f"{report.version} is {'intact again' if report.is_whole else 'still damaged'}"
+
+
+def _found(report: RepairReport) -> Iterator[str]:
     for each in report.files:
         found = each.finding
-        level = logging.INFO if each.outcome == "repaired" else logging.WARNING
-        logger.log(
-            level, "%s (%s, %s): %s: %s", found.name, found.kind, found.what, each.outcome, each.how
-        )
-    for offer in report.offers:
-        logger.warning("%s", offer)
+        yield f"{found.name} ({found.kind}, {found.what}): {each.outcome}: {each.how}"
 
 
 def _small(report: RepairReport) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
 from operators._stage import open_dataset
+from operators._told_result import tell_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,7 +37,7 @@ class RetireIntervalsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Retire the intervals; a task that is cleared completes what a killed one began."""
         from trainfeed.retention import Context as Retention
-        from trainfeed.retention import retire
+        from trainfeed.retention import retire, retired_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -50,10 +51,13 @@ class RetireIntervalsOperator(BaseOperator):
                 dry_run=params["dry_run"],
             )
         _log(done)
+        name = params["dataset"]
+        told = retired_lines(name, params["range"], done)
+        tell_result(context, f"{name}/{params['range']}", told)
         if done.refused:
             raise AirflowFailException(
                 f"{len(done.refused)} intervals of {params['range']} are needed; the log above"
-                " names each with the reason"
+                " names each with the reason; nothing was changed"
             )
         return {
             "intervals": len(done.intervals),
@@ -68,5 +72,3 @@ def _log(done: Retired) -> None:
     for expired in done.removals.expired:
         item = expired.item
         logger.info("%s %s %s, %d bytes", verb, item.kind, item.name, item.num_bytes)
-    for kept in done.removals.kept:
-        logger.warning("%s %s stays: %s", kept.item.kind, kept.item.name, kept.why)

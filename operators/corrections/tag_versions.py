@@ -11,6 +11,7 @@ from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
+from operators._told_result import tell_result
 from operators.corrections._known_folder import known_folder
 from trainfeed.errors import ConfigError, ConflictError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.tags import Decision, Tag
+    from trainfeed.dataset.tags import Decision, Tag, TagChange
 
 __all__ = ["TagVersionsOperator"]
 
@@ -45,7 +46,7 @@ class TagVersionsOperator(BaseOperator):
             folder = known_folder(environment_from_connections(()), params["dataset"])
             _require_one_wish(params)
             decision = Decision.now(params["why"], **run_person(context)._asdict())
-            tag, is_new = _act(folder, params, decision)
+            tag, is_new, changes = _act(folder, params, decision)
         report = {
             "dataset": folder.name,
             "tag": tag.tag,
@@ -55,8 +56,8 @@ class TagVersionsOperator(BaseOperator):
             "written": is_new,
         }
         logger.info("%s", report)
-        if not (is_new or params["dry_run"]):
-            logger.info("nothing was written: change %d of the tag is as asked for", tag.number)
+        result = _result(folder.name, tag, params, is_new=is_new)
+        tell_result(context, f"{folder.name}@{tag.tag}", [result, *changes])
         return report
 
 
@@ -64,23 +65,47 @@ def _require_one_wish(params: dict[str, Any]) -> None:
     if params["action"] == "untag" and params["range"]:
         raise ConfigError("expected no range beside untag: a tag is removed as a whole")
     if params["action"] == "tag" and not params["range"]:
-        raise ConfigError("expected a range to tag, such as 2013-01, got none")
+        raise ConfigError("expected a range to tag: an interval, a month, or FIRST/LAST; got none")
 
 
-def _act(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> tuple[Tag, bool]:
+def _result(name: str, tag: Tag, params: dict[str, Any], *, is_new: bool) -> str:
+    """Return what came of the action, in one sentence."""
+    named = f"{name}@{tag.tag}"
+    what = f"{len(tag.versions)} versions of {tag.range}"
+    if params["action"] == "untag":
+        if params["dry_run"]:
+            return f"{named} would be removed; it names {what}; nothing was changed"
+        return f"{named} {'is' if is_new else 'was'} removed by {tag.told}"
+    if is_new:
+        return f"{named} is change {tag.number}: {what}"
+    if params["dry_run"]:
+        return f"{named} would name {what}; nothing was changed"
+    return f"nothing was written: change {tag.number} of {named} is as asked for: {what}"
+
+
+def _act(
+    folder: DatasetFolder, params: dict[str, Any], decision: Decision
+) -> tuple[Tag, bool, list[str]]:
+    """Carry out the action; return the tag, whether it changed, and a line for each change."""
     from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, untag
 
     if (earlier := _made(folder, params, decision)) is not None:
-        return earlier, False
+        return earlier, False, []
     if params["action"] == "untag":
         if params["dry_run"]:
-            return require_tag(folder, params["tag"]), False
-        return untag(folder, params["tag"], decision)
+            return require_tag(folder, params["tag"]), False, []
+        return *untag(folder, params["tag"], decision), []
     options = {name: params[name] for name in ("allow_missing", "verify")}
     proposal = propose_tag(folder, params["range"], params["tag"], decision, **options)
-    for change in proposal.changes:
-        logger.info("%(interval)s: from %(from)s to %(to)s", change.to_json())
-    return (proposal.after, False) if params["dry_run"] else apply_change(folder, proposal)
+    changes = [_told_change(change) for change in proposal.changes]
+    if params["dry_run"]:
+        return proposal.after, False, changes
+    return *apply_change(folder, proposal), changes
+
+
+def _told_change(change: TagChange) -> str:
+    told = change.to_json()
+    return f"{told['interval']}: from {told['from'] or 'nothing'} to {told['to'] or 'nothing'}"
 
 
 def _made(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> Tag | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
+from operators._told_result import tell_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.plans import Plan
 
 __all__ = ["WaiveGatesOperator"]
-
-logger = logging.getLogger(__name__)
 
 _DAY: Final = len("2013-01-01")
 
@@ -61,10 +59,11 @@ class WaiveGatesOperator(BaseOperator):
                 fields=[params["field"]] if params["field"] else (),
             )
             found = waivable(folder, params["interval"], params["plan"])
-            for line in found.refused.lines:
-                logger.info("failed: %s", line)
             waiver = waive(env, found, wish, datetime.now(UTC))
-        logger.info("waived: %s", waiver.told)
+            told = [f"failed: {line}" for line in found.refused.lines]
+            next_run = f"the task build starts build.{self.dataset}, which publishes the version"
+            target = f"{self.dataset}/{params['interval']}"
+            tell_result(context, target, [f"waived: {waiver.told}", next_run, *told])
         return {"waiver": waiver.to_json(), "conf": _conf(found.plan)}
 
 

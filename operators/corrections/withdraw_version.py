@@ -12,6 +12,7 @@ from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
+from operators._told_result import tell_result
 from operators.corrections._known_folder import known_folder
 from trainfeed.errors import ConfigError
 
@@ -40,7 +41,7 @@ class WithdrawVersionOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds it done."""
-        from trainfeed.withdrawal import Maker, Withdrawn
+        from trainfeed.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -52,8 +53,12 @@ class WithdrawVersionOperator(BaseOperator):
             done = _act(env, context, maker)
             report = _report(params["action"], done)
             logger.info("%s", report)
+            dry_run = params["dry_run"]
             if isinstance(done, Withdrawn):
-                _tell_tags(done, dry_run=params["dry_run"])
+                tell_result(context, done.mark.name, withdrawn_lines(done, dry_run=dry_run))
+                _refuse_problems(done, dry_run=dry_run)
+            else:
+                tell_result(context, done.mark.name, restored_lines(done, dry_run=dry_run))
         return report
 
 
@@ -84,14 +89,12 @@ def _act(env: Environment, context: Context, maker: Maker) -> Withdrawn | Restor
     return withdraw(*place, move_tags=params["move_tags"], dry_run=params["dry_run"])
 
 
-def _tell_tags(done: Withdrawn, *, dry_run: bool) -> None:
-    """Log what became of the tags.
+def _refuse_problems(done: Withdrawn, *, dry_run: bool) -> None:
+    """Fail the task of a withdrawal that stands, for tags.
 
     Raises:
         AirflowFailException: A tag cannot be read, or could not be moved.
     """
-    for tag in done.tags:
-        logger.warning("tag %s names %s, and opening the tag fails", tag, done.mark.name)
     if not done.tag_problems:
         return
     state = "would be withdrawn" if dry_run else "is withdrawn, which stands"

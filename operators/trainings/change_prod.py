@@ -12,6 +12,7 @@ from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
+from operators._told_result import tell_result
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class ChangeProdOperator(BaseOperator):
             **missing_upload(folder, env.datasets, change.version),
         }
         logger.info("%s", report)
+        made = f"{folder.name}@prod is {change.version}: {report['verdict']}, {change.why}"
+        further = (each for each in ("path", "tracking", "upload") if each in report)
+        more = [f"{each}: {report[each]}" for each in further]
+        tell_result(context, f"{folder.name}@prod", [made, *more])
         return report
 
 

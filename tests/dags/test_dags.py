@@ -852,3 +852,23 @@ def test_the_form_says_that_a_rebuild_takes_newer_uploads_where_there_can_be_any
     }
     assert "takes uploads that came after the published version" in said["clicks"]
     assert "uploads" not in said["views"]
+
+
+def test_the_example_of_a_form_is_of_its_data_set(add, load):
+    add("clicks")
+    waive = load("dags").dags["waive.clicks"]
+    told = waive.params.get_param("interval").description
+    assert "2026-01-01" in told
+    assert "2013" not in told
+
+
+def test_the_page_on_deployment_names_every_dag(add, load):
+    add("clicks")
+    (row,) = [
+        line
+        for line in (ROOT / "docs/operations/deploy.md").read_text().splitlines()
+        if line.startswith("| which DAGs |")
+    ]
+    known = {dag.replace("clicks", "X") for dag in load("dags").dags}
+    assert known > DAGS_OF_NO_DATA_SET
+    assert [dag for dag in sorted(known) if f"`{dag}`" not in row] == []

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from examples.daily import places
+from examples.daily.connections import SETTINGS
 from operators._connections import conversion_roots, environment_from_connections
+from operators.spark._spark_connection import spark_cluster
 from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION
+from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, load_specs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +63,99 @@ def test_a_conversion_reaches_versions_and_files_and_no_secret(environ, tmp_path
 
 
 @pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """A terminal without settings of trainfeed; what is set there is what ``make ui`` is given."""
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(places, "_record", lambda data, tell: tell(f"recorded in {data}"))
+
+    def of(**given):
+        for name, value in given.items():
+            monkeypatch.setenv(name, str(value))
+        told = []
+        place = places.asked(tmp_path / "data", told.append)
+        for name, value in place.environ.items():
+            monkeypatch.setenv(name, value)
+        return place, told
+
+    return of
+
+
+def test_without_settings_make_ui_has_the_places_of_make_run(settings, tmp_path):
+    place, told = settings()
+    assert place.environ == places.embedded_environ(tmp_path / "data")
+    assert (place.root, told) == (tmp_path / "data/root", [f"recorded in {tmp_path / 'data'}"])
+    assert (place.root / "ROOT.json").exists() or any(place.root.iterdir())
+
+
+def test_make_ui_takes_the_brokers_and_folders_of_the_environment(settings, tmp_path):
+    given = {
+        "TRAINFEED_KAFKA": "127.0.0.1:30877",
+        "TRAINFEED_LANDING": tmp_path / "landing",
+        "TRAINFEED_LOGS": "webhdfs://trainfeed@namenode:9870/",
+        "TRAINFEED_MODELS": "hdfs://namenode:8020/models",
+        "TRAINFEED_ROOT": tmp_path / "root",
+        "TRAINFEED_WORK": "file:///work",
+    }
+    place, told = settings(**given)
+    found = environment_from_connections(
+        [KAFKA_CONNECTION], [LOGS_CONNECTION], stores=[LOGS_CONNECTION]
+    )
+    assert found.kafka[KAFKA_CONNECTION].client == {"bootstrap.servers": "127.0.0.1:30877"}
+    assert found.kafka[KAFKA_CONNECTION].recorded is None
+    assert found.logs == {LOGS_CONNECTION: given["TRAINFEED_LOGS"]}
+    assert found.stores == {LOGS_CONNECTION: given["TRAINFEED_MODELS"]}
+    assert (found.root, found.work) == (str(tmp_path / "root"), "file:///work")
+    assert found.landing == f"file://{tmp_path / 'landing'}"
+    assert place.root == tmp_path / "root"
+    assert not place.root.exists(), "a root is made on purpose"
+    (line,) = told
+    for part in ("TRAINFEED_KAFKA=127.0.0.1:30877", "TRAINFEED_LOGS=webhdfs://namenode:9870/"):
+        assert part in line
+
+
+def test_make_ui_takes_what_the_files_of_settings_name(settings, tmp_path):
+    written = {
+        "TRAINFEED_CONNECTIONS": '{"kafka_orders": {"bootstrap.servers": "b:1"}, "old": "/old"}',
+        "TRAINFEED_SPARK": "spark_prod: {master: 'spark://h:7077', submit: /o/s, python: /o/p}",
+        "TRAINFEED_CLUSTERS": "kubernetes_default: {namespace: training}",
+        "TRAINFEED_TRACKERS": "mlflow_default: {url: 'http://127.0.0.1:5000'}",
+    }
+    for name, text in written.items():
+        file = tmp_path / name
+        file.touch(0o600)
+        file.write_text(text)
+    settings(**{name: tmp_path / name for name in written})
+    found = environment_from_connections(
+        ["kafka_orders"], ["old"], ["kubernetes_default"], ["old"], ["mlflow_default"]
+    )
+    assert found.kafka["kafka_orders"].client == {"bootstrap.servers": "b:1"}
+    assert found.logs == found.stores == {"old": "file:///old"}
+    assert found.clusters == {"kubernetes_default": {"namespace": "training"}}
+    assert found.trackers == {"mlflow_default": {"url": "http://127.0.0.1:5000"}}
+    cluster = spark_cluster("spark_prod")
+    assert (cluster.master, cluster.submit, cluster.python) == ("spark://h:7077", "/o/s", "/o/p")
+    assert spark_cluster("spark_default").master == "local[*]"
+
+
+def test_make_ui_shows_the_data_sets_of_the_environment(settings, tmp_path):
+    place, _ = settings(TRAINFEED_DATASETS=tmp_path / "sets")
+    assert place.environ["TRAINFEED_DATASETS"] == str(tmp_path / "sets")
+
+
+def test_a_folder_of_data_takes_all_places_along(settings, tmp_path):
+    place, _ = settings(TRAINFEED_DATA=tmp_path / "other")
+    found = environment_from_connections([KAFKA_CONNECTION], [LOGS_CONNECTION])
+    assert found.kafka[KAFKA_CONNECTION].recorded == str(tmp_path / "other/recorded")
+    assert (found.root, place.home) == (str(tmp_path / "other/root"), tmp_path / "data/airflow")
+
+
+def test_a_wrong_setting_is_refused_before_anything_starts(settings):
+    with pytest.raises(ConfigError, match="TRAINFEED_KAFKA"):
+        settings(TRAINFEED_KAFKA="no broker")
+
+
+@pytest.fixture
 def make(tmp_path):
     """Run a target of the Makefile with a Python that only writes down what it was given."""
     fake = tmp_path / "python"
@@ -93,3 +189,12 @@ def test_what_is_given_as_args_reaches_the_command_and_no_shell(make, tmp_path, 
     assert words == "-m\nexamples.daily.airflow\ncommand\n"
     assert passed == args
     assert not (tmp_path / "gone").exists()
+
+
+def test_the_help_of_make_can_be_pasted():
+    done = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert 'eval "$(make -s api)"' in done.stdout
+    assert "$$" not in done.stdout
+    assert "\x1b" not in done.stdout, "colours in a pipe"

@@ -13,6 +13,8 @@ from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
 
+# What tasks left for the page of their run.
+TOLD = []
 DAYS = ["2024-03-01", "2024-03-02"]
 
 # Airflow's own reading of .airflowignore.
@@ -52,12 +54,13 @@ def retire(dag, user="ana", **params):
         triggering_user_name=user,
     )
     values = {**form, "dry_run": False, **params}
-    ti = SimpleNamespace(xcom_push=lambda **_: None)
+    ti = SimpleNamespace(xcom_push=lambda **left: TOLD.append(left["value"]))
     return dag.get_task("retire").execute({"params": values, "dag_run": run, "ti": ti})
 
 
 def test_a_person_retires_and_is_named(dag, two):
     assert list(dag.params) == ["dataset", "range", "why", "dry_run"]
+    assert dag.params["dry_run"] is True, "what cannot be undone begins as a dry run"
     assert dag.schedule is None
     dry = retire(dag, dry_run=True)
     assert two.folder.generations(DAYS[0]) == [1]
@@ -67,6 +70,20 @@ def test_a_person_retires_and_is_named(dag, two):
     named = (found.who, found.account, found.why)
     assert named == ("ana", "Airflow run retire/manual", "the audit is over")
     assert retire(dag)["already"] == 1
+
+
+def test_the_page_of_the_run_says_what_went_for_good_and_what_stays(dag, two):
+    TOLD.clear()
+    retire(dag, dry_run=True)
+    retire(dag)
+    tried, done = TOLD
+    assert tried["target"] == done["target"] == f"clicks/{DAYS[0]}"
+    assert "would be retired for good" in tried["lines"][0]
+    assert "nothing was changed" in tried["lines"][-1]
+    assert "was retired for good" in done["lines"][0]
+    # Without a rule for landing files, the raw records stay.
+    assert any(line.startswith("landing ") and "stays" in line for line in done["lines"])
+    assert "retention.landing" in done["lines"][-1]
 
 
 def test_what_is_needed_fails_the_task_and_stays(dag, two):

@@ -65,3 +65,26 @@ def test_a_note_that_is_there_is_kept(note):
 
 def test_runs_of_other_dags_are_left_alone():
     assert note_of(dag_id="convert", timetable=None, conf={"window_start": "2026-01-02"}) is None
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf", "note"),
+    [
+        ("withdraw", {"dataset": "flights", "interval": "2013-01-02"}, "flights/2013-01-02"),
+        (
+            "repair",
+            {"dataset": "flights", "interval": "2013-01-02", "generation": "g0001", "why": None},
+            "flights/2013-01-02/g0001",
+        ),
+        ("retire", {"dataset": "flights", "range": "2013-01/2013-02"}, "flights/2013-01/2013-02"),
+        ("tag", {"dataset": "flights", "tag": "prod", "range": "2013-01"}, "flights@prod"),
+        ("waive.clicks", {"interval": "2026-01-02", "why": "known"}, "clicks/2026-01-02"),
+        ("models", {"model": "delay", "version": "v0003"}, "delay/v0003"),
+        ("retention", {"dataset": None}, None),
+        ("withdraw", {"dataset": 7, "interval": ["x"]}, None),
+        ("withdraw", {"dataset": "a\x1b[2J"}, "a\\x1b[2J"),
+        ("somebody.else", {"dataset": "flights"}, None),
+    ],
+)
+def test_a_run_of_a_form_has_what_it_is_about(dag_id, conf, note):
+    assert note_of(dag_id=dag_id, timetable=None, conf=conf) == note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import UTC, datetime
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import airflow.models
 import pytest
@@ -322,7 +322,7 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     gates = [{"check": "count", "value": 7, "passed": True}, *ACCOUNT["gates"]]
     run([], [failed(error="GateError", message=MESSAGE, report={**ACCOUNT, "gates": gates})])
     page = look()
-    assert page.index(">broken<") < page.index(">holds<")
+    assert page.index(">failed<") < page.index(">passed<")
 
 
 def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
@@ -333,6 +333,8 @@ def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
     assert "<h2>Waived by people</h2>" in page
     assert "a storm" in page
     assert ">builder<" in page
+    assert ">failed, waived<" in page
+    assert ">failed<" not in page
     assert "<script" not in page
 
 
@@ -340,6 +342,85 @@ def test_a_quarantined_record_without_bytes_is_said_to_have_none(look, reports):
     reasons = [{"reason": "no_tab", "records": 1, "examples": [{**EXAMPLE, "value": ""}]}]
     reports[VERSION_KEY] = {**VERSION, "reasons": reasons}
     assert ">no bytes<" in look()
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "advice", "forms"),
+    [
+        ("build.clicks", "let it pass: trainfeed waive clicks/2026-01-02", ["waive.clicks"]),
+        ("build.clicks", "take it back: trainfeed restore clicks/2026-01-02/g0001", ["withdraw"]),
+        (
+            "build.clicks",
+            "trainfeed restore I, or trainfeed build clicks --interval I --rebuild WHY",
+            ["withdraw", "build.clicks"],
+        ),
+        ("build.clicks", "damaged; trainfeed repair clicks/2026-01-02", ["repair"]),
+        ("train.clicks", "it is: trainfeed build clicks --interval I", ["build.clicks"]),
+        ("withdraw", "to move it: trainfeed tag clicks RANGE prod", ["tag"]),
+        ("build.clicks", "trainfeed status clicks; trainfeed quarantine show clicks", []),
+        ("build.clicks", HOSTILE, []),
+    ],
+)
+def test_a_failed_run_links_the_forms_of_what_its_message_advises(  # noqa: PLR0917
+    client, log_in, reports, run, dag_id, advice, forms
+):
+    run([], [failed(error="ConflictError", message=f"expected this\nnothing is; {advice}")])
+    place = address(dag_id, BUILD_RUN)
+    page = client.get(place, headers=log_in("viewer")).text
+    links = [part.partition('"')[0] for part in page.split('href="')[1:]]
+    found = [urljoin(f"http://h/air/trainfeed{place}", link) for link in links]
+    assert [each for each in found if "/trainfeed/" not in each] == [
+        f"http://h/air/dags/{form}" for form in forms
+    ]
+    if forms and dag_id != "withdraw":
+        assert "Data set: clicks" in page
+
+
+FORM_TOLD = {
+    "target": "clicks/2026-01-02",
+    "lines": ["clicks/2026-01-02/g0001 was withdrawn by ana: wrong", f"tag {HOSTILE} names it"],
+}
+
+
+@pytest.mark.parametrize("dag_id", ["withdraw", "waive.clicks"])
+def test_a_run_of_a_form_tells_its_result(client, log_in, reports, run, dag_id):
+    run([Stage("withdraw", {"success": 1})])
+    reports[dag_id, BUILD_RUN, "withdraw", "told"] = FORM_TOLD
+    page = client.get(address(dag_id, BUILD_RUN), headers=log_in("viewer")).text
+    assert "<h1>clicks/2026-01-02 " in page
+    assert "was withdrawn by ana: wrong" in page
+    assert "tag &lt;script&gt;" in page
+    assert "<script" not in page
+    assert "no data set to show" not in page
+
+
+def test_a_form_that_failed_tells_why_and_what_it_did(client, log_in, reports, run):
+    run(
+        [Stage("withdraw", {"failed": 1})], [failed("withdraw", error="E", message="the tag stays")]
+    )
+    reports["withdraw", BUILD_RUN, "withdraw", "told"] = FORM_TOLD
+    page = client.get(address("withdraw", BUILD_RUN), headers=log_in("viewer")).text
+    assert page.index("was withdrawn by ana") < page.index("the tag stays")
+    assert "Nothing was published" not in page
+
+
+@pytest.mark.parametrize("told", [{"lines": "no list"}, {"lines": []}, {"target": ["x"]}])
+def test_a_report_of_another_shape_is_no_result(client, log_in, reports, run, told):
+    run([Stage("tag", {"success": 1})])
+    reports["tag", BUILD_RUN, "tag", "told"] = told
+    page = client.get(address("tag", BUILD_RUN), headers=log_in("viewer"))
+    assert page.status_code == 200
+    assert "<h2>Result</h2>" not in page.text
+
+
+def test_lists_and_numbers_of_reports_are_words_and_no_json(client, log_in, reports):
+    key = ("train.clicks", TRAIN_RUN, "train", "return_value")
+    versions = [{"interval": "2026-01-01", "generation": "g0001"}]
+    reports[key] = {"job": "j", "metrics": {"auc": 0.75}, "versions": versions, "intervals": ["a"]}
+    page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
+    assert "auc 0.75" in page
+    assert "interval 2026-01-01, generation g0001" in page
+    assert "{&quot;" not in page
 
 
 def test_a_task_that_was_not_started_has_not_run(look, run):
@@ -480,8 +561,8 @@ def test_trainings_that_do_not_start_are_named(look, reports):
     page = look()
     assert "train.clicks was paused when this run ended, so it started no training." in page
     assert "Published intervals that waited for one: 3." in page
-    assert "are started too: 2026-01-01." in page
-    assert page.index("are started too") < page.index("<h2>Version</h2>")
+    assert "were started as well: 2026-01-01." in page
+    assert page.index("were started as well") < page.index("<h2>Version</h2>")
 
 
 def test_the_page_of_a_training_shows_gate_model_and_promotion(client, log_in):
@@ -510,7 +591,7 @@ def test_a_closed_gate_is_shown_beside_the_message(look, reports, run):
     run([], [failed("evaluate", error="GateError", message=message, report={"gate": broken})])
     page = look()
     assert "auc is 0.4, below min 0.5" in page
-    assert "broken" in page
+    assert ">failed<" in page
 
 
 def test_a_declined_training_says_why(look, reports):

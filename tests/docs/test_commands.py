@@ -22,6 +22,7 @@ from tests.docs.commands import (
     script,
     services_of,
 )
+from tests.docs.verdicts import EXPECTED, builds_of, require_verdicts, verdicts_of
 from trainfeed.dataset import DatasetFolder, Version
 
 # Idle it takes a minute or two; a busy machine may take long, and a part that dies is told at once.
@@ -142,6 +143,7 @@ def run_document(document, clone):
     done = run(before + script(commands_of(document)), clone, **more)
     last = done.stdout.rfind("\n@@ ")
     assert done.returncode == 0, done.stdout[max(last, len(done.stdout) - TAIL_CHARS) :]
+    require_verdicts(document, done.stdout)
     LOOKS.get(document, lambda _: None)(clone)
 
 
@@ -164,6 +166,30 @@ def test_readme_the_first_pages_and_the_tutorials_are_run():
     for page, least in {"docs/start.md": 12, "docs/guides/trigger-and-backfill.md": 10}.items():
         commands = [command for command in commands_of(page) if rule_for(command) is None]
         assert len(commands) >= least
+
+
+SINGLE = "│ verdict │ built │"
+RANGE = "│ 2026-01-01 │ identical │ g0001 │\n│ 2026-01-02 │ built     │ g0001 │"
+
+
+def test_a_page_that_builds_nothing_new_is_found_out():
+    assert verdicts_of(f"{SINGLE}\n{RANGE}") == {"built", "identical"}
+    (first, *_) = builds_of("docs/start.md")
+    output = "".join(
+        f"@@ {each.document}:{each.line} {each.text}\n{SINGLE}\n"
+        for each in builds_of("docs/start.md")
+    )
+    require_verdicts("docs/start.md", output)
+    place = f"{first.document}:{first.line}"
+    wrong = output.replace("built", "identical", 1)
+    with pytest.raises(AssertionError, match=place):
+        require_verdicts("docs/start.md", wrong)
+
+
+def test_every_expected_verdict_is_of_a_command_that_runs():
+    known = {(page, each.text) for page in documents() for each in builds_of(page)}
+    assert set(EXPECTED) <= {(page, text.partition("  #")[0].rstrip()) for page, text in known}
+    assert len({page for page, _ in known}) >= 6
 
 
 def test_a_block_with_a_title_is_written_as_a_file(tmp_path, monkeypatch):

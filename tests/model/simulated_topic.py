@@ -65,6 +65,8 @@ class SimulatedTopic:
         self._pass()
         return {partition: self._state(partition) for partition in self.partitions()}
 
+    is_compacted = False
+
     def offsets_at(self, times_ms):
         self._pass()
         logs = self._incarnation.partitions

@@ -34,13 +34,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a ran
 def open_asked(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:
     """Return specification, environment, and the requested range."""
     name, _, place = name.partition("/")
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
     if (asked := interval or place) == "" or (interval and place):
         raise ConfigError(
             "expected the interval or range once, as NAME/INTERVAL, NAME/FIRST/LAST or --interval,"
-            f" got {'both' if place else 'none'}; such as {name} --interval 2013-01-01"
+            f" got {'both' if place else 'none'}; such as"
+            f" {name} --interval {spec.schedule_model().first_name}"
         )
-    env = environment_from_environ()
-    return load_spec(env.datasets / check_name(name)), env, asked
+    return spec, env, asked
 
 
 def is_range(chosen: Sequence[Interval], asked: str) -> bool:

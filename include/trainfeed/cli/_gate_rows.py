@@ -17,11 +17,16 @@ def gate_rows(gates: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     return [
         {
             "gate": gate_name(gate),
-            "value": shown_number(gate["value"]),
+            "value": "" if gate["passed"] is None else shown_number(gate["value"]),
             "allowed": gate_limits(gate),
             "else": str(gate["severity"]),
-            "passed": "yes" if gate["passed"] else "no",
+            "passed": _passed(gate["passed"]),
             "counts": str(gate.get("because", "")),
         }
         for gate in gates
     ]
+
+
+def _passed(passed: bool | None) -> str:
+    """Return the word for the outcome; a gate of a preview may not have been judged."""
+    return "not judged" if passed is None else "yes" if passed else "no"

@@ -22,6 +22,7 @@ __all__ = [
     "print_json",
     "print_mapping",
     "print_message",
+    "print_result",
     "print_rows",
     "printable_lines",
     "program",
@@ -46,6 +47,14 @@ def printable_lines(text: str) -> str:
 def print_message(text: str) -> None:
     """Print a message to standard error."""
     error_console().print(printable_lines(text), markup=False, highlight=False)
+
+
+def print_result(lines: Sequence[str]) -> None:
+    """Print the first line as the result, and the others as messages about it."""
+    first, *others = lines
+    typer.echo(printable_lines(first))
+    for line in others:
+        print_message(line)
 
 
 def print_json(value: Any) -> None:

@@ -37,7 +37,15 @@ _Count = Annotated[int, Field(ge=0)]
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # manifests stay the same.
 _OPTIONAL: Final = frozenset(
-    {"empty_because", "uploads", "references", "schema_changes", "shard_skew", "reading_rules"}
+    {
+        "empty_because",
+        "passed_over",
+        "reading_rules",
+        "references",
+        "schema_changes",
+        "shard_skew",
+        "uploads",
+    }
 )
 
 
@@ -82,14 +90,15 @@ class Manifest(_ManifestModel):
     """The manifest; the format defines each field.
 
     ``empty_because`` is optional: source string → why nothing was read of it, in versions for
-    which nothing was read at all. ``uploads`` is optional: the labelled files that were joined with
-    the samples, the kind of join, and its account. ``references`` is optional: interval,
-    generation and digest of the earlier versions that gates compared with. ``schema_changes`` is
-    optional: every change of the schema since the newest of them. ``shard_skew`` is optional: the
-    largest shard of a split divided by its mean shard, by samples and by bytes, for the split in
-    which it is largest; in versions with several shards in a split. ``reading_rules`` is optional:
-    the number of the rules by which values were read; 0, and not in the file, for the first ones,
-    and for data sets that the rules do not concern.
+    which nothing was read at all. ``passed_over`` is optional: name → reason of every entry of the
+    folder of logs that was not read; it is no part of the fingerprint. ``uploads`` is optional: the
+    labelled files that were joined with the samples, the kind of join, and its account.
+    ``references`` is optional: interval, generation and digest of the earlier versions that gates
+    compared with. ``schema_changes`` is optional: every change of the schema since the newest of
+    them. ``shard_skew`` is optional: the largest shard of a split divided by its mean shard, by
+    samples and by bytes, for the split in which it is largest; in versions with several shards in a
+    split. ``reading_rules`` is optional: the number of the rules by which values were read; 0, and
+    not in the file, for the first ones, and for data sets that the rules do not concern.
     """
 
     format: int
@@ -117,6 +126,7 @@ class Manifest(_ManifestModel):
     libraries: dict[str, str]
     plan: str
     empty_because: dict[str, str] = Field(default_factory=dict)
+    passed_over: dict[str, str] = Field(default_factory=dict)
     uploads: dict[str, Any] = Field(default_factory=dict)
     references: list[dict[str, Any]] = Field(default_factory=list)
     schema_changes: list[dict[str, Any]] = Field(default_factory=list)

@@ -23,6 +23,8 @@
     │   ├── AccessDeniedError       FAIL
     │   ├── QuotaExceededError      FAIL
     │   ├── ConflictError           FAIL   another version, or another content, has the name
+    │   │   ├── RetiredError        FAIL   the interval is retired, and no reason was given
+    │   │   ├── SnapshotError       FAIL   a snapshot of a folder keeps it from being removed
     │   │   └── WithdrawnError      FAIL   a person withdrew the version, or the same content
     │   ├── FileReplacedError       RETRY  another file took the path while it was read
     │   ├── NonDeterminismError     FAIL   equal fingerprint, other bytes: impure code
@@ -73,6 +75,8 @@ from trainfeed.errors._files_errors import (
     NonDeterminismError,
     NotFoundError,
     QuotaExceededError,
+    RetiredError,
+    SnapshotError,
     StorageError,
     TruncatedError,
     UnsuitableStoreError,
@@ -163,6 +167,7 @@ __all__ = [
     "PreprocessError",
     "QuotaExceededError",
     "ReaderEndedError",
+    "RetiredError",
     "RootError",
     "SampleShapeError",
     "ServiceDeniedError",
@@ -170,6 +175,7 @@ __all__ = [
     "ServiceRefusedError",
     "ServiceUnreachableError",
     "SkewError",
+    "SnapshotError",
     "SourceMissingError",
     "SourceReplacedError",
     "SourceUnreachableError",

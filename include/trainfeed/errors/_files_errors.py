@@ -15,6 +15,8 @@ __all__ = [
     "NonDeterminismError",
     "NotFoundError",
     "QuotaExceededError",
+    "RetiredError",
+    "SnapshotError",
     "StorageError",
     "TruncatedError",
     "UnsuitableStoreError",
@@ -163,6 +165,28 @@ class WithdrawnError(ConflictError):
     Remedy: Correct the cause and build. If the content is right after all, `trainfeed restore`
         gives it back, or `trainfeed build --rebuild WHY` publishes it again.
     See docs/reference/errors.md#withdrawnerror
+    """
+
+
+class RetiredError(ConflictError):
+    """Retention or a person retired this interval, so that no build makes it again by accident.
+
+    Cause: All versions of the interval were removed for good, as the message says, and a build
+        without a reason was asked for it.
+    Remedy: Nothing, or `trainfeed build --rebuild WHY`, which makes it again as long as the source
+        has its records.
+    See docs/reference/errors.md#retirederror
+    """
+
+
+class SnapshotError(ConflictError):
+    """A folder cannot be removed, because a snapshot of it is kept.
+
+    Cause: Somebody made a snapshot of this very folder (CephFS: `mkdir FOLDER/.snap/NAME`); the
+        file system keeps the folder for it, although its files are gone from the present state.
+    Remedy: Remove the snapshot that the message names (`rmdir FOLDER/.snap/NAME`), then run the
+        same command again.
+    See docs/reference/errors.md#snapshoterror
     """
 
 

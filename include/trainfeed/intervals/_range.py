@@ -144,7 +144,7 @@ def _before(schedule: Schedule, after: Interval | None) -> Interval | None:
 
 
 def _bounds(schedule: Schedule) -> str:
-    first = schedule.interval_starting(schedule.first).name
+    first = schedule.first_name
     if schedule.last is None:
         return f" from {first} on"
     return f" from {first} to {schedule.interval_starting(schedule.last).name}"

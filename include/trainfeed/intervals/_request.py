@@ -100,7 +100,7 @@ def _of_data_interval(schedule: Schedule, start: datetime, request: WindowReques
 
 def _ticks(schedule: Schedule) -> str:
     """Return the possible choices as text: schedule, first and last interval."""
-    first = schedule.interval_starting(schedule.first).name
+    first = schedule.first_name
     last = "on"
     if schedule.last is not None:
         last = f"to {schedule.interval_starting(schedule.last).name}"

@@ -122,6 +122,11 @@ class Schedule:
                 f" {self._name(self.first)}; swap them or leave the last one out"
             )
 
+    @property
+    def first_name(self) -> str:
+        """Name of the first interval, the example in messages and forms of a data set."""
+        return self._name(self.first)
+
     def interval_starting(self, start: datetime) -> Interval:
         """Return the interval that starts at ``start``.
 

@@ -10,6 +10,7 @@ from trainfeed.retention._removals import Removals, execute, plan_removals, prun
 from trainfeed.retention._retire import Retired, retire
 from trainfeed.retention._rule import held_against
 from trainfeed.retention._scheduled import scheduled_kinds
+from trainfeed.retention._told_retired import retired_lines
 from trainfeed.retention._uses import Uses, uses_of
 from trainfeed.retention.kinds import KINDS
 
@@ -29,6 +30,7 @@ __all__ = [
     "plan_removals",
     "prune",
     "retire",
+    "retired_lines",
     "scheduled_kinds",
     "uses_of",
 ]

@@ -13,7 +13,7 @@ from trainfeed.intervals import parse_range
 from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Expired, Item, Kept
 from trainfeed.retention._removals import Removals, execute, plan_removals
-from trainfeed.retention.kinds import RangeToRetire, SpentPlans
+from trainfeed.retention.kinds import KilledRemovals, RangeToRetire, SpentPlans
 from trainfeed.retention.landing import LandingFiles
 
 __all__ = ["Retired", "retire"]
@@ -96,6 +96,9 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
     gone = {*(each.item.name for each in done.expired), *(each.interval for each in already)}
     for follower in _FOLLOW:
         done = _joined(done, _follow(context, follower, gone))
+    rest = (KilledRemovals(),)
+    left = execute(context, rest, plan_removals(context, rest), action=_ACTION)
+    done = _joined(done, left)
     return Retired(done, tuple(already), dry_run=False)
 
 

@@ -81,6 +81,11 @@ class RecordedTopic:
         """The identity of the topic."""
         return self._recording.identity
 
+    @property
+    def is_compacted(self) -> bool:
+        """False: a recorded topic does not change."""
+        return False
+
     def partitions(self) -> list[int]:
         """Return the numbers of the partitions, ascending."""
         return list(range(len(self._recording.ranges)))

@@ -120,6 +120,16 @@ class Topic(Protocol):
             IngestError: The source does not answer.
         """
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether records may be gone before the log start: a later one with their key came.
+
+        Nothing tells such a loss afterwards: offsets without a record are normal.
+
+        Raises:
+            IngestError: The source does not answer.
+        """
+
     def partitions(self) -> list[int]:
         """Return the numbers of the partitions, ascending."""
 

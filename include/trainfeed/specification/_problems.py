@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -19,6 +19,8 @@ __all__ = [
     "Place",
     "Problem",
     "RefusedError",
+    "is_of_type",
+    "one_of_types",
     "shown",
     "spec_error",
     "wording",
@@ -98,6 +100,19 @@ def wording(detail: ErrorDetails, field_names: Iterable[str]) -> str:
     return f"expected {expected}, got {shown(detail['input'])}"
 
 
+def is_of_type(detail: ErrorDetails) -> bool:
+    """Return whether an error is that a value has another type."""
+    return detail["type"] in _TYPES
+
+
+def one_of_types(details: Sequence[ErrorDetails]) -> str:
+    """Return the message about a value that has none of several types, by its errors."""
+    *first, last = dict.fromkeys(_TYPES[detail["type"]] for detail in details)
+    expected = f"{', '.join(first)} or {last}" if first else last
+    text = "; put a text in quotes" if _TEXT in (*first, last) else ""
+    return f"expected {expected}, got {shown(details[0]['input'])}{text}"
+
+
 def _wrong_value(detail: ErrorDetails) -> str:
     error = detail["ctx"]["error"]
     if not isinstance(error, WrongValueError):
@@ -148,17 +163,23 @@ _WORDINGS: Mapping[str, Callable[[ErrorDetails], str]] = {
 }
 
 
-_EXPECTED: Mapping[str, str] = {
+_TEXT = "a text"
+# Error of the model about a type → that type.
+_TYPES: Mapping[str, str] = {
     "bool_type": "true or false",
     "dict_type": "a mapping of fields",
-    "greater_than_equal": "at least {ge}",
     "int_type": "a whole number",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
     "mapping_type": "a mapping of fields",
     "model_attributes_type": "a mapping of fields",
     "model_type": "a mapping of fields",
-    "string_too_short": "a text",
-    "too_short": "at least one entry",
+    "string_type": _TEXT,
     "tuple_type": "a list",
+}
+_EXPECTED: Mapping[str, str] = {
+    **_TYPES,
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_too_short": _TEXT,
+    "too_short": "at least one entry",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
@@ -10,7 +10,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trainfeed.specification._model import DatasetSpec
-from trainfeed.specification._problems import Place, Problem, RefusedError, wording
+from trainfeed.specification._problems import (
+    Place,
+    Problem,
+    RefusedError,
+    is_of_type,
+    one_of_types,
+    wording,
+)
 from trainfeed.specification._yaml import Document
 
 __all__ = ["line_of", "validate"]
@@ -28,7 +35,7 @@ def validate(document: Document, context: Mapping[str, Any]) -> DatasetSpec:
         return DatasetSpec.model_validate(document.value, context=dict(context))
     except ValidationError as error:
         details = error.errors(include_url=False)
-    raise RefusedError(*(_problem(document, detail) for detail in details))
+    raise RefusedError(*_problems(document, details))
 
 
 def line_of(document: Document, place: Place) -> int:
@@ -38,8 +45,31 @@ def line_of(document: Document, place: Place) -> int:
     return document.lines[place]
 
 
-def _problem(document: Document, detail: ErrorDetails) -> Problem:
-    place = _place(document.value, detail)
+def _problems(document: Document, details: Sequence[ErrorDetails]) -> Iterator[Problem]:
+    """Yield a problem for each error; one for a value that may have several types and has none."""
+    types: dict[Place, list[ErrorDetails]] = {}
+    for detail in details:
+        if is_of_type(detail):
+            types.setdefault(_place(document.value, detail), []).append(detail)
+    for detail in details:
+        place = _place(document.value, detail)
+        alike = types.get(place, [])
+        if is_of_type(detail) and len(alike) > 1:
+            if detail is alike[0]:
+                yield Problem(line_of(document, place), place, one_of_types(alike))
+        elif _stands_alone(detail):
+            yield _problem(document, place, detail)
+
+
+def _stands_alone(detail: ErrorDetails) -> bool:
+    """Return whether an error is one: a list is not short because its items are wrong."""
+    if detail["type"] != "too_short":
+        return True
+    # The model counts the items that are valid; the others have errors of their own.
+    return bool(len(detail["input"]) < detail["ctx"]["min_length"])
+
+
+def _problem(document: Document, place: Place, detail: ErrorDetails) -> Problem:
     model = _model_at(detail["loc"][:-1])
     names = [] if model is None else [f.alias or name for name, f in model.model_fields.items()]
     return Problem(line_of(document, place), place, wording(detail, names))

@@ -25,6 +25,7 @@ from trainfeed.errors import (
     CommitUnknownError,
     ConflictError,
     NotFoundError,
+    SnapshotError,
     StorageError,
     UnsuitableStoreError,
 )
@@ -58,6 +59,7 @@ __all__ = [
 StrPath: TypeAlias = str | os.PathLike[str]
 
 map_errors = os_errors
+_SNAPSHOTS: Final = ".snap"
 sync_dir = sync_folder
 
 _PUBLIC_MODE: Final = 0o644
@@ -160,13 +162,41 @@ def remove_tree(path: StrPath) -> None:
     """Delete a folder with its content, or a file; does nothing if it is not there.
 
     Symbolic links are deleted and never followed, even if they appear during the deletion.
+
+    Raises:
+        SnapshotError: A folder has a snapshot of its own; its files are deleted.
+        StorageError: The file system refused.
     """
     path = Path(local_target(path))
     with map_errors(path), suppress(FileNotFoundError):
-        if stat.S_ISDIR(path.lstat().st_mode):
-            shutil.rmtree(path)
-        else:
+        if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
+            return
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY and (kept := _own_snapshots(path)):
+                raise SnapshotError(
+                    f"{path} cannot be removed: {kept[0]} is a snapshot of a folder in it"
+                    f"{f', and so are {len(kept) - 1} more' if len(kept) > 1 else ''}; all files"
+                    f" are gone from the present state; remove the snapshot (rmdir {kept[0]}), then"
+                    " run the same command again"
+                ) from error
+            raise
+
+
+def _own_snapshots(path: Path) -> list[Path]:
+    """Return the snapshots that were made of a folder, or of one in it, and not of one above.
+
+    CephFS shows them in ``.snap``, which no listing has; those of folders above begin with ``_``.
+    """
+    found = []
+    for folder, folders, _ in os.walk(path):
+        folders[:] = [name for name in folders if name != _SNAPSHOTS]
+        place = Path(folder) / _SNAPSHOTS
+        with suppress(OSError):
+            found += sorted(each for each in place.iterdir() if not each.name.startswith("_"))
+    return found
 
 
 def _check_source(source: Path, target: Path) -> None:

@@ -2,6 +2,15 @@
 
 from trainfeed.withdrawal._decision_maker import Maker
 from trainfeed.withdrawal._restore import Restored, restore
+from trainfeed.withdrawal._told_outcomes import restored_lines, withdrawn_lines
 from trainfeed.withdrawal._withdraw import Withdrawn, withdraw
 
-__all__ = ["Maker", "Restored", "Withdrawn", "restore", "withdraw"]
+__all__ = [
+    "Maker",
+    "Restored",
+    "Withdrawn",
+    "restore",
+    "restored_lines",
+    "withdraw",
+    "withdrawn_lines",
+]

@@ -1,12 +1,15 @@
 """A person retires a range at once, or nothing of it; everybody who asks later is told."""
 
+import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import typer.testing
@@ -30,7 +33,7 @@ from trainfeed.errors import (
 )
 from trainfeed.intervals import parse_range
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, Expired, Item, Removals, execute, retire
+from trainfeed.retention import Context, Expired, Item, Removals, execute, retire, retired_lines
 from trainfeed.retention.kinds import _interval_removal
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location
@@ -143,6 +146,29 @@ def test_a_use_after_the_marks_keeps_its_interval_and_is_recorded(three, monkeyp
     assert [each["name"] for each in stayed.details["items"]] == [OLD]
 
 
+def test_a_snapshot_of_a_version_ends_nothing_and_is_told_each_time(three, monkeypatch):
+    kept = []
+
+    def rmtree(path, *rest, **options):
+        if "_trash" in str(path) and any(Path(path).rglob("MANIFEST.json")):
+            (Path(path) / ".snap" / "keep").mkdir(parents=True, exist_ok=True)
+            kept.append(path)
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+        remove(path, *rest, **options)
+
+    remove = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    for _ in range(2):
+        done = go(three)
+        lines = retired_lines("clicks", RANGE, done)
+        assert any("/.snap/keep" in line and "rmdir" in line for line in lines)
+    assert kept
+    assert [retirement_of(three.folder, day).why for day in DAYS[:2]] == [WHY, WHY]
+    monkeypatch.undo()
+    go(three)
+    assert list(three.folder.trash.iterdir()) == []
+
+
 def gaps(project):
     """Leave out the second day of five, never build the fourth."""
     record_schedule(project.folder, project.spec.schedule_model())
@@ -169,7 +195,7 @@ def test_skipped_and_unpublished_days_of_the_range_are_retired_and_told(project)
         assert f"by ann ({retirement_of(project.folder, day).account}): {WHY}" in states[day][1]
     found = cover(project.folder, "2024-03-01/2024-03-03")
     assert (found.missing, found.skipped) == (tuple(DAYS[:2]), ())
-    with pytest.raises(WindowIncompleteError, match=r"and 1 more intervals up to .*--rebuild"):
+    with pytest.raises(WindowIncompleteError, match=r"--rebuild WHY.*and 1 more intervals up to"):
         found.require("fail")
     with pytest.raises(ConflictError, match=WHY):
         project.build(DAYS[1])

@@ -35,6 +35,8 @@ class MemoryTopic:
     def states(self):
         return {0: PartitionState(self.log_start, self.log_end, self.high_watermark, 7)}
 
+    is_compacted = False
+
     def offsets_at(self, times_ms):
         return {partition: self._offset_at(at) for partition, at in times_ms.items()}
 

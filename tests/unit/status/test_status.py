@@ -433,7 +433,9 @@ def test_a_work_folder_that_does_not_answer_is_a_doubt(stopped, monkeypatch):
     assert found.doubts == ("builds at work are not known: the store is away",)
 
 
-def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken_back(tmp_path):
+def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken_back(
+    tmp_path,
+):
     project = make_project(tmp_path)
     project.build()
     maker = Maker("ada", "builder", "labels of yesterday")
@@ -442,7 +444,7 @@ def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken
         project.build()
     found = status_of(project)
     assert states(found)["2024-03-01"] == "withdrawn"
-    assert "WithdrawnError" in reasons(found)["2024-03-01"]
+    assert "labels of yesterday" in reasons(found)["2024-03-01"]
     restore(project.env, "clicks", "2024-03-01", None, maker)
     found = status_of(project)
     assert (states(found)["2024-03-01"], reasons(found)["2024-03-01"]) == ("published", "")

@@ -9,11 +9,11 @@ import typer
 
 from trainfeed.accounts import account_name
 from trainfeed.cli._decision_options import Who, Why, named_person, reason_or_dry_run
-from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
+from trainfeed.cli._printing import error_console, print_json, print_result
 from trainfeed.cli.corrections._one_generation import Target, one_generation
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import generation_name
-from trainfeed.withdrawal import Maker, Restored
+from trainfeed.withdrawal import Maker, Restored, restored_lines
 from trainfeed.withdrawal import restore as give_back
 
 __all__ = ["restore"]
@@ -42,24 +42,10 @@ def restore(
     if as_json:
         print_json(_told(done, dry_run=dry_run))
     else:
-        _print(done, dry_run=dry_run)
+        print_result(restored_lines(done, dry_run=dry_run))
 
 
 def _told(done: Restored, *, dry_run: bool) -> dict[str, object]:
     gets = None if done.readers_get is None else generation_name(done.readers_get)
     facts = {"target": done.mark.name, "readers_get": gets, "withdrawn": asdict(done.mark)}
     return {**facts, "dry_run": dry_run, "written": done.is_new}
-
-
-def _print(done: Restored, *, dry_run: bool) -> None:
-    name = done.mark.name
-    if dry_run:
-        text = f"{name} is intact and would be restored; nothing was changed"
-    elif done.is_new:
-        text = f"{name} is intact and restored; {done.mark.told}"
-    else:
-        text = f"{name} was restored before; {done.mark.told}"
-    typer.echo(printable_lines(text))
-    if done.readers_get is not None:
-        gets = generation_name(done.readers_get)
-        print_message(f"readers get {done.mark.dataset}/{done.mark.interval}/{gets}")

@@ -9,13 +9,11 @@ import typer
 
 from trainfeed.accounts import account_name
 from trainfeed.cli._decision_options import Who, Why, named_person, reason_or_dry_run
-from trainfeed.cli._printing import error_console, print_json, print_message, printable_lines
+from trainfeed.cli._printing import error_console, print_json, print_result
 from trainfeed.cli.corrections._one_generation import Target, one_generation
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tags import TagProblem
-from trainfeed.dataset.withdrawals import Withdrawal
-from trainfeed.withdrawal import Maker, Withdrawn
+from trainfeed.withdrawal import Maker, Withdrawn, withdrawn_lines
 from trainfeed.withdrawal import withdraw as hide
 
 __all__ = ["withdraw"]
@@ -53,7 +51,7 @@ def withdraw(
     if as_json:
         print_json(_told(done, dry_run=dry_run))
     else:
-        _print(done, dry_run=dry_run)
+        print_result(withdrawn_lines(done, dry_run=dry_run))
     if done.tag_problems:
         raise typer.Exit(_DAMAGED if any(each.is_damage for each in done.tag_problems) else 1)
 
@@ -67,36 +65,3 @@ def _told(done: Withdrawn, *, dry_run: bool) -> dict[str, object]:
     }
     facts = {"target": done.mark.name, "readers_get": gets, **tags}
     return {**facts, "withdrawn": asdict(done.mark), "dry_run": dry_run, "written": done.is_new}
-
-
-def _print(done: Withdrawn, *, dry_run: bool) -> None:
-    mark, name = done.mark, f"{done.mark.dataset}/{done.mark.interval}"
-    if dry_run:
-        typer.echo(printable_lines(f"{mark.name} would be withdrawn; nothing was changed"))
-    else:
-        typer.echo(printable_lines(mark.told))
-    if done.readers_get is None:
-        print_message(f"no version of {name} is left for readers")
-    else:
-        print_message(f"readers get {name}/{generation_name(done.readers_get)}")
-    for tag in done.moved_tags:
-        print_message(f"{mark.dataset}@{tag} {'would name' if dry_run else 'names'} that one, too")
-    for tag in done.tags:
-        print_message(
-            f"{mark.dataset}@{tag} names it, and opening {mark.dataset}@{tag} fails; to move the"
-            f" tag, withdraw with --move-tags, or: trainfeed tag {mark.dataset} RANGE {tag} --why"
-            " WHY"
-        )
-    for problem in done.tag_problems:
-        print_message(_problem(mark, problem, dry_run=dry_run))
-    if not dry_run:
-        print_message(f"to take it back: trainfeed restore {mark.name} --why WHY")
-
-
-def _problem(mark: Withdrawal, problem: TagProblem, *, dry_run: bool) -> str:
-    """Return what became of a tag, beside the withdrawal."""
-    state = "would be withdrawn" if dry_run else "is withdrawn"
-    tag = f"{mark.dataset}@{problem.tag}" if problem.tag else f"the tags of {mark.dataset}"
-    verb = "cannot be read" if problem.is_damage or not problem.tag else "was not moved"
-    again = "" if dry_run else "; when that is mended, the same command again does the rest"
-    return f"{mark.name} {state}; {tag} {verb}: {problem.error}{again}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -29,10 +29,13 @@ __all__ = [
     "Flatten",
     "IndexBase",
     "JsonColumns",
+    "LabelDtype",
     "Labels",
     "NumFeatures",
+    "RoundValues",
     "SchemaFile",
     "TextEncoding",
+    "ValueDtype",
     "open_file",
     "progress",
     "source_options",
@@ -66,6 +69,23 @@ IndexBase = Annotated[
 NumFeatures = Annotated[
     int | None,
     typer.Option("--num-features", help="libsvm: number of features; by default counted."),
+]
+LabelDtype = Annotated[
+    str | None,
+    typer.Option(
+        "--label-dtype",
+        help="libsvm: int64 for classes (the default), float32 or float64 for regression.",
+    ),
+]
+ValueDtype = Annotated[
+    str | None,
+    typer.Option("--value-dtype", help="libsvm: float32 (the default) or float64."),
+]
+RoundValues = Annotated[
+    bool,
+    typer.Option(
+        "--round-values", help="libsvm: take the nearest number for values that do not fit exactly."
+    ),
 ]
 Delimiter = Annotated[
     str | None,
@@ -105,6 +125,9 @@ def source_options(  # noqa: PLR0913 (options of a command)
     *,
     index_base: int | None = None,
     num_features: int | None = None,
+    label_dtype: str | None = None,
+    value_dtype: str | None = None,
+    round_values: bool = False,
     labels: Path | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
@@ -115,13 +138,16 @@ def source_options(  # noqa: PLR0913 (options of a command)
 
     Raises:
         ConfigError: The format is unknown, the schema file has no schema, the delimiter is not one
-            character, or the encoding is not one of text; or the number of libsvm features is given
-            without the number of the first.
+            character, or the encoding is not one of text; or an option of libsvm is given without
+            the number of the first feature.
         FormatError: The features of a libsvm line cannot be counted.
     """
     from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
 
-    sparse = _sparse_options(index_base, num_features, paths)
+    dtypes = {"label_dtype": label_dtype, "value_dtype": value_dtype}
+    given = {name: dtype for name, dtype in dtypes.items() if dtype is not None}
+    further: dict[str, Any] = {**given, **({"rounds": True} if round_values else {})}
+    sparse = _sparse_options(index_base, num_features, paths, further)
     csv = CsvOptions(delimiter, encoding=encoding)
     if file_format is not None and file_format not in set(Format):
         raise ConfigError(f"expected a format of {', '.join(Format)}, got {file_format!r}")
@@ -140,18 +166,24 @@ def _between_commas(names: str | None) -> tuple[str, ...]:
 
 
 def _sparse_options(
-    index_base: int | None, num_features: int | None, paths: list[Path]
+    index_base: int | None,
+    num_features: int | None,
+    paths: list[Path],
+    further: Mapping[str, Any],
 ) -> SparseOptions | None:
     """Return the options for lines of libsvm, or None without any."""
     from trainfeed.conversion import SparseOptions, count_features
 
     if index_base is None:
-        if num_features is not None:
-            raise ConfigError("expected --index-base 0 or 1 with --num-features")
+        if num_features is not None or further:
+            raise ConfigError(
+                "expected --index-base 0 or 1 with --num-features, --label-dtype, --value-dtype and"
+                " --round-values"
+            )
         return None
     if num_features is None:
         num_features = count_features(paths, index_base=index_base)
-    return SparseOptions(index_base, num_features)
+    return SparseOptions(index_base, num_features, **further)
 
 
 def open_file(

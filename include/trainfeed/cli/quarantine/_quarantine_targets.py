@@ -13,7 +13,7 @@ from trainfeed.cli._known_datasets import complete_target, known_folder, readabl
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.retirements import told_missing
+from trainfeed.dataset.retirements import missing_remedies, told_missing
 from trainfeed.errors import ConfigError, NotFoundError, WindowError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.pipeline import PlanRef
@@ -173,7 +173,7 @@ def _nothing(wanted: Wanted) -> NotFoundError:
     place = f"{name}/{asked}" if asked else name
     return NotFoundError(
         f"expected a published version of {place} in {wanted.folder.path}, or work"
-        f" files of a build that failed in {wanted.env.work}, got neither; build it:"
-        f" trainfeed build {name} --interval {asked or 'INTERVAL'}"
+        f" files of a build that failed in {wanted.env.work}, got neither;"
+        f" {'; '.join(missing_remedies(wanted.folder, [asked or 'INTERVAL']))}"
         f"{told_missing(wanted.folder, [asked] if asked else [])}"
     )

@@ -63,4 +63,4 @@ def _chosen(found: Iterable[Action], action: str | None, since: str | None) -> l
 
 
 def _row(each: Action) -> list[object]:
-    return [each.at, each.action, each.target, person(each.who, each.account), each.why]
+    return [each.at, each.action, each.told_target, person(each.who, each.account), each.why]

@@ -11,12 +11,11 @@ from trainfeed.cli._decision_options import Who, named_person, reason_or_dry_run
 from trainfeed.cli._printing import (
     error_console,
     print_json,
-    print_message,
+    print_result,
     print_rows,
-    printable_lines,
 )
 from trainfeed.cli.upkeep._removal_rows import REMOVAL_COLUMNS, removal_rows
-from trainfeed.retention import Context, Retired
+from trainfeed.retention import Context, Retired, retired_lines
 from trainfeed.retention import retire as remove_for_good
 
 __all__ = ["retire"]
@@ -55,16 +54,4 @@ def _print(name: str, asked: str, done: Retired) -> None:
     rows = removal_rows(name, done.removals, dry_run=done.dry_run)
     if rows:
         print_rows(REMOVAL_COLUMNS, rows)
-    verb = "would be retired" if done.dry_run else "were retired"
-    count, size = len(done.intervals), done.removals.num_bytes
-    typer.echo(printable_lines(f"{name}/{asked}: {count} intervals {verb}, {size} bytes"))
-    if done.already:
-        first, number = done.already[0].told, len(done.already)
-        print_message(f"{number} of them were retired before, as {name}/{first}")
-    if done.refused:
-        print_message(f"{len(done.refused)} intervals are needed; the reasons stand above")
-    elif done.dry_run:
-        print_message(
-            "landing files go with them where `retention.landing` has a rule, and then their plans;"
-            " nothing was changed"
-        )
+    print_result(retired_lines(name, asked, done))

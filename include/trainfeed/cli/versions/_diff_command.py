@@ -29,7 +29,7 @@ _PATHS: Final = ("/", "./", "../", "pfs://")
 _EXAMPLES: Final = 5
 _DIFFERS: Final = 3
 _USAGE: Final = (
-    "expected NAME A B, such as clicks 2013-06-01/g0001 2013-06-01/g0002, or two targets with their"
+    "expected NAME A B, as in NAME INTERVAL/g0001 INTERVAL/g0002, or two targets with their"
     " names, or two folders of versions, got {!r}"
 )
 

@@ -219,7 +219,7 @@ def _row(
         raise ValueError(f"expected {len(header)} cells, got {len(cells)}")
     if schema is None:
         return dict(zip(header, cells, strict=True))
-    found = {}
+    found: dict[str, Any] = {}
     for place, (name, cell) in enumerate(zip(header, cells, strict=True)):
         field = schema[name]
         if rules is ReadingRules.GUESSED and cell != ABSENT and field.is_text:

@@ -203,7 +203,7 @@ def _check_indices(indices: NDArray[Any], options: SparseOptions) -> None:
         raise SampleShapeError(
             f"expected indices from {options.index_base} to"
             f" {options.num_features - 1 + options.index_base}, got {wrong + options.index_base};"
-            " change index_base or num_features"
+            " change index_base (--index-base) or num_features (--num-features)"
         )
     if len(np.unique(indices)) < len(indices):
         raise SampleShapeError("an index stands twice in one line")
@@ -214,7 +214,8 @@ def _label(text: bytes, options: SparseOptions) -> Any:
         return _number(text, np.dtype(options.label_dtype), rounds=options.rounds)
     if not _INTEGER.fullmatch(text) or not -(1 << 63) <= int(text) < 1 << 63:
         raise SampleShapeError(
-            f"expected an integer label, got {_shown(text)}; set label_dtype for other ones"
+            f"expected an integer label, got {_shown(text)}; for labels of regression"
+            " set label_dtype: --label-dtype float64"
         )
     return int(text)
 
@@ -230,7 +231,8 @@ def _number(text: bytes, dtype: np.dtype[Any], *, rounds: bool) -> Any:
     # The shortest digits of the float32 must denote the same number as the text.
     if dtype == np.float32 and not rounds and float(str(value)) != exact:
         raise SampleShapeError(
-            f"float32 cannot hold {_shown(text)}; set value_dtype='float64', or rounds=True"
+            f"float32 cannot hold {_shown(text)}; set value_dtype (--value-dtype float64), or"
+            " rounds (--round-values), which takes the nearest number"
         )
     return value
 

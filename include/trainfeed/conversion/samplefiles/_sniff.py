@@ -10,7 +10,7 @@ from typing import Final
 from trainfeed.conversion._foreign_input import open_input
 from trainfeed.conversion.formats import NPY_MAGIC, begins_stream
 from trainfeed.datacenters import local_source
-from trainfeed.errors import FormatError
+from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
 from trainfeed.tfrecord import MAX_RECORD_BYTES
 
@@ -62,6 +62,17 @@ _STARTS: Final = {
     NPY_MAGIC: Format.NPY,
     b"PK\x03\x04": Format.NPZ,
 }
+_OF_TEXT: Final = frozenset({b"[", b"<"})
+# Formats that people bring, and that no reader here has: begin, name, way to one that is read.
+_NOT_READ: Final = (
+    (b"[", "a JSON array", "JSON lines are read: jq -c '.[]' FILE > FILE.jsonl"),
+    (b"<", "XML or HTML", "write its rows as JSON lines or CSV"),
+    (b"Obj\x01", "an Avro file", "write it as Parquet or JSON lines"),
+    (b"ORC", "an ORC file", "write it as Parquet"),
+    (b"SQLite format 3\0", "a SQLite database", "write its tables as CSV or Parquet"),
+    (b"\x89HDF\r\n", "an HDF5 file", "write its arrays as .npy or .npz"),
+)
+_SHOWN_BYTES: Final = 16
 _IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
 
 
@@ -78,15 +89,42 @@ def format_of(path: FilePath) -> Format:
     if found is not None:
         return found
     by_name = format_of_name(Path(local_source(path)))
+    if by_name in {None, Format.JSON_LINES}:
+        _refuse_known(head, path)
     if by_name is not None:
         return by_name
     # An empty file: shards have no suffix, and a set may have empty shards.
     if not head:
         return Format.RECORDIO
     raise FormatError(
-        f"expected a file of {', '.join(Format)}, it begins with {head[:8].hex()}; name its format",
+        f"expected a file of {', '.join(Format)}, it begins with {_shown(head)}; name its format:"
+        " --format",
         path=str(path),
     )
+
+
+def _refuse_known(head: bytes, path: FilePath) -> None:
+    """Refuse a file of a format that is known, and not read, with the way to one that is.
+
+    Raises:
+        ConfigError: It is such a file: nothing is damaged.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for start, what, remedy in _NOT_READ:
+        if (text if start in _OF_TEXT else head).startswith(start):
+            raise ConfigError(
+                f"expected a file of {', '.join(Format)}, {path} is {what}; nothing was read;"
+                f" {remedy}"
+            )
+
+
+def _shown(head: bytes) -> str:
+    """Return the begin of a file: as text if it is text, else in hex."""
+    try:
+        text = head[:_SHOWN_BYTES].decode("ascii")
+    except UnicodeDecodeError:
+        return head[:8].hex()
+    return ascii(text) if text.replace("\n", "").replace("\r", "").isprintable() else head[:8].hex()
 
 
 def _format_of_content(head: bytes) -> Format | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trainfeed.dataset.accepted_holes import AcceptedHole
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.retirements import told_missing
+from trainfeed.dataset.retirements import missing_remedies, told_missing
 from trainfeed.dataset.skips import Skip
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 
@@ -20,7 +20,6 @@ __all__ = ["MISSING_POLICIES", "Coverage", "check_policy"]
 MISSING_POLICIES: Final = ("fail", "skip")
 
 _SHOWN: Final = 10
-_COMMANDS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,8 @@ class Coverage:
         if not self.missing_runs:
             return ""
         runs = [run for run in self.missing_runs if run not in self.unfit]
-        parts = []
-        if runs:
-            commands = [
-                f"trainfeed build {self.folder.name} --interval {run}" for run in runs[:_COMMANDS]
-            ]
-            more = f", and {len(runs) - _COMMANDS} more" if len(runs) > _COMMANDS else ""
-            it = "it" if len(self.missing) == 1 else "them"
-            parts.append(f"build {it}: {', '.join(commands)}{more}{self._unknown()}")
+        names = [name for name in self.missing if name not in self.unfit]
+        parts = missing_remedies(self.folder, names, runs, self._unknown()) if runs else []
         if self.unfit:
             parts.append(
                 f"no interval of the schedule of now fits into {_few(self.unfit)}: correct the"

@@ -89,6 +89,17 @@ class Action:
         parse_time(found.at)
         return found
 
+    @property
+    def told_target(self) -> str:
+        """What it changes, for people: with the items that an action on several of them names."""
+        found = self.details.get("items")
+        items = found if isinstance(found, list) else []
+        names = [str(each["name"]) for each in items if isinstance(each, dict) and "name" in each]
+        if not names:
+            return self.target
+        more = f" and {len(names) - 1} more, up to {names[-1]}" if len(names) > 1 else ""
+        return f"{self.target}/{names[0]}{more}"
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
         return {**vars(self), "details": dict(self.details)}

@@ -1,5 +1,6 @@
 """Retired intervals: all their versions are removed for good, and a file says by whom and why."""
 
+from trainfeed.dataset.retirements._missing_remedies import missing_remedies
 from trainfeed.dataset.retirements._retired_readers import generation_for_readers
 from trainfeed.dataset.retirements._retirement import Retirement
 from trainfeed.dataset.retirements._retirement_file import (
@@ -15,6 +16,7 @@ __all__ = [
     "begun_retirement",
     "generation_for_readers",
     "lift_retirement",
+    "missing_remedies",
     "retirement_of",
     "told_missing",
     "told_retirements",

@@ -53,14 +53,7 @@ def told_missing(folder: DatasetFolder, names: Sequence[str]) -> str:
     more = f"; and {len(told_all) - _TOLD} more such decisions" if len(told_all) > _TOLD else ""
     if (rest := len(decided) - _LOOKED) > 0:
         more += f"; decisions about {rest} further intervals were not looked up"
-    again = "; a retired interval is built again only with --rebuild 'WHY'" if retirements else ""
-    if withdrawn:
-        # A build of the same content would be refused.
-        again += (
-            "; a withdrawn version is taken back with: trainfeed restore"
-            f" {folder.name}/INTERVAL/gNNNN --why WHY"
-        )
-    return "".join(f"; {each}" for each in told_all[:_TOLD]) + more + again
+    return "".join(f"; {each}" for each in told_all[:_TOLD]) + more
 
 
 def _by_decision(retirements: Iterable[Retirement]) -> list[str]:

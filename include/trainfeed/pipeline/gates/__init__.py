@@ -1,7 +1,7 @@
 """Quality gates: conditions that an interval must meet to be published; one module per family."""
 
 from trainfeed.pipeline.gates._gate_facts import Counts, Facts, FieldFacts, field_facts
-from trainfeed.pipeline.gates._gate_kinds import evaluate
+from trainfeed.pipeline.gates._gate_kinds import NEED_THE_INTERVAL, evaluate, late_gates
 from trainfeed.pipeline.gates._gate_result import (
     GateResult,
     because,
@@ -15,6 +15,7 @@ from trainfeed.pipeline.gates._schema_evolution import changes_since
 from trainfeed.pipeline.gates._shard_skew import skew_of
 
 __all__ = [
+    "NEED_THE_INTERVAL",
     "Counts",
     "Facts",
     "FieldFacts",
@@ -26,6 +27,7 @@ __all__ = [
     "evaluate",
     "failures",
     "field_facts",
+    "late_gates",
     "line",
     "schema_changes",
     "skew_of",

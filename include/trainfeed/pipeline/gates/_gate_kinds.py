@@ -7,7 +7,7 @@ at every sample, a class of which all gates together take one pass over the samp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from trainfeed.errors import ConfigError
@@ -24,7 +24,7 @@ from trainfeed.pipeline.gates._unique_gate import unique
 from trainfeed.pipeline.gates._value_gates import AcceptedValues, Share
 from trainfeed.specification import Gate
 
-__all__ = ["evaluate"]
+__all__ = ["NEED_THE_INTERVAL", "evaluate", "late_gates"]
 
 
 class _Scan(Protocol):
@@ -56,6 +56,17 @@ _SCANS: Final[Mapping[str, Callable[[Gate, Facts], _Scan]]] = {
     "accepted_values": AcceptedValues,
     "share": Share,
 }
+# Kinds whose value depends on how many records there are, or on the versions before: of the first
+# records of an interval they say nothing.
+NEED_THE_INTERVAL: Final = frozenset(
+    {"count", "drift", "relative_count", "schema_evolution", "shard_skew"}
+)
+
+
+def late_gates(policies: Iterable[str]) -> list[Gate]:
+    """Return the gate that the policies for late records of a build ask for; none without one."""
+    asked = "fail" in policies
+    return [{"check": "late", "max": 0, "severity": "block"}] if asked else []
 
 
 def evaluate(gates: Sequence[Gate], facts: Facts) -> list[GateResult]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from trainfeed.config import Environment
@@ -39,6 +41,8 @@ from trainfeed.storage import Location
 
 __all__ = ["TopicInputs", "TopicWindow", "open_topics", "resolve_inputs"]
 
+logger = logging.getLogger(__name__)
+
 
 class TopicInputs:
     """The offset ranges of one interval, as ``Inputs`` of the planner.
@@ -51,6 +55,7 @@ class TopicInputs:
     """
 
     marker: str | None = None
+    passed_over: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -208,6 +213,7 @@ def open_topics(
             with placed(kept.setting):
                 topic = stack.enter_context(closing(open_source(env, connection, name)))
                 require_come(spec, interval, kept, folder, topic, clock_ms)
+                _warn_of_compaction(topic, name)
                 resolver = _Resolver(
                     spec.schedule_model(), folder, topic, kept.skew, clock_ms, places
                 )
@@ -222,6 +228,18 @@ def open_topics(
             error.since = ready_at(interval, kind.settle)
             raise error
         yield windows
+
+
+def _warn_of_compaction(topic: Topic, name: str) -> None:
+    """Log that a build of a compacted topic cannot be repeated, and lacks what is gone already."""
+    if topic.is_compacted:
+        logger.warning(
+            "topic %s is compacted (cleanup.policy): the broker deletes records that a later one"
+            " with the same key supersedes, also those of past intervals, and no build can tell"
+            " which are gone; a later build of the same interval has fewer records; landing files"
+            " keep what was read; for a log of events set cleanup.policy=delete",
+            name,
+        )
 
 
 @dataclass(frozen=True)

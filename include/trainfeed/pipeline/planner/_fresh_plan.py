@@ -105,5 +105,6 @@ def decided_then(current: Manifest) -> JsonObject:
         "rebuild": (current.supersedes or {}).get("why"),
         "gaps": current.gaps,
         "empty_because": current.empty_because,
+        "passed_over": current.passed_over,
         "references": [PlannedReference(**each) for each in current.references],
     }

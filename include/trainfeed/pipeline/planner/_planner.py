@@ -229,6 +229,7 @@ class Planner:
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
+            "passed_over": dict(source.passed_over),
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
             "made_by": made_by,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retirements import told_missing
+from trainfeed.dataset.retirements import missing_remedies, told_missing
 from trainfeed.errors import NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import PlanRef
@@ -55,8 +55,9 @@ def find_origin(planner: Planner, env: Environment) -> Origin:
     if not found:
         raise NotFoundError(
             f"expected a published version of {name}/{interval}, or work files of a build that"
-            f" failed in {env.work}, got neither: there is nothing to replay; build it: trainfeed"
-            f" build {name} --interval {interval}{told_missing(planner.folder, [interval])}"
+            f" failed in {env.work}, got neither: there is nothing to replay;"
+            f" {'; '.join(missing_remedies(planner.folder, [interval]))}"
+            f"{told_missing(planner.folder, [interval])}"
         )
     plan = load_plan(planner.folder, PlanRef(name, interval, found[-1].origin))
     return Origin(plan.plan_id, KeptInputs.of_plan(plan), found[-1].reasons(), is_published=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -28,10 +28,11 @@ from trainfeed.pipeline.inputs import reader_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.preview._preview_gates import late_gate, looked_at
 from trainfeed.pipeline.preview._preview_report import preview_report
 from trainfeed.pipeline.preview._shadow import shadowed
 from trainfeed.pipeline.publish import publish
-from trainfeed.specification import DatasetSpec
+from trainfeed.specification import DatasetSpec, Gate
 
 __all__ = ["preview"]
 
@@ -56,9 +57,11 @@ def preview(
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:
-        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``first_samples``
+        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``passed_over``
+        (name → reason of the entries of a folder of logs that are not read), ``first_samples``
         and ``first_quarantined``, ``statistics`` per field, ``gates`` with their results for these
-        records, ``seconds``.
+        records, ``seconds``. Gates that need the whole interval are not judged: their ``value`` and
+        ``passed`` are None.
 
     Raises:
         ConfigError: ``limit`` is less than 1.
@@ -72,25 +75,28 @@ def preview(
         shadowed(env, spec.name, interval.name, published=False) as shadow,
     ):
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
-        place = reader_of(spec).head(spec, interval, place, Path(work), limit)
+        place, passed_over = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise SourceMissingError(planned.note)
         # The usual stages, one task each: only their plan is replaced by a shorter one.
         folder = DatasetFolder(Path(place.root), spec.name)
-        short = _shortened(load_plan(folder, planned.ref), limit)
+        whole = load_plan(folder, planned.ref)
+        short = _shortened(whole, limit, late_gate(spec, whole))
+        # The plan has looked at the copies alone.
+        short = short.model_copy(update={"passed_over": dict(passed_over)})
         build = Build(spec, place, save_plan(folder, short).ref())
         for stage in (ingest, preprocess, convert):
             stage(build, 0)
         check(build)
         publish(build)
-        report = preview_report(Version.resolve(folder, interval.name))
+        report = preview_report(Version.resolve(folder, interval.name), whole)
     seconds = round(time.perf_counter() - started, 3)
     return {"dataset": spec.name, "interval": interval.name, **report, "seconds": seconds}
 
 
-def _shortened(whole: Plan, limit: int) -> Plan:
-    """Return the plan of the first records: one task per stage, gates that only warn."""
+def _shortened(whole: Plan, limit: int, late: Sequence[Gate]) -> Plan:
+    """Return the plan of the first records: one task per stage, gates that stop nothing."""
     # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records.
     first = _first(whole.inputs, limit)
     inputs = whole.inputs | first
@@ -111,7 +117,8 @@ def _shortened(whole: Plan, limit: int) -> Plan:
         "ingest": group,
         "preprocess": group,
         "shards": shards,
-        "quality": [{**gate, "severity": "warn"} for gate in whole.quality],
+        "references": [],
+        "quality": looked_at([*whole.quality, *late]),
     }
     short = whole.model_copy(update=update)
     return short.model_copy(update={"convert": [short.all_shards()]})

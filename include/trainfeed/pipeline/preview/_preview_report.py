@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from trainfeed.dataset import Version
 from trainfeed.pipeline._ref import JsonObject
+from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.preview._preview_gates import shown_gates
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 
@@ -24,18 +26,24 @@ _SHOWN_VALUES: Final = 8
 _SHOWN_CHARS: Final = 200
 
 
-def preview_report(version: Version) -> JsonObject:
-    """Return counts, the first samples and quarantined records, statistics and gates, as JSON."""
+def preview_report(version: Version, plan: Plan) -> JsonObject:
+    """Return counts, the first samples and quarantined records, statistics and gates, as JSON.
+
+    Args:
+        version: What the preview built.
+        plan: The plan of the whole interval, for its gates.
+    """
     manifest = version.manifest
     return {
         "records": sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
         "samples": {name: split.samples for name, split in manifest.splits.items()},
         "quarantined": manifest.quarantine["reasons"],
         "filtered": manifest.filtered,
+        "passed_over": manifest.passed_over,
         "first_samples": list(islice(_samples(version), _SHOWN_SAMPLES)),
         "first_quarantined": _quarantined(version),
         "statistics": total_statistics(version),
-        "gates": manifest.gates,
+        "gates": shown_gates(plan.quality, manifest.gates),
     }
 
 

@@ -28,6 +28,8 @@ _MASTER: Final = r"^(local(\[(\*|[0-9]+)(,[0-9]+)?\])?|spark://[^\s]+|yarn|k8s:/
 _OPTION: Final = r"^spark\.[A-Za-z0-9_.-]+$"
 _CORES: Final = "spark.executor.cores"
 _SUBMIT: Final = "spark-submit"
+# What ``make setup-spark`` makes, beside the environment of trainfeed.
+_ENVIRONMENT: Final = ".venv-spark"
 _EXAMPLE: Final = "{master: 'spark://host:7077', python: /opt/bin/python}"
 
 
@@ -37,7 +39,8 @@ class SparkCluster(BaseModel):
     Attributes:
         master: ``local[n]``, ``spark://host:port``, ``yarn`` or ``k8s://https://host:port``.
         deploy_mode: Where the driver runs: beside the submitting process, or in the cluster.
-        submit: Path of ``spark-submit``; empty for the one beside this interpreter, or on PATH.
+        submit: Path of ``spark-submit``; empty for the one beside this interpreter, in a folder
+            ``.venv-spark`` beside its environment, where ``make setup-spark`` puts it, or on PATH.
         python: Interpreter of driver and executors; empty for the one beside ``submit``.
         conf: Options of Spark, ``spark.…``; they may hold secrets, and are never shown.
     """
@@ -123,15 +126,16 @@ class SparkCluster(BaseModel):
         Raises:
             ConfigError: There is no such program.
         """
-        beside = Path(sys.executable).parent / _SUBMIT
-        found = shutil.which(self.submit or (beside if beside.exists() else _SUBMIT))
+        named = [self.submit] if self.submit else [*_environments(), _SUBMIT]
+        found = next(filter(None, map(shutil.which, named)), None)
         if found is None:
             raise ConfigError(
                 f"expected {self.submit or _SUBMIT}, to submit a Spark application, found no such"
-                " program; landing files are kept; install Spark (make setup-spark), and name its"
-                f" spark-submit as 'submit' of {self.connection}"
+                " program; landing files are kept; install Spark (make setup-spark in the checkout"
+                f" of trainfeed), or name its spark-submit as 'submit' of {self.connection}"
             )
-        return found
+        # Its own files, and its interpreter, are beside the program and not beside a link to it.
+        return str(Path(found).resolve())
 
     def interpreter(self) -> str | None:
         """Return the Python of driver and executors; None leaves it to Spark.
@@ -150,6 +154,12 @@ class SparkCluster(BaseModel):
             return self.python
         beside = Path(self.program()).parent / "python"
         return str(beside) if beside.exists() else None
+
+
+def _environments() -> list[str]:
+    """Return where ``spark-submit`` is looked for before ``PATH``, as text for ``shutil.which``."""
+    own, environment = Path(sys.executable).parent, Path(sys.prefix).parent / _ENVIRONMENT
+    return [str(folder / _SUBMIT) for folder in (own, environment / "bin")]
 
 
 def _no_settings(settings: Mapping[str, Mapping[str, Any]], connection: str) -> ConfigError:

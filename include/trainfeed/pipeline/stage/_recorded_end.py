@@ -18,7 +18,13 @@ from trainfeed.dataset import (
     lift_unpublished,
     write_unpublished,
 )
-from trainfeed.errors import Outcome, TrainFeedError, WindowOpenError
+from trainfeed.errors import (
+    Outcome,
+    RetiredError,
+    TrainFeedError,
+    WindowOpenError,
+    WithdrawnError,
+)
 from trainfeed.intervals import format_time
 from trainfeed.printable_text import printable, without_secrets
 
@@ -35,6 +41,8 @@ def recorded_end(
 ) -> Iterator[None]:
     """Record the error of the block as the end of the last attempt, and raise it.
 
+    Of a withdrawn or retired interval nothing is recorded: its state is the decision.
+
     Args:
         folder: The data set.
         interval: Name of the interval.
@@ -43,6 +51,9 @@ def recorded_end(
     """
     try:
         yield
+    except (RetiredError, WithdrawnError):
+        # What a person decided is the state of the interval: a refusal by it is no failure.
+        raise
     except Exception as error:
         # The time of an interval that is not over yet follows from clock and specification.
         if not (isinstance(error, WindowOpenError) and error.ready_at):

@@ -12,6 +12,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.leases import remove_ended
 from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import SnapshotError
 from trainfeed.pipeline.upkeep._leftovers import OLD, leftovers
 from trainfeed.storage import Location, present, require_store_clock
 
@@ -69,7 +70,11 @@ def sweep(env: Environment, *, older_than: timedelta = OLD, dry_run: bool = Fals
             continue
         modified = datetime.fromtimestamp(leftover.modified_ms / 1000, UTC)
         if not dry_run:
-            leftover.remove()
+            try:
+                leftover.remove()
+            except SnapshotError as error:
+                logger.warning("%s stays: %s", leftover.place.uri, error)
+                continue
             logger.info("removed %s, last touched %s", leftover.place.uri, modified)
         touched = modified.isoformat(timespec="seconds")
         removed.append(Swept(leftover.place.uri, leftover.size_bytes, touched))

@@ -112,6 +112,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
             "gaps": plan.gaps,
             "empty_because": plan.empty_because,
+            "passed_over": plan.passed_over,
             "late": verdict.late.to_json(),
             "ledger": verdict.ledger.to_json(),
             "quarantine": verdict.quarantine.to_json(),

@@ -15,6 +15,7 @@ from trainfeed.pipeline.gates import (
     changes_since,
     evaluate,
     field_facts,
+    late_gates,
     skew_of,
 )
 from trainfeed.pipeline.stage import Stage
@@ -64,8 +65,8 @@ def measured_gates(
     """
     counts = _counted(stage, ledger, statistics, late)
     gates = list(stage.plan.quality)
-    if "fail" in late.policy.values():
-        gates.append({"check": "late", "max": 0, "severity": "block"})
+    if all(gate["check"] != "late" for gate in gates):
+        gates += map(dict, late_gates(late.policy.values()))
     facts = Facts(
         counts=counts,
         schema=stage.plan.fields,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainfeed.dataset import Version
 from trainfeed.dataset.retirements import retirement_of
 from trainfeed.dataset.withdrawals import withdrawn_alike
-from trainfeed.errors import ConflictError, WithdrawnError
+from trainfeed.errors import RetiredError, WithdrawnError
 from trainfeed.pipeline.stage import Stage
 
 __all__ = ["require_wanted"]
@@ -15,8 +15,8 @@ def require_wanted(stage: Stage) -> None:
     """Compare a staged version with the end of its interval; hold the interval's lock.
 
     Raises:
-        ConflictError: The number was given up, or the interval retired since a plan without a
-            reason was made.
+        ConflictError: The number was given up.
+        RetiredError: The interval was retired since a plan without a reason was made.
         WithdrawnError: The same was withdrawn, before the plan was made or since.
         StorageError: The publication root refused or failed.
     """
@@ -47,7 +47,7 @@ def _require_not_retired(stage: Stage) -> None:
     interval = stage.plan.interval["name"]
     retired = None if stage.plan.rebuild else retirement_of(stage.folder, interval)
     if retired is not None:
-        raise ConflictError(
+        raise RetiredError(
             f"{stage.plan.dataset}/{retired.told}, while plan {stage.plan.plan_id} was at work;"
             " nothing was published; a build with a reason makes it again: trainfeed build"
             f" {stage.plan.dataset} --interval {interval} --rebuild 'WHY'"

@@ -19,7 +19,7 @@ from trainfeed.retention.trainings import Trainings
 from trainfeed.retention.uploads import RetiredUploads
 from trainfeed.retention.work import WorkFiles
 
-__all__ = ["KINDS", "RangeToRetire", "RetiredIntervals", "SpentPlans"]
+__all__ = ["KINDS", "KilledRemovals", "RangeToRetire", "RetiredIntervals", "SpentPlans"]
 
 KINDS: Final[tuple[Kind, ...]] = (
     KilledRemovals(),

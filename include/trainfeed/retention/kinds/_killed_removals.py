@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainfeed.errors import NotFoundError
+from trainfeed.errors import NotFoundError, SnapshotError
 from trainfeed.paths import listed
 from trainfeed.pipeline.upkeep import RETENTION
 from trainfeed.retention._context import Context
@@ -36,7 +36,11 @@ class KilledRemovals:
                 yield Expired(item, "a removal that was begun")
 
     def remove(self, _context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Delete the folders."""
+        """Delete the folders; one of which a snapshot is kept stays."""
+        kept = []
         for each in items:
-            posix.remove_tree(Path(each.item.places[0]))
-        return []
+            try:
+                posix.remove_tree(Path(each.item.places[0]))
+            except SnapshotError as error:
+                kept.append(Kept(each.item, str(error)))
+        return kept

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from trainfeed import faults
+from trainfeed.intervals import format_time
 from trainfeed.pipeline.upkeep import Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
@@ -43,7 +44,7 @@ class WorkFiles:
         items = [_item(self.name, each) for each in _leftovers(context)]
         youngest = context.now - _IN_WORK
         yield from held_against(
-            rule, items, context.now, lambda item: _IN_USE if item.since > youngest else None
+            rule, items, context.now, lambda item: _use(item, youngest, context.now)
         )
 
     def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
@@ -61,6 +62,15 @@ class WorkFiles:
             found.remove()
             faults.point("work.after_item")
         return kept
+
+
+def _use(item: Item, youngest: datetime, now: datetime) -> str | None:
+    if item.since > now:
+        return (
+            f"it changed at {format_time(item.since)}, which is in the future of this machine: a"
+            " clock is wrong, or it was copied with its time"
+        )
+    return _IN_USE if item.since > youngest else None
 
 
 def _leftovers(context: Context) -> Iterator[Leftover]:

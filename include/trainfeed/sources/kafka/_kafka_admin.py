@@ -80,6 +80,23 @@ class TopicAdmin:
         answer = self._client().describe_cluster(request_timeout=_REQUEST_S)
         return str(self._wait(answer).cluster_id)
 
+    def cleanup_policies(self) -> frozenset[str] | None:
+        """Return the topic's ``cleanup.policy``; None if the brokers do not tell it to this user.
+
+        Raises:
+            ConfigError: The brokers refuse the user.
+            IngestError: The brokers do not answer.
+        """
+        admin = _admin()
+        resource = admin.ConfigResource(admin.ResourceType.TOPIC, self._topic)
+        answers = self._client().describe_configs([resource], request_timeout=_REQUEST_S)
+        try:
+            found = self._wait(answers[resource])
+        except ConfigError:
+            return None  # to read records, a user does not need to see settings
+        entry = found.get("cleanup.policy")
+        return None if entry is None else frozenset(str(entry.value).replace(" ", "").split(","))
+
     def log_range(self, partition: int) -> tuple[int, int]:
         """Return log start and last stable offset of a partition that exists."""
         spec = _admin().OffsetSpec

@@ -63,6 +63,11 @@ class KafkaTopic:
         uuid, _ = self._admin.describe()
         return TopicIdentity(self._topic, uuid, self._admin.cluster())
 
+    @cached_property
+    def is_compacted(self) -> bool:
+        """Whether the topic deletes superseded records, as far as the brokers tell it."""
+        return "compact" in (self._admin.cleanup_policies() or ())
+
     def partitions(self) -> list[int]:
         """Return the numbers of the partitions, ascending; their number can grow."""
         return self._admin.describe()[1]

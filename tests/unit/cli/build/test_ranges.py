@@ -272,3 +272,9 @@ def test_a_forgotten_setting_of_the_cluster_is_named(cli, project, monkeypatch):
     assert "or set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster" in message
     monkeypatch.setenv("TRAINFEED_KAFKA", f"recorded:{project.path / 'elsewhere'}")
     assert "or change TRAINFEED_KAFKA\n" in cli("build", "clicks/2024-03-01")[2]
+
+
+def test_the_hint_of_a_missing_interval_is_of_the_data_set(cli, project):
+    status, _, message = cli("build", "clicks")
+    assert status == 2
+    assert "clicks --interval 2024-03-01" in message

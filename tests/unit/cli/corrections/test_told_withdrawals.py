@@ -57,7 +57,7 @@ def test_status_diff_and_lineage_tell_it(cli, hidden):
     withdraw(hidden.env, "clicks", DAY, 1, Maker("ben", "builder", "privacy"))
     status, out, _ = cli("status", "clicks", DAY)
     assert (status, "withdrawn" in out, "ada (builder)" in out) == (1, True, True)
-    with pytest.raises(NotFoundError, match="taken back with: trainfeed restore"):
+    with pytest.raises(NotFoundError, match=r"give back what was withdrawn.*trainfeed restore"):
         open_dataset("clicks", interval=f"{DAY}/2024-03-09", split="train", root=hidden.env.root)
 
 

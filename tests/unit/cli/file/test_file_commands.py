@@ -251,6 +251,28 @@ def test_convert_reads_lines_of_libsvm_only_when_told_where_indices_start(cli, t
     assert [sample["shape"] for sample in samples] == [[3], [3]]
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("1.0 1:0.5", ["--label-dtype", "float64"]),
+        ("0.25 1:0.5", ["--label-dtype", "float32"]),
+        ("1 1:123456.789", ["--value-dtype", "float64"]),
+        ("1 1:123456.789", ["--round-values"]),
+    ],
+)
+def test_what_a_refused_line_of_libsvm_advises_is_an_option(cli, tmp_path, line, option):
+    (tmp_path / "a.svm").write_text(f"{line}\n")
+    status, *printed = cli("convert", "a.svm", "a.jsonl", "--index-base", 1)
+    assert status == 3
+    assert option[0] in str(printed)
+    for command in (
+        ["convert", "a.svm", "a.jsonl"],
+        ["reshard", "a.svm", "set", "--shards", 1, "--prefix", "p"],
+    ):
+        assert cli(*command, "--index-base", 1, *option)[0] == 0
+    assert cli("convert", "a.svm", "b.jsonl", *option)[0] == 2, "without the first index"
+
+
 def test_merge_and_reshard_keep_every_record(cli, shards):
     report = loads(cli("reshard", "set", "new", "--shards", 5, "--prefix", "q", "--json"))
     assert (report["shards"], report["samples"]) == (5, 60)

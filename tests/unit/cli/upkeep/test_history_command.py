@@ -12,7 +12,9 @@ def test_every_removal_is_in_the_history_with_its_reason(cli, project):
     (action,) = json.loads(cli("history", "clicks", "--json")[1])
     assert (action["action"], action["why"]) == ("prune", "keep_generations: 1")
     assert [each["name"] for each in action["details"]["items"]] == ["2024-03-01/g0001"]
-    assert "keep_generations: 1" in cli("history", "clicks", "--action", "prune")[1]
+    shown = cli("history", "clicks", "--action", "prune")[1]
+    assert "keep_generations: 1" in shown
+    assert "clicks/2024-03-01/g0001" in shown
     assert json.loads(cli("history", "clicks", "--json", "--action", "tag")[1]) == []
     assert json.loads(cli("history", "clicks", "--json", "--since", "2999-01-01")[1]) == []
 

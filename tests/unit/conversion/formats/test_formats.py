@@ -657,3 +657,30 @@ def test_a_schema_of_other_items_than_an_idx_file_has_is_an_error(tmp_path):
         write_idx(file, [np.zeros((2, 3), "u1")], IdxHeader(2, (3,), np.dtype("u1")))
     with pytest.raises(FormatError, match="expected the schema"):
         open_sample_file(tmp_path / "a.idx", SourceOptions(schema=FIXED))
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "told"),
+    [
+        ("movies.json", b'[\r\n   {"a": 1}]', "a JSON array"),
+        ("bom.json", b'\xef\xbb\xbf [{"a": 1}]', "jq -c"),
+        ("array.jsonl", b'[{"a": 1}]\n', "a JSON array"),
+        ("a.avro", b"Obj\x01\x04\x14avro.codec", "an Avro file"),
+        ("a.orc", b"ORC\n\x03", "an ORC file"),
+        ("a.db", b"SQLite format 3\0", "a SQLite database"),
+        ("a.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        ("a.xml", b"<?xml version='1.0'?>", "XML"),
+    ],
+)
+def test_a_format_that_is_known_and_not_read_is_named(tmp_path, name, head, told):
+    (tmp_path / name).write_bytes(head)
+    with pytest.raises(ConfigError, match=told):
+        format_of(tmp_path / name)
+
+
+def test_text_of_no_known_format_is_shown_as_text(tmp_path):
+    (tmp_path / "notes").write_text("dear diary\nonce")
+    with pytest.raises(FormatError, match="dear diary"):
+        format_of(tmp_path / "notes")
+    (tmp_path / "lines.jsonl").write_text('{"a": 1}\n')
+    assert format_of(tmp_path / "lines.jsonl") == Format.JSON_LINES

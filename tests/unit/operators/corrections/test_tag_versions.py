@@ -81,7 +81,7 @@ def test_an_unknown_data_set_is_told_with_the_nearest_name(tagger):
 def test_a_dry_run_logs_what_would_change(clicks, tagger, caplog):
     with caplog.at_level("INFO"):
         assert not tagger(dry_run=True)["written"]
-    assert f"{DAYS[0]}: from None to g0001" in caplog.text
+    assert f"{DAYS[0]}: from nothing to g0001" in caplog.text
     assert current_tag(clicks.folder, "prod") is None
 
 

@@ -68,6 +68,8 @@ class Topic:
             for number, part in parts.items()
         }
 
+    is_compacted = False
+
     def offsets_at(self, times_ms):
         return {p: self.part(p).offsets_at({0: time})[0] for p, time in times_ms.items()}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.pipeline.clicks import batch, day
 from tests.unit.pipeline.preview.test_dry_run import tree
 from tests.unit.processes import LIMIT_S, until
 from trainfeed.errors import ConfigError, PreprocessError
@@ -62,10 +63,37 @@ def test_the_limit_is_shared_out_among_the_sources(project, limit):
     assert look(project, limit)["records"] == min(limit, 183)
 
 
-def test_gates_say_what_they_think_and_block_nothing(project):
-    project.edit("split:", "quality: [{check: count, min: 1000}]\nsplit:")
-    (gate,) = look(project)["gates"]
-    assert (gate["check"], gate["passed"]) == ("count", False)
+GATES = """\
+quality:
+  - {check: count, min: 1000}
+  - {check: quarantine_ratio, max: 0.01}
+  - {check: relative_count, min: 0.9, severity: warn}
+  - {check: share, field: label, equals: 7, max: 0.5}
+  - {check: shard_skew, max: 1.01, severity: ask}
+  - {check: schema_evolution}
+split:"""
+
+
+def test_gates_are_judged_on_these_records_or_not_at_all(project, caplog):
+    project.build()  # a version that gates could compare with
+    project.edit("split:", GATES)
+    gates = look(project)["gates"]
+    assert [(gate["check"], gate["severity"], gate["passed"]) for gate in gates] == [
+        ("count", "block", None),
+        ("quarantine_ratio", "block", False),
+        ("relative_count", "warn", None),
+        ("share", "block", True),
+        ("shard_skew", "ask", None),
+        ("schema_evolution", "block", None),
+    ]
+    assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == []
+
+
+def test_a_policy_that_refuses_late_records_does_not_end_a_preview(project):
+    project.edit("settle: 0s", "settle: 0s, late: fail")
+    project.record({0: [batch(day(0, 5) + day(-30, 2))]})
+    late = look(project)["gates"][-1]
+    assert (late["check"], late["severity"], late["passed"]) == ("late", "block", False)
 
 
 def test_an_error_of_the_function_is_the_one_of_a_build(project):

@@ -155,6 +155,54 @@ def test_a_missing_spark_is_named_with_its_remedy(tmp_path):
         cluster(submit=str(tmp_path / "none")).program()
 
 
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine with environments of trainfeed and Spark side by side, and a PATH of its own."""
+    folders = {name: tmp_path / name / "bin" for name in (".venv", ".venv-spark", "system")}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(folders[".venv"] / "python"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("PATH", str(folders["system"]))
+    return folders
+
+
+def add_spark(folder):
+    program = folder / "spark-submit"
+    program.write_text("#!/bin/sh\necho submitted\n")
+    program.chmod(0o755)
+    (folder / "python").touch()
+    return program
+
+
+def test_spark_is_found_beside_the_interpreter_then_where_make_puts_it_then_on_path(machine):
+    found = cluster()
+    with pytest.raises(ConfigError):
+        found.program()
+    for place in ("system", ".venv-spark", ".venv"):
+        expected = add_spark(machine[place])
+        assert found.program() == str(expected)
+        assert found.interpreter() == str(expected.with_name("python"))
+
+
+def test_a_link_on_path_stands_for_the_program_and_its_environment(machine, tmp_path):
+    real = tmp_path / "spark" / "bin"
+    real.mkdir(parents=True)
+    program = add_spark(real)
+    (machine["system"] / "spark-submit").symlink_to(program)
+    assert cluster().program() == str(program)
+    assert cluster().interpreter() == str(program.with_name("python"))
+
+
+@pytest.mark.parametrize("place", ["system", ".venv-spark", ".venv"])
+def test_spark_is_started_wherever_it_was_found(machine, monkeypatch, place):
+    add_spark(machine[place])
+    command = submission.command_of(cluster(), "n", SHIPMENT, Path("/options"), "job")
+    monkeypatch.undo()
+    running, lines = submission.Submission(command), []
+    assert (running.wait(lines.append), lines) == (0, ["submitted"])
+
+
 def test_the_end_of_the_output_is_kept_and_the_status_returned():
     script = "import sys; [print(n) for n in range(1000)]; sys.exit(7)"
     running = submission.Submission([sys.executable, "-c", script])

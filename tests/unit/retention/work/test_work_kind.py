@@ -45,6 +45,17 @@ def prune(project, *, dry_run=False):
     return removals if dry_run else execute(context, KINDS, removals)
 
 
+def test_work_with_a_time_in_the_future_is_said_to_have_one(left):
+    project, old, _ = left
+    project.edit("keep_days: 5", "keep: 1")
+    later = (NOW + timedelta(days=400)).timestamp()
+    for each in old[:2]:
+        os.utime(each, (later, later))
+    (kept,) = [each for each in prune(project, dry_run=True).kept if "2025-07-06" in each.why]
+    assert "future" in kept.why
+    assert "ago" not in kept.why
+
+
 def test_old_work_of_this_data_set_goes(left):
     project, old, stay = left
     planned = prune(project, dry_run=True)

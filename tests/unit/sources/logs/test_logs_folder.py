@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import FormatError, WindowOpenError
-from trainfeed.sources import CompleteRule, find_logs, list_logs
+from trainfeed.sources import CompleteRule, find_logs, list_entries
 from trainfeed.storage import Location
 from trainfeed.storage._local_files import LocalFileSystem
 
@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 def find(folder, rule=MARKED, now=NOW):
-    return find_logs(Location.parse(str(folder)), rule, now)
+    return find_logs(Location.parse(str(folder)), rule, now).files
 
 
 def fill(folder, *names, aged=timedelta(hours=1)):
@@ -55,7 +55,8 @@ def test_hidden_and_unfinished_names_are_not_read(folder):
     fill(folder, "_SUCCESS", "_metadata", ".a.txt.crc", "a.tmp", "b._COPYING_", "c.inprogress", "d")
     (folder / "_temporary").mkdir()
     assert [file.info.name for file in find(folder)] == ["d"]
-    assert [info.name for info in list_logs(Location.parse(str(folder)))] == ["d"]
+    entries = list_entries(Location.parse(str(folder)), "_SUCCESS")
+    assert [info.name for info in entries.logs] == ["d"]
 
 
 def test_an_empty_complete_folder_is_an_empty_interval(folder):
@@ -85,6 +86,17 @@ def test_a_folder_in_which_something_changed_is_waited_for_until_it_is_stable(fo
         find(folder, STABLE)
     assert caught.value.ready_at == NOW + timedelta(minutes=7)
     assert len(find(folder, STABLE, caught.value.ready_at)) == 2
+
+
+def test_a_file_with_a_time_in_the_future_is_said_to_have_one(folder):
+    fill(folder, "a.txt")
+    os.utime(folder / "a.txt", (4102444800, 4102444800))
+    with pytest.raises(WindowOpenError) as caught:
+        find(folder, STABLE)
+    told = str(caught.value)
+    assert "2100-01-01T00:00:00Z, which is in the future" in told
+    assert "ago" not in told
+    assert caught.value.ready_at is None, "the end of a wait for a wrong time is no time"
 
 
 def test_an_unfinished_file_keeps_a_folder_from_being_stable(folder):
@@ -175,9 +187,7 @@ def test_whoever_only_waits_asks_for_no_checksums(folder, monkeypatch):
     fill(folder, "a.txt", "b.txt", "_SUCCESS")
     monkeypatch.setattr(LocalFileSystem, "checksum", lambda _, path: f"CRC:{Path(path).name}")
     location = Location.parse(str(folder))
-    assert [file.checksum for file in find_logs(location, MARKED, NOW, checksums=False)] == [
-        None,
-        None,
-    ]
-    asked = [file.checksum for file in find_logs(location, MARKED, NOW)]
+    unasked = find_logs(location, MARKED, NOW, checksums=False)
+    assert [file.checksum for file in unasked.files] == [None, None]
+    asked = [file.checksum for file in find_logs(location, MARKED, NOW).files]
     assert asked == ["CRC:a.txt", "CRC:b.txt"]
