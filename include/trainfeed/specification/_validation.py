@@ -66,7 +66,7 @@ def _stands_alone(detail: ErrorDetails) -> bool:
     if detail["type"] != "too_short":
         return True
     # The model counts the items that are valid; the others have errors of their own.
-    return len(detail["input"]) < detail["ctx"]["min_length"]
+    return bool(len(detail["input"]) < detail["ctx"]["min_length"])
 
 
 def _problem(document: Document, place: Place, detail: ErrorDetails) -> Problem:
