@@ -237,7 +237,9 @@ def test_chunks_in_a_version_of_http_without_them_are_refused(kind, tmp_path):
     with served(kind, tmp_path) as door, door.tls() as raw:
         head = door.head("POST", door.kind.post, "anna", "transfer-encoding: chunked")
         raw.sendall(head.replace(b"HTTP/1.1", b"HTTP/1.0") + b"0\r\n\r\n")
-        assert b" 400 " in all_of(raw).splitlines()[0]
+        answer = all_of(raw)
+        assert b" 400 " in answer.splitlines()[0]
+        assert b"FramingRefused" in answer
 
 
 def test_a_body_that_is_no_json_is_said_to_be_none(kind, tmp_path):
