@@ -8,6 +8,10 @@ does the same.
 
 Code and services that launches of trainings left on a cluster are removed three days after the
 launch began, if its job was never made, or has ended.
+
+The task `shared_storage` looks whether users removed quotas or namespaces from their homes, which
+Ceph lets every key that reads a folder do. It fails with the names of what is gone; `trainfeed pfs
+user add` puts it back. It needs the mount of an administrator, and is skipped without one.
 """
 
 from __future__ import annotations
@@ -17,11 +21,12 @@ from airflow.sdk import DAG, Param
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._forms import dry_run_param
 from operators.housekeeping import HousekeepingOperator
+from operators.shared_storage import SharedStorageOperator
 from operators.timetable import BEFORE_ALL
 
 with DAG(
     dag_id="housekeeping",
-    description="Leftovers of killed and abandoned builds",
+    description="Leftovers of killed and abandoned builds; attributes of homes that are gone",
     doc_md=__doc__,
     schedule="@daily",
     start_date=BEFORE_ALL,
@@ -38,9 +43,23 @@ with DAG(
             description="Files that were modified later stay. A build that pauses for longer"
             " loses its work files.",
         ),
+        "mount": Param(
+            None,
+            type=["null", "string"],
+            title="Mount of shared storage",
+            description="Folder of the workers on which the root of the CephFS is mounted with an"
+            " administrator's key; empty if there are no homes.",
+        ),
+        "datacenter": Param(
+            None,
+            type=["null", "string"],
+            title="Data centre",
+            description="Name of the data centre whose homes are looked at.",
+        ),
         "dry_run": dry_run_param("Only log what would be removed."),
     },
     default_args=DEFAULT_ARGS,
     tags=[*TAGS],
 ) as dag:
     HousekeepingOperator(task_id="sweep")
+    SharedStorageOperator(task_id="shared_storage")

@@ -167,6 +167,7 @@ start: 2026-01-01
 source: {kafka: {topic: visits}}
 preprocess: {function: "preprocess:make_sample"}
 lookups: {pages: pages.csv}
+lookup_types: {pages: {visits: int64}}
 schema:
   visit: {dtype: int64}
   page: {dtype: str}

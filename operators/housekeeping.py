@@ -44,7 +44,7 @@ class HousekeepingOperator(BaseOperator):
 
         params = context["params"]
         with airflow_outcome(context):
-            require_known(params, "older_than", "dry_run")
+            require_known(params, "older_than", "dry_run", "mount", "datacenter")
             age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
             env = environment_from_connections(())
             jobs = abandoned_launches(Path(env.root), older_than=age)

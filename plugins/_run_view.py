@@ -172,7 +172,8 @@ def _failed(facts: RunFacts) -> str:
 
 def _published(facts: RunFacts) -> str:
     generation = facts.publish.get("generation")
-    because = _empty(facts.version.get("version", {}))
+    version = facts.version.get("version", {})
+    because = f"{_empty(version)}{_passed_over(version)}"
     if facts.publish.get("verdict") == "kept":
         kept = "was published before, is outdated, and was kept as the run asked"
         return f"{generation} {kept}.{because}"
@@ -191,6 +192,12 @@ def _empty(version: Mapping[str, Any]) -> str:
         said = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
         return f" The version is empty: {said}."
     return " The version is empty: its source has no records." if version.get("empty") else ""
+
+
+def _passed_over(version: Mapping[str, Any]) -> str:
+    """Return which entries of the folder of logs were not read; empty if there were none."""
+    told = version.get("passed_over")
+    return f" Passed over in the folder of logs: {told}." if told else ""
 
 
 def _progress(stage: Stage, facts: RunFacts) -> str:

@@ -82,7 +82,9 @@ def measure(folder: Path, num_tasks: int, trainers: int, per_lease: int) -> None
     """Run one pass and print its figures."""
     token_file = folder / "token.txt"
     token_file.touch(mode=0o600)
-    token_file.write_text(new_token(folder / "tokens.txt", f"t{secrets.token_hex(4)}"))
+    token_file.write_text(
+        new_token(folder / "tokens.txt", f"t{secrets.token_hex(4)}", scopes="train,read")
+    )
     server = FORK.Process(target=master, args=(folder, num_tasks))
     server.start()
     while not (folder / "port").exists():

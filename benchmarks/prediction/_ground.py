@@ -125,7 +125,10 @@ class Ground:
         home = self.folder / f"service-{time.monotonic_ns()}"
         home.mkdir()
         certificate, key = _certified(home)
-        token, port_file = new_token(home / "tokens.txt", "benchmark"), home / "port"
+        token, port_file = (
+            new_token(home / "tokens.txt", "benchmark", scopes="predict,metrics"),
+            home / "port",
+        )
         command = [sys.executable, "-m", "trainfeed", "serve", "digits@prod"]
         command += ["--tokens", str(home / "tokens.txt"), "--port", "0"]
         command += ["--port-file", str(port_file)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from examples.daily.connections import connections_of, settings_told, taken_environment
 from examples.flights.events import read_events, select_days
@@ -136,7 +136,7 @@ def _record(data: Path, tell: Tell) -> None:
         record(read_events(_SOURCE), topic, topic=DATASET)
 
 
-def _environment(kafka: KafkaSettings, *, logs: str, **places: str) -> Environment:
+def _environment(kafka: KafkaSettings, *, logs: str, **places: Any) -> Environment:
     return Environment(
         **places,
         kafka={KAFKA_CONNECTION: kafka},

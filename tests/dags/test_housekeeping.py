@@ -8,7 +8,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSkipException,
+    ParamValidationError,
+)
 
 from tests.unit.training.points import spec
 from trainfeed.dataset import init_root
@@ -120,3 +124,26 @@ def of_cluster(connection):
 def test_the_form_refuses_what_would_take_files_of_running_builds(dag, hours):
     with pytest.raises(ParamValidationError):
         dag.params.get_param("older_than").resolve(hours)
+
+
+def look(dag, **params):
+    ti = SimpleNamespace(xcom_push=lambda **_: None)
+    values = {**dag.params.dump(), **params}
+    return dag.get_task("shared_storage").execute({"params": values, "ti": ti})
+
+
+def test_what_users_removed_from_their_homes_fails_a_task_of_its_own(dag, monkeypatch, caplog):
+    lost = ["/mnt/pfs/dc1/home/alice: quota of bytes: expected 5, got none"]
+    monkeypatch.setattr("trainfeed.pfs.users.lost_attributes", lambda *_: lost)
+    with pytest.raises(AirflowFailException, match="UnsuitableStoreError"):
+        look(dag, mount="/mnt", datacenter="dc1")
+    assert lost[0] in caplog.text
+    lost.clear()
+    assert look(dag, mount="/mnt", datacenter="dc1") == 0
+
+
+def test_without_a_mount_there_is_nothing_to_look_at(dag):
+    with pytest.raises(AirflowSkipException):
+        look(dag)
+    with pytest.raises(AirflowFailException, match="ConfigError"):
+        look(dag, mount="/mnt")

@@ -26,7 +26,7 @@ def service(place, model, folder):
     """Serve a model; yield a function that posts a request for predictions."""
     token, port_file = folder / "token.txt", folder / "port"
     token.touch(mode=0o600)
-    token.write_text(new_token(folder / "tokens.txt", "anna"))
+    token.write_text(new_token(folder / "tokens.txt", "anna", scopes="predict,metrics"))
     command = [sys.executable, "-m", "trainfeed", "serve", model]
     command += ["--tokens", folder / "tokens.txt", "--port", "0"]
     command += ["--port-file", port_file]

@@ -85,6 +85,7 @@ _UNLIKE: Final = re.compile(
     r"|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|process [0-9]+|[0-9.]+ (s|ms)\b|/tmp/[^ \"]+"
 )
+_BYTES: Final = re.compile(r'"bytes": [0-9]+,?')
 _TIME: Final = re.compile(r"20[0-9]{2}-?[01][0-9]-?[0-3][0-9]T[0-9:.]+(Z|\+00:00)")
 _CONTENT: Final = ("content_digest", "ledger", "inputs", "splits", "uploads", "gates")
 Answers = dict[str, Ended]
@@ -110,6 +111,9 @@ def answers_of(project: Project, ended: datetime, area: str) -> Answers:
             if command[0] == "gc":
                 # The sizes of leftovers, damaged or not, are no answer.
                 answer = Ended(answer.status, "", answer.messages)
+            elif "--dry-run" in command:
+                # Nor are those of what would be removed.
+                answer = Ended(answer.status, _BYTES.sub("", answer.out), answer.messages)
             found[f"{number:02d} {' '.join(command)}"] = Ended(
                 answer.status, _alike(answer.out, ended), _alike(answer.messages, ended)
             )

@@ -41,6 +41,7 @@ CASES: Final[dict[tuple[str, tuple[str, ...]], str]] = {
     " build decides again",
     ("training mark", _REMOVED): "the next run announces the version again",
     ("unpublished attempt", _REMOVED): "the next attempt writes it again",
+    ("upload", _REMOVED): "a person's file; its receipt and its kept bytes stay",
     ("waiver", _REMOVED): "a used one is in the manifest; without an unused one the gate refuses",
 }
 

@@ -66,6 +66,12 @@ def open_inputs(paths: Iterable[Path], options: SourceOptions) -> FileInputs:
                 f"expected files of the same samples, {first.path} has {_described(first)} and"
                 f" {file.path} has {_described(file)}"
             )
+        if file.times != first.times:
+            raise ConfigError(
+                f"expected dates and times of one unit, {first.path} has {dict(first.times)} and"
+                f" {file.path} has {dict(file.times)}; numbers of both would look alike; cast the"
+                " columns of one of them"
+            )
     return FileInputs(files, first.encoding, first.schema)
 
 

@@ -19,6 +19,7 @@ from trainfeed.dataset.layout import MANIFEST
 from trainfeed.dataset.publication import read_manifest_file
 from trainfeed.errors import FormatError
 from trainfeed.paths import FilePath
+from trainfeed.reading_rules import ReadingRules
 
 __all__ = ["FORMAT", "FileEntry", "Manifest", "ShardEntry", "SplitEntry", "content_digest"]
 
@@ -36,7 +37,15 @@ _Count = Annotated[int, Field(ge=0)]
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # manifests stay the same.
 _OPTIONAL: Final = frozenset(
-    {"empty_because", "uploads", "references", "schema_changes", "shard_skew"}
+    {
+        "empty_because",
+        "passed_over",
+        "reading_rules",
+        "references",
+        "schema_changes",
+        "shard_skew",
+        "uploads",
+    }
 )
 
 
@@ -81,12 +90,15 @@ class Manifest(_ManifestModel):
     """The manifest; the format defines each field.
 
     ``empty_because`` is optional: source string → why nothing was read of it, in versions for
-    which nothing was read at all. ``uploads`` is optional: the labelled files that were joined with
-    the samples, the kind of join, and its account. ``references`` is optional: interval,
-    generation and digest of the earlier versions that gates compared with. ``schema_changes`` is
-    optional: every change of the schema since the newest of them. ``shard_skew`` is optional: the
-    largest shard of a split divided by its mean shard, by samples and by bytes, for the split in
-    which it is largest; in versions with several shards in a split.
+    which nothing was read at all. ``passed_over`` is optional: name → reason of every entry of the
+    folder of logs that was not read; it is no part of the fingerprint. ``uploads`` is optional: the
+    labelled files that were joined with the samples, the kind of join, and its account.
+    ``references`` is optional: interval, generation and digest of the earlier versions that gates
+    compared with. ``schema_changes`` is optional: every change of the schema since the newest of
+    them. ``shard_skew`` is optional: the largest shard of a split divided by its mean shard, by
+    samples and by bytes, for the split in which it is largest; in versions with several shards in a
+    split. ``reading_rules`` is optional: the number of the rules by which values were read; 0, and
+    not in the file, for the first ones, and for data sets that the rules do not concern.
     """
 
     format: int
@@ -114,10 +126,24 @@ class Manifest(_ManifestModel):
     libraries: dict[str, str]
     plan: str
     empty_because: dict[str, str] = Field(default_factory=dict)
+    passed_over: dict[str, str] = Field(default_factory=dict)
     uploads: dict[str, Any] = Field(default_factory=dict)
     references: list[dict[str, Any]] = Field(default_factory=list)
     schema_changes: list[dict[str, Any]] = Field(default_factory=list)
     shard_skew: dict[str, float] = Field(default_factory=dict)
+    reading_rules: _Count = 0
+
+    @property
+    def rules(self) -> ReadingRules:
+        """The rules by which the values of the version were read.
+
+        Raises:
+            FormatError: A newer trainfeed has rules that this one does not know.
+        """
+        try:
+            return ReadingRules(self.reading_rules or ReadingRules.GUESSED)
+        except ValueError as error:
+            raise FormatError(f"the version is of a newer trainfeed: {error}") from error
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""

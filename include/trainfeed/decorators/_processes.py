@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from trainfeed.decorators._reader_stage import (
     BlockStage,
@@ -21,6 +21,8 @@ from trainfeed.processes import iter_in_processes
 from trainfeed.readers import Block, Reader, ReaderLike, Sample
 
 __all__ = ["multiprocess_reader"]
+
+T = TypeVar("T")
 
 # Number of blocks that each process reads ahead.
 _BLOCKS_AHEAD: Final = 2
@@ -74,7 +76,7 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | N
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_blocks, *each) for each in starts_of(sources, own)]
         prepare = functools.partial(before_fork, sources)
-        return iter_in_processes(reads, _BLOCKS_AHEAD, epoch=own.epoch or 0, prepare=prepare)
+        return _started(reads, _BLOCKS_AHEAD, own, prepare)
 
     first = sources[0]
     return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
@@ -85,7 +87,17 @@ def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Rea
         own = Start(epochs.of(start), start.position)
         reads = [functools.partial(start_samples, *each) for each in starts_of(readers, own)]
         prepare = functools.partial(before_fork, readers)
-        return iter_in_processes(reads, size, epoch=own.epoch or 0, prepare=prepare)
+        return _started(reads, size, own, prepare)
 
     batched = all(getattr(reader, "batched", False) for reader in readers)
     return ReaderStage(readers, samples, batched=batched, epochs=epochs)
+
+
+def _started(
+    reads: Sequence[Callable[[], Iterator[T]]],
+    size: int,
+    own: Start,
+    prepare: Callable[[], None],
+) -> Iterator[T]:
+    epoch = own.epoch or 0
+    return iter_in_processes(reads, size, epoch=epoch, prepare=prepare, hands_over=True)

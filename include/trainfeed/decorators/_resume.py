@@ -137,11 +137,8 @@ def _counted_blocks(reader: BlockReader, start: Start, place: _PassPlace) -> Ite
 
 
 def _require_order(reader: ReaderLike) -> None:
-    if not isinstance(reader, ReaderStage):
-        return
-    if reader.unordered is not None:
-        raise ValueError(
-            f"expected readers that give the same order in the same pass: {reader.unordered}"
-        )
-    for below in reader.upstream:
+    # Readers of other rooms may say it, too.
+    if (reason := getattr(reader, "unordered", None)) is not None:
+        raise ValueError(f"expected readers that give the same order in the same pass: {reason}")
+    for below in reader.upstream if isinstance(reader, ReaderStage) else ():
         _require_order(below)

@@ -20,6 +20,7 @@ from trainfeed.processes import (
     Child,
     MessageKind,
     end_threads,
+    hand_over_numbers,
     late,
     receive_any,
     receive_message,
@@ -70,7 +71,7 @@ def xmap_readers(
     epochs = Epochs()
 
     def samples(start: Start) -> Iterator[Sample]:
-        workers = _Workers(num_workers, size, epochs.of(start), start)
+        workers = _Workers(num_workers, size, epochs.of(start), start, hands_over=use_processes)
         if use_processes:
             return _mapped_by_processes(lambda _: mapper, reader, workers, order=order)
         return _mapped(mapper, reader, workers, order=order)
@@ -114,6 +115,7 @@ class _Workers(NamedTuple):
     epoch: int
     start: Start
     timeout_s: float | None = None
+    hands_over: bool = False
 
 
 class _Outcome(NamedTuple):
@@ -187,6 +189,8 @@ def _mapped_by_processes(
             service = functools.partial(_serve, open_mapper, number)
             children.append(Child(service, number=number, epoch=workers.epoch))
             stack.callback(children[-1].close)
+        if workers.hands_over:
+            hand_over_numbers()
         calls = [functools.partial(_ask, child) for child in children]
         yield from _outcomes_of(calls, reader, workers, order=order, stop=children)
 

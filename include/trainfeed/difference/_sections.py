@@ -120,7 +120,7 @@ def _of_manifest(side: Side, facts: Callable[[Manifest], _Facts]) -> _Facts | st
 def _plan_facts(side: Side) -> _Facts | str:
     def facts(known: Manifest | Plan) -> _Facts:
         value = known.to_json() if isinstance(known, Manifest) else known.model_dump()
-        names = ("inputs", "gaps", "empty_because")
+        names = ("inputs", "gaps", "empty_because", "passed_over")
         return {name: value.get(name) or None for name in names} | {
             "marker": None if side.plan is None else side.plan.marker,
             "uploads": _uploads(known),
@@ -149,7 +149,8 @@ def _specification(side: Side) -> _Facts | str:
     if side.plan is None:
         return _NO_PLAN.format(side.name)
     spec = {key: each for key, each in side.plan.fingerprint_of["spec"].items() if key != "schema"}
-    return {**spec, "quality": side.plan.quality}
+    rules = int(side.plan.rules)
+    return {**spec, "reading_rules": rules, "quality": side.plan.quality}
 
 
 def _libraries(side: Side) -> _Facts | str:

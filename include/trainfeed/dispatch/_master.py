@@ -18,7 +18,7 @@ from trainfeed.dispatch._queue import TaskQueue
 from trainfeed.dispatch._queue_state import QueueOptions
 from trainfeed.dispatch._task_list import TaskList
 from trainfeed.dispatch._wire import Answer, Ask, PassReport, Served, Status
-from trainfeed.server import Metrics, ServerSettings, make_app, serve
+from trainfeed.server import Metrics, Parts, ServerSettings, make_app, serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -27,6 +27,8 @@ __all__ = ["MasterOptions", "serve_master"]
 
 _log: Final = logging.getLogger("trainfeed.dispatch")
 _LOOK_SECONDS: Final = 1.0
+# A look that takes longer waits for a commit that does not end.
+_LONGEST_SECONDS: Final = 30.0
 _SCOPES: Final = {"/data": "train", "/ask": "train", "/status": "read"}
 
 
@@ -76,15 +78,24 @@ def make_master(queue: TaskQueue, settings: ServerSettings, watch: _Watch) -> Fa
     """Return the app of a master over a queue, which stays open."""
     commits = GroupCommit(queue.transaction, queue.part)
 
+    parts = Parts()
+    parts.add("state", watch.is_well)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.create_task(watch.look(commits))
+        looking = parts.start("watch", watch.look(commits))
         yield
         looking.cancel()
         await commits.close()
 
-    router = _routes(queue, commits)
-    return make_app(router, settings, scopes=_SCOPES, metrics=_metrics(watch), lifespan=lifespan)
+    return make_app(
+        _routes(queue, commits),
+        settings,
+        scopes=_SCOPES,
+        metrics=_metrics(watch),
+        lifespan=lifespan,
+        parts=parts,
+    )
 
 
 def _routes(queue: TaskQueue, commits: GroupCommit) -> APIRouter:
@@ -133,6 +144,8 @@ class _Watch:
         self._queue = queue
         self._linger_seconds = linger_seconds
         self._over_since: float | None = None
+        self._is_failed = False
+        self._seen_at = time.monotonic()
         with queue.transaction():
             self.seen = queue.status()
 
@@ -140,11 +153,17 @@ class _Watch:
         while True:
             try:
                 self.seen = await commits.run(self._queue.status)
+                self._is_failed, self._seen_at = False, time.monotonic()
             except Exception:  # noqa: BLE001 (the next look may succeed; without it no pass ends)
+                self._is_failed = True
                 _log.exception("the master cannot look at its state; it tries again")
             if self._over_since is None and self.seen.is_over:
                 self._over_since = time.monotonic()
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def is_well(self) -> bool:
+        """Return whether the state could be looked at a moment ago; a commit that hangs is a no."""
+        return not self._is_failed and time.monotonic() - self._seen_at < _LONGEST_SECONDS
 
     def is_over(self) -> bool:
         since = self._over_since

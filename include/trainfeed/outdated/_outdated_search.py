@@ -118,7 +118,7 @@ class _Search:
     def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
         uploads = _uploads(self._uploads, tick.name, manifest)
-        now = self._recipe.fingerprint_of(tick, inputs, uploads)
+        now = self._recipe.fingerprint_of(tick, inputs, uploads, manifest.rules)
         fingerprint = canonical_json.sha256_of(now)
         if fingerprint == manifest.fingerprint:
             return IntervalFinding(tick.name, "current", manifest.generation)

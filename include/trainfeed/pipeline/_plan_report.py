@@ -29,6 +29,8 @@ class PlanReport:
             published, outdated, and the request said to keep it.
         tasks: Mapped stage → number of tasks, at least one.
         empty_because: Source string → why nothing is read; empty if any source has records to read.
+        passed_over: The entries of the folder of logs that are not read, in words; None if there is
+            none.
         seconds: How long planning took.
         note: A remark for people, such as a rebuild that took place, a source that was away, or
             the causes for which a kept version is outdated.
@@ -40,6 +42,7 @@ class PlanReport:
     tasks: Mapping[str, int]
     _: KW_ONLY
     empty_because: Mapping[str, str] = field(default_factory=dict)
+    passed_over: str | None = None
     seconds: float = 0.0
     note: str | None = None
 
@@ -56,6 +59,7 @@ class PlanReport:
             "verdict": self.verdict,
             **_units(self.tasks),
             **({"empty_because": dict(self.empty_because)} if self.empty_because else {}),
+            **({} if self.passed_over is None else {"passed_over": self.passed_over}),
             "seconds": self.seconds,
             **({} if self.note is None else {"note": self.note}),
         }
@@ -122,6 +126,7 @@ def _plan_report(value: Mapping[str, object]) -> PlanReport:
         _verdict(value["verdict"]),
         {stage: _num_units(value[stage]) for stage in MAPPED_STAGES},
         empty_because=dict(cast("Mapping[str, str]", value.get("empty_because", {}))),
+        passed_over=None if value.get("passed_over") is None else _text(value["passed_over"]),
         seconds=_seconds(value["seconds"]),
         note=None if value.get("note") is None else _text(value["note"]),
     )

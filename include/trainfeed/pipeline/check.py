@@ -22,7 +22,7 @@ from trainfeed.pipeline.gates import Counts, failures
 from trainfeed.pipeline.inputs import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
-from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept, measured_again, run_stage
 from trainfeed.pipeline.version import (
     CheckedShard,
@@ -151,7 +151,7 @@ def _recount_quarantine(stage: Stage, ledger: Ledger) -> QuarantineCounts:
     reasons: dict[str, int] = {}
     found = dict.fromkeys(stage.plan.sources, Leaf())
     for group in range(len(stage.plan.preprocess)):
-        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
+        with closing(ArrowWithTrailer(stage.quarantine_file(group), QUARANTINE_SCHEMA)) as file:
             for table in file.iter_tables():
                 offsets = table["offset"].to_numpy()
                 for source, rows in rows_by_source(stage.plan.sources, table["source"].to_numpy()):

@@ -23,6 +23,7 @@ from trainfeed.dataset import (
     write_skip,
 )
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.passed_over import told_passed_over
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders
@@ -175,6 +176,7 @@ def _report(found: FoundPlan, started: float, remarks: Sequence[str | None]) -> 
     """Return the report of a plan; ``remarks`` are about withdrawals and uploads."""
     plan = found.plan
     _warn_of_emptiness(plan)
+    _tell_passed_over(plan)
     return PlanReport(
         plan.ref(),
         generation_name(plan.generation),
@@ -185,6 +187,7 @@ def _report(found: FoundPlan, started: float, remarks: Sequence[str | None]) -> 
             "convert": len(plan.convert),
         },
         empty_because=plan.empty_because,
+        passed_over=told_passed_over(plan.passed_over) or None,
         seconds=_since(started),
         note="; ".join(filter(None, [found.note, *remarks])) or None,
     )
@@ -210,6 +213,13 @@ def _warn_of_emptiness(found: Plan) -> None:
         return
     why = first_few([f"{source}: {reason}" for source, reason in found.empty_because.items()])
     logger.warning("plan %s/%s: nothing to read (%s)", found.dataset, found.interval["name"], why)
+
+
+def _tell_passed_over(found: Plan) -> None:
+    """Log which entries of the folder of logs are not read; markers are no surprise."""
+    name = found.dataset, found.interval["name"]
+    if told := told_passed_over(found.passed_over, marker=False):
+        logger.warning("plan %s/%s: passed over in the folder of logs: %s", *name, told)
 
 
 def _probe(folder: DatasetFolder) -> None:

@@ -149,7 +149,10 @@ def _require_equal(stage: Stage, version: Version) -> None:
 
 
 def _point(version: Version) -> None:
-    """Move CURRENT forward. The file is advisory: a failure here leaves the version published."""
+    """Move CURRENT forward, or take it away: without it, readers get the newest generation.
+
+    The file is advisory: a failure here leaves the version published.
+    """
     pointer = version.path.parent / CURRENT
     try:
         with posix.file_lock(version.path.parent / ".lock"):
@@ -158,6 +161,16 @@ def _point(version: Version) -> None:
                 posix.replace_file(pointer, name, is_public=True)
     except (TrainFeedError, OSError, UnicodeDecodeError) as error:
         logger.warning("%s was not updated, the next run will: %s", pointer, error)
+        _take_away(pointer, version.manifest.generation)
+
+
+def _take_away(pointer: Path, generation: int) -> None:
+    """Remove a CURRENT that names an older generation; this needs no space."""
+    try:
+        if _pointed(pointer) < generation:
+            pointer.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s stays, and readers get what it names: %s", pointer, error)
 
 
 def _lift(stage: Stage) -> None:

@@ -113,7 +113,6 @@ class ModelWorker:
     Attributes:
         facts: Description of the model.
         restarts: How often the process was replaced.
-        is_able: Whether the model could be opened when its process was last replaced.
 
     Raises:
         TrainFeedError: The model cannot be opened; see ``Predictor.open``.
@@ -130,7 +129,7 @@ class ModelWorker:
         self._limits = limits
         self._open_job = _OpenJob(place, version)
         self.restarts = 0
-        self.is_able = True
+        self._could_open = True
         self._starting = threading.Lock()
         self._is_closed = False
         self._worker = OwnWorker()
@@ -158,6 +157,20 @@ class ModelWorker:
     def predict_samples(self, columns: Arrays, num_samples: int) -> list[Outcome]:
         """Return the prediction of every sample; see ``Predictor.predict_samples``."""
         return self._run(_SamplesJob(columns, num_samples))
+
+    @property
+    def is_able(self) -> bool:
+        """Whether the process lives, and the model could be opened in it."""
+        return self._could_open and self._worker.is_running
+
+    def revive(self) -> None:
+        """Replace a process that has died, without a wait for the next records.
+
+        Raises:
+            TrainFeedError: The model cannot be opened any more; see ``Predictor.open``.
+        """
+        if not self._worker.is_alive:
+            self._replace()
 
     def close(self) -> None:
         """End the process for good, also while it opens or predicts; safe to call twice."""
@@ -193,13 +206,13 @@ class ModelWorker:
                 )
             self._worker = OwnWorker()
         self.restarts += 1
-        self.is_able = False
+        self._could_open = False
         try:
             self._require_same(self._open())
         except BaseException:
             self._worker.close()
             raise
-        self.is_able = True
+        self._could_open = True
         logger.warning("%s: the process that predicts was replaced", self.facts.name)
 
     def _require_same(self, facts: ModelFacts) -> None:

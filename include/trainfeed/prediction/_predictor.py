@@ -63,13 +63,13 @@ class Predictor:
             StorageError: The publication root refused or failed.
         """
         model, spec = _opened(place)
-        today = preprocessing_today(spec)
+        today = preprocessing_today(place.root, spec, model)
         code = training_texts(spec.folder)
         _require_alike(model, today.texts, code)
         facts, predictor = _loaded(place, spec, model, today, code)
         complete = predicting_model(spec)[0].complete
         function = complete and load_training_function(spec.folder, spec.name, complete, code)
-        maker = SampleMaker(spec, today.texts, today.lookups, function or None)
+        maker = SampleMaker(spec, today, function or None)
         return cls(facts, maker, predictor)
 
     @classmethod

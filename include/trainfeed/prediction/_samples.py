@@ -6,7 +6,7 @@ columns are decoded from the records that a shard would hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.pipeline.functions import SampleLimits, UserFunction, mode_of
 from trainfeed.prediction._record_outcome import Outcome, OutcomeKind
 from trainfeed.prediction._records import RawRecord, landed
+from trainfeed.prediction._skew import Preprocessing
 from trainfeed.preprocessing import Reject
 from trainfeed.preprocessing.source_record import cut_message
 from trainfeed.samples import Schema, TypedCodec, frame_records
@@ -52,8 +53,7 @@ class SampleMaker:
 
     Args:
         spec: The data set.
-        code: Its code, as ``code_texts`` has read it.
-        lookups: Digests of the lookup files.
+        today: Its code, lookups and reading rules.
         complete: Makes a value without labels one that the function takes; None changes nothing.
 
     Raises:
@@ -64,14 +64,18 @@ class SampleMaker:
     def __init__(
         self,
         spec: DatasetSpec,
-        code: Mapping[str, bytes],
-        lookups: Mapping[str, str],
+        today: Preprocessing,
         complete: Complete | None,
     ) -> None:
         self._spec = spec
         self._complete = complete
         self._function = UserFunction(
-            spec, code, lookups, kept="no prediction was made", again="predict again"
+            spec,
+            today.texts,
+            today.lookups,
+            kept="no prediction was made",
+            again="predict again",
+            rules=today.rules,
         )
         memory_bytes = spec.resources.task_memory_bytes
         limits = SampleLimits(memory_bytes, memory_bytes, memory_bytes // _BLOCKS)
@@ -79,7 +83,13 @@ class SampleMaker:
         fields = spec.function_fields()
         self._account = _Account()
         self._mode = mode_of(
-            spec, fields, self._function, self._account, told=self._account, limits=limits
+            spec,
+            fields,
+            self._function,
+            self._account,
+            told=self._account,
+            limits=limits,
+            rules=today.rules,
         )
         self._codec = TypedCodec(Schema.from_json(fields))
 

@@ -8,7 +8,7 @@ model has learned from, and predictions would be wrong without any other sign.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import NotFoundError, SkewError
 from trainfeed.models import Model, ModelData
 from trainfeed.pipeline.plans import plan_of_version, told_changes
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.usercode import code_texts, digest_of_texts, lookup_digests
 
@@ -35,6 +36,7 @@ class Preprocessing:
         schema: The schema as in manifests.
         function: ``preprocess.function`` and ``preprocess.input``; None where that is not known.
         texts: The files of the code; empty for the code of a version.
+        rules: The rules by which lookups, and times of records, are read.
     """
 
     code: str
@@ -42,10 +44,11 @@ class Preprocessing:
     schema: list[dict[str, Any]]
     function: Mapping[str, str] | None
     texts: Mapping[str, bytes] = field(default_factory=dict)
+    rules: ReadingRules = NEWEST
 
     def differences(self, other: Preprocessing) -> list[str]:
         """Return the names of the parts that differ; an unknown part does not count."""
-        parts = ("code", "lookups", "schema", _FUNCTION)
+        parts = ("code", "lookups", "schema", _FUNCTION, "rules")
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in parts)
         return [name for name, a, b in pairs if a != b and None not in (a, b)]
 
@@ -55,8 +58,9 @@ class Skew:
     """The difference between the preprocessing of a model's data and that of a prediction.
 
     Attributes:
-        differs: Names of the parts that differ: code, lookups, schema, function; and ``unknown``
-            if no version of the model's data is left to compare with.
+        differs: Names of the parts that differ: code, lookups, schema, function, rules (of reading
+            CSV lookups); and ``unknown`` if no version of the model's data is left to compare
+            with.
         message: The digests or values of both sides, for people.
         gone: Versions of the model's data that were removed, so that nothing is known of them.
     """
@@ -80,17 +84,26 @@ class Skew:
             )
 
 
-def preprocessing_today(spec: DatasetSpec) -> Preprocessing:
-    """Return the preprocessing of a data set as it is now.
+def preprocessing_today(root: Path, spec: DatasetSpec, model: Model) -> Preprocessing:
+    """Return the preprocessing of a data set as it is now, with the reading rules of a model.
 
     Raises:
+        FormatError: A manifest is damaged.
         ConfigError: A lookup is missing, or a module imports code from outside its folder.
         StorageError: A file cannot be read.
     """
     texts = code_texts(spec)
     function = dict(fingerprint_fields(spec)["preprocess"])
     code = digest_of_texts(texts)
-    return Preprocessing(code, lookup_digests(spec), spec.schema_fields(), function, texts)
+    lookups, rules = lookup_digests(spec), _rules_of(root, spec, model)
+    return Preprocessing(code, lookups, spec.schema_fields(), function, texts, rules)
+
+
+def _rules_of(root: Path, spec: DatasetSpec, model: Model) -> ReadingRules:
+    """Return the newest rules by which a version of the model's data was read."""
+    folder = DatasetFolder(root, spec.name)
+    read = [then.rules for _, then in _trained_on(folder, model.manifest.data, [])]
+    return max(read, default=NEWEST)
 
 
 def preprocessing_of(folder: DatasetFolder, manifest: Manifest, interval: str) -> Preprocessing:
@@ -105,7 +118,8 @@ def preprocessing_of(folder: DatasetFolder, manifest: Manifest, interval: str) -
     plan = plan_of_version(folder, interval, manifest.plan)
     # Plans may be removed. Then the name of the function is not known, its code is.
     function = None if plan is None else plan.fingerprint_of["spec"].get("preprocess")
-    return Preprocessing(code, manifest.lookups, manifest.fields, function)
+    lookups, rules = manifest.lookups, manifest.rules
+    return Preprocessing(code, lookups, manifest.fields, function, rules=rules)
 
 
 def find_skew(root: Path, spec: DatasetSpec, model: Model, used: Preprocessing) -> Skew:
@@ -124,7 +138,9 @@ def find_skew(root: Path, spec: DatasetSpec, model: Model, used: Preprocessing) 
     folder = DatasetFolder(root, spec.name)
     gone: list[str] = []
     for data, then in _trained_on(folder, model.manifest.data, gone):
-        if differs := then.differences(used):
+        # Without a lookup that is CSV, all rules make the same samples of the same records.
+        known = then if spec.csv_lookups else replace(then, rules=used.rules)
+        if differs := known.differences(used):
             place = f"{data.interval}/{data.generation}"
             return Skew(tuple(differs), _told(folder, spec, place, then, used), tuple(gone))
     if len(gone) == len(model.manifest.data):
@@ -160,4 +176,8 @@ def _told(
 
 
 def _short(value: object) -> str:
+    return str(int(value)) if isinstance(value, ReadingRules) else _text(value)
+
+
+def _text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from trainfeed.preprocessing._fast_json import field_reader, whole_between
 from trainfeed.preprocessing._object_columns import attributes, column_of
-from trainfeed.preprocessing.source_record import Record
+from trainfeed.preprocessing.source_record import Record, record_type
+from trainfeed.reading_rules import NEWEST, ReadingRules
 
-__all__ = ["iter_records", "json_columns"]
+__all__ = ["iter_records", "json_columns", "told_rules"]
 
 _MOST: Final = (1 << 63) - 1
+_RULES: Final = b"trainfeed.reading_rules"
 _WIDTHS: Final = {pa.binary(): np.int32, pa.large_binary(): np.int64}
 # Rows that are parsed before their columns are made: their objects fit the processor's cache.
 _BLOCK_ROWS: Final = 1024
@@ -63,14 +65,22 @@ def json_columns(
 def iter_records(batch: pa.RecordBatch, rows: Iterable[int]) -> Iterator[tuple[int, Record]]:
     """Yield rows of the function's batch as records, each with its number."""
     picked = np.fromiter(rows, dtype=np.int64)
+    kind = record_type(_rules_of(batch.schema))
     for row in batch.take(pa.array(picked)).to_pylist():
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
         yield (
             row["_row"],
-            Record(
-                row["value"], row["key"], row["timestamp"], headers, row["source"], row["offset"]
-            ),
+            kind(row["value"], row["key"], row["timestamp"], headers, row["source"], row["offset"]),
         )
+
+
+def told_rules(rules: ReadingRules) -> dict[str, str]:
+    """Return the metadata by which a batch tells ``iter_records`` its reading rules."""
+    return {} if rules is NEWEST else {_RULES.decode(): str(int(rules))}
+
+
+def _rules_of(schema: pa.Schema) -> ReadingRules:
+    return ReadingRules(int((schema.metadata or {}).get(_RULES, NEWEST)))
 
 
 @lru_cache

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from trainfeed.preprocessing._fast_json import loads
+from trainfeed.reading_rules import ReadingRules
 
-__all__ = ["Filtered", "Record", "Reject", "check_reason", "cut_message"]
+__all__ = ["Filtered", "Record", "Reject", "check_reason", "cut_message", "record_type"]
 
 _REASON: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 _MAX_MESSAGE_CHARS: Final = 500
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# What Kafka gives for a record without a timestamp.
+_NO_STAMP: Final = -1
 
 
 def check_reason(reason: str) -> str:
@@ -66,7 +70,7 @@ class Record(NamedTuple):
     Attributes:
         value: The bytes of the record, or None for a Kafka tombstone.
         key: The Kafka key, or None.
-        timestamp_ms: The record's timestamp in milliseconds since 1970, UTC.
+        timestamp_ms: The record's timestamp in milliseconds since 1970, UTC; -1 without one.
         headers: Kafka headers in order.
         source: Canonical source string, ``kafka:<topic>/<partition>``.
         offset: Offset within the source.
@@ -81,8 +85,19 @@ class Record(NamedTuple):
 
     @property
     def timestamp(self) -> datetime:
-        """The record's timestamp as aware UTC time."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+        """The record's timestamp as aware UTC time, exact to the millisecond.
+
+        Raises:
+            Reject: The record has no timestamp (``no_timestamp``), or one that is no time in
+                milliseconds (``bad_timestamp``), such as one in microseconds.
+        """
+        if self.timestamp_ms == _NO_STAMP:
+            raise Reject("no_timestamp")
+        try:
+            return _EPOCH + timedelta(milliseconds=self.timestamp_ms)
+        except OverflowError as error:
+            message = f"{self.timestamp_ms} milliseconds since 1970 are beyond the year 9999"
+            raise Reject("bad_timestamp", message) from error
 
     def json(self) -> Any:
         """Return the value parsed as JSON, with the results of ``json.loads``.
@@ -96,3 +111,19 @@ class Record(NamedTuple):
             return loads(self.value)
         except (ValueError, RecursionError) as error:
             raise Reject("not_json", str(error)) from error
+
+
+class _GuessedTime(Record):
+    """A record by the first reading rules: without a timestamp it is of the last one of 1969."""
+
+    __slots__ = ()
+
+    @property
+    def timestamp(self) -> datetime:
+        """The record's timestamp as aware UTC time."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+
+def record_type(rules: ReadingRules) -> type[Record]:
+    """Return the type of the records that a function gets by some reading rules."""
+    return _GuessedTime if rules is ReadingRules.GUESSED else Record

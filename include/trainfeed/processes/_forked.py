@@ -19,13 +19,24 @@ import numpy as np
 from trainfeed.process_ties import portable
 from trainfeed.processes._message import MessageKind, send_message
 
-__all__ = ["CREDIT", "Service", "global_numbers", "poll", "run", "send_error", "take_credits"]
+__all__ = [
+    "CREDIT",
+    "Service",
+    "global_numbers",
+    "hand_over_numbers",
+    "poll",
+    "run",
+    "send_error",
+    "take_credits",
+]
 
 # The work of a child: exchanges messages over the socket, and returns at the end.
 Service = Callable[[socket.socket], None]
 
 # Number of units handed on: u32 LE. Parents send these packets to passes that read ahead.
 CREDIT: Final = struct.Struct("<I")
+# Makes other seeds than the numbers of a child and its pass, which are two.
+_HANDED_OVER: Final = 1
 
 
 def run(
@@ -85,6 +96,16 @@ def _watch_parent() -> None:
             poll([os.pidfd_open(parent.pid or 0)], -1)
     # Ends the process at once, also while the main thread blocks in a reader.
     os._exit(1)
+
+
+def hand_over_numbers() -> None:
+    """Let the global random generators go on with other numbers than children that were forked.
+
+    The first child of a first pass goes on with the numbers of this process. If this process kept
+    them, the first child of the next reader would draw the same ones again.
+    """
+    random.seed(f"{random.getrandbits(64)} handed over")
+    np.random.seed([np.random.randint(1 << 31), _HANDED_OVER])  # noqa: NPY002 (users draw from it)
 
 
 def _seed(key: tuple[int, int], random_state: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from trainfeed.processes._channel import Channel
 from trainfeed.processes._child import Child, receive_any
-from trainfeed.processes._forked import send_error, take_credits
+from trainfeed.processes._forked import hand_over_numbers, send_error, take_credits
 from trainfeed.processes._message import MessageKind, send_message
 from trainfeed.processes._thread import fill, start_thread
 
@@ -27,6 +27,7 @@ def iter_in_process(
     *,
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
+    hands_over: bool = False,
 ) -> Iterator[T]:
     """Yield the items that a child process reads, at most ``size`` ahead of the consumer.
 
@@ -40,12 +41,15 @@ def iter_in_process(
         size: Maximal number of items ahead, 1 or more.
         epoch: Number of the pass; used only to seed random generators.
         prepare: Called here before the process starts.
+        hands_over: Whether ``hand_over_numbers`` is called here when the process was started.
 
     Raises:
         WorkerDiedError: The child was killed, stopped, or has exited; raised after all items
             before.
     """
-    return iter_in_processes([read], size, max_taken=1, epoch=epoch, prepare=prepare)
+    return iter_in_processes(
+        [read], size, max_taken=1, epoch=epoch, prepare=prepare, hands_over=hands_over
+    )
 
 
 def iter_in_processes(
@@ -55,6 +59,7 @@ def iter_in_processes(
     max_taken: int = _MAX_TAKEN,
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
+    hands_over: bool = False,
 ) -> Iterator[T]:
     """Yield items of several child processes as they arrive; see ``iter_in_process``.
 
@@ -64,6 +69,7 @@ def iter_in_processes(
         max_taken: Maximal number of items in one message.
         epoch: Number of the pass.
         prepare: Called here before the processes start.
+        hands_over: Whether ``hand_over_numbers`` is called here when the processes were started.
     """
     if prepare is not None:
         prepare()
@@ -74,6 +80,8 @@ def iter_in_processes(
         for number, read in enumerate(reads):
             service = _Pass(read, size, max_taken)
             children.append(Child(service, number=number, epoch=epoch))
+        if hands_over:
+            hand_over_numbers()
         yield from _received(children)
     finally:
         for child in children:

@@ -27,7 +27,7 @@ def require_same_code(spec: DatasetSpec, folder: DatasetFolder, plan: Plan) -> N
     """
     texts = code_texts(spec)
     planned = {"code": plan.code["digest"], "spec": plan.fingerprint_of["spec"]}
-    running = {"code": digest_of_texts(texts), "spec": fingerprint_fields(spec)}
+    running = {"code": digest_of_texts(texts), "spec": fingerprint_fields(spec, plan.rules)}
     changes, code = told_changes(folder, texts, planned, running)
     if changes:
         files = code.strip().partition("\n")[0]

@@ -13,9 +13,11 @@ from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.server._body import read_body
-    from trainfeed.server._guarded_app import caller_of, make_app, tell_audit
-    from trainfeed.server._http_refusal import Refusal
+    from trainfeed.server._guarded_app import caller_of, make_app, tell_audit, tell_outcome
+    from trainfeed.server._http_refusal import Refusal, public_text
     from trainfeed.server._metrics import Metrics
+    from trainfeed.server._parts import Parts
+    from trainfeed.server._portions import Portions
     from trainfeed.server._serve import serve
     from trainfeed.server._server_settings import Limits, ServerSettings, is_loopback
     from trainfeed.server.access import ALL_SCOPES, Caller, TokenFile, new_token, parse_expiry
@@ -28,6 +30,8 @@ __all__ = [
     "Caller",
     "Limits",
     "Metrics",
+    "Parts",
+    "Portions",
     "Refusal",
     "Reply",
     "ServerSettings",
@@ -38,9 +42,11 @@ __all__ = [
     "make_app",
     "new_token",
     "parse_expiry",
+    "public_text",
     "read_body",
     "serve",
     "tell_audit",
+    "tell_outcome",
 ]
 
 _HOMES: Final = {
@@ -50,6 +56,8 @@ _HOMES: Final = {
     "Caller": ".access",
     "Limits": "._server_settings",
     "Metrics": "._metrics",
+    "Parts": "._parts",
+    "Portions": "._portions",
     "Refusal": "._http_refusal",
     "Reply": ".client",
     "ServerSettings": "._server_settings",
@@ -60,9 +68,11 @@ _HOMES: Final = {
     "make_app": "._guarded_app",
     "new_token": ".access",
     "parse_expiry": ".access",
+    "public_text": "._http_refusal",
     "read_body": "._body",
     "serve": "._serve",
     "tell_audit": "._guarded_app",
+    "tell_outcome": "._guarded_app",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

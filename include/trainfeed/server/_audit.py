@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,46 +20,59 @@ _log: Final = logging.getLogger("trainfeed.server.audit")
 class Audit:
     """The audit log: caller, request, outcome, sizes and duration; no payload and no token.
 
-    A full file ``NAME`` becomes ``NAME.1``, ``NAME.1`` becomes ``NAME.2`` and so on. A file that
+    A full file ``NAME`` becomes ``NAME.1``, ``NAME.1`` becomes ``NAME.2`` and so on. A full file
+    goes by age only: however many lines callers cause, those of the last days stay. A file that
     another program renamed or removed is made again. While no new file can be begun, lines go to
     the file that is open, above the limit, and the kept files stay as they are.
 
     Args:
         path: The file, appended to; None leaves the lines to the log ``trainfeed.server.audit``.
         max_bytes: Size at which a file is full.
-        max_files: Number of full files that are kept.
+        max_files: Number of full files that are kept whatever their age is.
+        max_days: Age in days up to which further full files are kept.
 
     Attributes:
         failures: Number of lines that could not be written, because the disk is full for example.
+        is_writable: Whether the last line was written.
 
     Raises:
         StorageError: The file cannot be opened.
     """
 
-    def __init__(self, path: Path | None, *, max_bytes: int, max_files: int) -> None:
+    def __init__(
+        self, path: Path | None, *, max_bytes: int, max_files: int, max_days: float
+    ) -> None:
         self.failures = 0
+        self.is_writable = True
         self._path = path
         self._max_bytes = max_bytes
         self._max_files = max_files
+        self._max_seconds = max_days * 86400
         self._descriptor = -1
         self._is_stuck = False
         if path is not None:
             with os_errors(path):
                 self._use(_opened(path))
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Add a line. A failure is counted and logged; the request was answered all the same."""
+    def write(self, line: dict[str, Any]) -> int:
+        """Add a line, and return its size in bytes.
+
+        A failure is counted and logged; the request was answered all the same.
+        """
         text = json.dumps(line, ensure_ascii=True, separators=(",", ":"))
         if self._path is None:
             _log.info("%s", text)
-            return
+            return len(text) + 1
         data = text.encode() + b"\n"
         try:
             self._make_room(self._path, len(data))
             self._append(data)
+            self.is_writable = True
         except OSError as error:
             self.failures += 1
+            self.is_writable = False
             _log.error("cannot write the audit to %s: %s; %s", self._path, error.strerror, text)
+        return len(text) + 1
 
     def close(self) -> None:
         """Close the file."""
@@ -118,11 +133,23 @@ class Audit:
 
     def _shift(self, path: Path) -> None:
         """Free the name of the file; kept files move only up to the first free number."""
-        kept = [Path(f"{path}.{number}") for number in range(1, self._max_files + 1)]
-        free = next((place for place, each in enumerate(kept) if not each.exists()), len(kept) - 1)
-        for place in range(free, 0, -1):
-            kept[place - 1].replace(kept[place])
-        path.replace(kept[0])
+        free = next(number for number in itertools.count(1) if not _numbered(path, number).exists())
+        for number in range(free, 1, -1):
+            _numbered(path, number - 1).replace(_numbered(path, number))
+        path.replace(_numbered(path, 1))
+        self._remove_old(path, free)
+
+    def _remove_old(self, path: Path, last: int) -> None:
+        """Remove the last files beyond the number that is kept, if they are old enough."""
+        for number in range(last, self._max_files, -1):
+            old = _numbered(path, number)
+            if time.time() - old.stat().st_mtime < self._max_seconds:
+                return
+            old.unlink()
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return Path(f"{path}.{number}")
 
 
 def _opened(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Connections of a server: bounded in number, closed if the headers of a request do not come.
+"""Connections of a server: closed if the headers of a request do not come, or are no HTTP.
 
 A connection reads into memory that is chosen for each read. Usually that is memory of all
 connections, whose bytes are copied to the parser; the rest of a large body goes straight into the
@@ -8,6 +8,7 @@ memory of its handler, decrypted once and copied nowhere.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -15,7 +16,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from trainfeed.server._body import FILL
+from trainfeed.server._door import CONNECTION, Connection, Door
 from trainfeed.server._guard import PEER
+from trainfeed.server._guarded_app import Front
 from trainfeed.server._server_settings import Limits
 from trainfeed.server.access import common_name
 
@@ -24,37 +27,39 @@ if TYPE_CHECKING:
 
 __all__ = ["bounded_protocol"]
 
-_TEXT: Final = (
-    b'{"error": "Overloaded", "expected": "fewer connections at once", "got": "one more",'
-    b' "remedy": "wait as Retry-After says"}'
-)
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(_TEXT), _TEXT)
-)
-
-
-# The loop fills it and hands it over in one step, so all connections share it.
-_SHARED: Final = memoryview(bytearray(256 << 10))
+_READ: Final = 256 << 10
 _HEADER_READ: Final = 4 << 10
+
+# uvicorn warns of each request that is no HTTP, and of each that asks for a web socket. Callers
+# without a token would write into the log at will; such requests are counted, errors are logged.
+_log: Final = logging.getLogger("trainfeed.server.protocol")
+_log.setLevel(logging.ERROR)
+
+_NO_HTTP: Final = (
+    b'{"error": "NoHttp", "expected": "a request of HTTP/1.1 within the limits of its headers",'
+    b' "got": "other bytes", "remedy": "correct the client; nothing was used"}'
+)
 
 
 class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
     """A connection; uvicorn makes one per client. ``bounded_protocol`` sets the limits."""
 
     limits: ClassVar[Limits]
+    door: ClassVar[Door]
+    front: ClassVar[Front]
+    # The loop fills it and hands it over in one step, so all connections of one loop share it.
+    shared: ClassVar[memoryview]
+    _connection: Connection | None = None
     _headers_due: asyncio.TimerHandle | None = None
     _lent: memoryview | None = None
     _filled: asyncio.Future[None] | None = None
     _count: Callable[[int], object]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or answer that there are too many."""
+        """Begin to wait for a request."""
         super().connection_made(transport)
-        if len(self.connections) > self.limits.connections:
-            transport.write(_FULL)
-            transport.close()
-            return
+        self.logger = _log
+        self._connection = self.door.made(transport)
         self._name_peer(transport)
         self._await_headers()
 
@@ -63,12 +68,12 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
         if self._lent is not None:
             return self._lent
         # The parser bounds headers only between two reads, so these are small until they end.
-        return _SHARED[:_HEADER_READ] if self.conn.their_state is h11.IDLE else _SHARED
+        return self.shared[:_HEADER_READ] if self.conn.their_state is h11.IDLE else self.shared
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes out of the memory that ``get_buffer`` returned."""
         if self._lent is None:
-            self.data_received(bytes(_SHARED[:nbytes]))
+            self.data_received(bytes(self.shared[:nbytes]))
         else:
             self._body_arrived(nbytes)
 
@@ -105,8 +110,23 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
         super().on_response_complete()
         self._forget_headers()
 
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Answer bytes that are no HTTP, and close the connection."""
+        self.front.count_no_http(self.client[0] if self.client else "-")
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            headers = [
+                ("content-type", "application/json"),
+                ("content-length", str(len(_NO_HTTP))),
+                ("connection", "close"),
+            ]
+            head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+            for event in (head, h11.Data(data=_NO_HTTP), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def _body_arrived(self, nbytes: int) -> None:
-        # The parser counts down what is left of the body, and has no public way to be told.
+        # The parser counts down what is left of the body, and has no public way to be told;
+        # ``_name_peer`` offers this way only where the parser has what it needs.
         reader: Any = self.conn._reader  # noqa: SLF001
         reader._remaining -= nbytes  # noqa: SLF001
         self._count(nbytes)
@@ -139,11 +159,22 @@ class BoundedProtocol(H11Protocol, asyncio.BufferedProtocol):
         app: Any = self.app
 
         async def named(scope: dict[str, Any], receive: Any, send: Any) -> None:
-            await app({**scope, PEER: peer, FILL: self.fill}, receive, send)
+            own: dict[str, Any] = {PEER: peer, CONNECTION: self._connection}
+            if isinstance(getattr(self.conn._reader, "_remaining", None), int):  # noqa: SLF001
+                own[FILL] = self.fill
+            await app({**scope, **own}, receive, send)
 
         self.app = cast("ASGI3Application", named)
 
 
-def bounded_protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """Return the class of connections within limits, for uvicorn."""
-    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
+def bounded_protocol(limits: Limits, door: Door, front: Front) -> type[asyncio.Protocol]:
+    """Return the class of the connections of one server, for uvicorn.
+
+    Args:
+        limits: Bounds of requests.
+        door: The socket that accepts the connections.
+        front: Counts peers that send no HTTP.
+    """
+    shared = memoryview(bytearray(_READ))
+    own = {"limits": limits, "door": door, "front": front, "shared": shared}
+    return type("BoundedProtocol", (BoundedProtocol,), own)

@@ -9,11 +9,15 @@ from trainfeed.server._http_refusal import Refusal
 from trainfeed.server.access import Caller
 
 __all__ = [
+    "audit_used",
+    "body_on_health",
     "closed",
     "failed",
+    "no_room",
     "overloaded",
     "scope_missing",
     "too_many",
+    "too_many_at_once",
     "too_slow",
     "unknown",
 ]
@@ -26,7 +30,7 @@ def unknown(got: str) -> Refusal:
         "TokenRefused",
         expected="a valid token as 'Authorization: Bearer …', or a client certificate",
         got=got,
-        remedy="make a token with: trainfeed token new NAME",
+        remedy="ask for a token whoever runs the server",
     )
     refusal.headers = {"www-authenticate": "Bearer"}
     return refusal
@@ -39,7 +43,7 @@ def scope_missing(needed: str, caller: Caller) -> Refusal:
         "ScopeMissing",
         expected=f"a token with the scope {needed}",
         got=f"scopes {', '.join(sorted(caller.scopes))} of {caller.name}",
-        remedy="use another token, or have the scope added to the token file",
+        remedy="use another token, or ask whoever runs the server to grant the scope",
     )
 
 
@@ -52,6 +56,54 @@ def too_many(what: str, seconds: float) -> Refusal:
         got="more than the limit",
         remedy="wait as Retry-After says",
         retry_after=seconds,
+    )
+
+
+def too_many_at_once(limit: int) -> Refusal:
+    """Return the refusal of a caller that has as many requests at once as one name may have."""
+    return Refusal(
+        429,
+        "TooManyRequests",
+        expected=f"at most {limit} requests at once of one name now",
+        got="one more",
+        remedy="wait as Retry-After says; the request was not begun",
+        retry_after=1,
+    )
+
+
+def no_room(limit: int) -> Refusal:
+    """Return the refusal of a body for which no memory is left."""
+    return Refusal(
+        503,
+        "Overloaded",
+        expected=f"at most {limit} bytes of bodies at once, of which one name gets half",
+        got="more",
+        remedy="wait as Retry-After says; the request was not begun",
+        retry_after=1,
+    )
+
+
+def audit_used(seconds: float) -> Refusal:
+    """Return the refusal of a caller that has filled its share of the audit."""
+    return Refusal(
+        429,
+        "AuditShareUsed",
+        expected="requests that the audit has room for",
+        got="a name that has used up its share",
+        remedy="wait as Retry-After says, or ask whoever runs the server; the request was not"
+        " begun",
+        retry_after=seconds,
+    )
+
+
+def body_on_health() -> Refusal:
+    """Return the refusal of a body of a request that needs no token."""
+    return Refusal(
+        413,
+        "BodyTooLarge",
+        expected="no body",
+        got="one",
+        remedy="ask without a body; nothing of this one was read",
     )
 
 

@@ -8,6 +8,7 @@ the number of the request in audit and log.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -24,7 +25,7 @@ from trainfeed.errors import (
 )
 from trainfeed.printable_text import printable, without_secrets
 
-__all__ = ["Refusal", "refusal_of", "refusal_of_fields"]
+__all__ = ["Refusal", "public_text", "refusal_of", "refusal_of_fields"]
 
 _STATUSES: Final = (
     (NotFoundError, 404),
@@ -34,6 +35,11 @@ _STATUSES: Final = (
 )
 _MAX_FIELDS: Final = 8
 _MAX_CHARS: Final = 1000
+
+# An absolute path that is none of the shared storage, which is the same for all machines.
+_OWN_PATH: Final = re.compile(r"(?<![\w/.:])/(?!pfs(?:/|\b))[^\s'\",;:/]+(?:/[^\s'\",;:]*)*")
+# What FastAPI says of a body that it could not read as JSON.
+_JSON_INVALID: Final = "json_invalid"
 
 
 class Refusal(HTTPException):
@@ -73,32 +79,41 @@ class Refusal(HTTPException):
 
 
 def refusal_of(error: TrainFeedError | HTTPException) -> Refusal:
-    """Return the answer to an error that a handler, or the router, raised."""
+    """Return the answer to an error that a handler, or the router, raised.
+
+    The text of an error of the server itself is for its log: it says nothing that a caller can put
+    right, and may name files and settings of the server.
+    """
     if isinstance(error, Refusal):
         return error
     if isinstance(error, HTTPException):
-        phrase = HTTPStatus(error.status_code).phrase
-        return Refusal(
-            error.status_code,
-            phrase.title().replace(" ", ""),
-            expected="a route and a method of this server",
-            got=phrase,
-            remedy="look at the path and the method of the request",
-        )
+        return _refusal_of_router(error)
     status = next((number for kind, number in _STATUSES if isinstance(error, kind)), 500)
-    passes = status == 500 and error.outcome is Outcome.RETRY
+    if status < 500:
+        return Refusal(
+            status,
+            type(error).__name__,
+            expected="a request that this server can carry out",
+            got=public_text(str(error)),
+            remedy="correct the request",
+        )
+    passes = error.outcome is Outcome.RETRY
     return Refusal(
-        503 if passes else status,
+        503 if passes else 500,
         type(error).__name__,
         expected="a request that this server can carry out",
-        got=str(error),
-        remedy="try again later" if passes else "follow the message",
+        got="an error of the server; its log has it under the number of the request",
+        remedy="try again later" if passes else "tell whoever runs the server",
         retry_after=1 if passes else None,
     )
 
 
 def refusal_of_fields(problems: Sequence[Any]) -> Refusal:
     """Return the answer to a body or a parameter of another form; its values are not repeated."""
+    broken = next((each for each in problems if each.get("type") == _JSON_INVALID), None)
+    if broken is not None:
+        reason = str(broken.get("ctx", {}).get("error", "other text"))
+        return _no_json(f"{reason} at character {broken['loc'][-1]}")
     places = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems]
     return Refusal(
         422,
@@ -106,6 +121,35 @@ def refusal_of_fields(problems: Sequence[Any]) -> Refusal:
         expected="a request of the form that the route takes",
         got="; ".join(places[:_MAX_FIELDS]) + ("; …" if len(places) > _MAX_FIELDS else ""),
         remedy="correct these fields",
+    )
+
+
+def public_text(text: str) -> str:
+    """Return the text of an error without paths of this machine, for callers on others."""
+    return _OWN_PATH.sub("(a path of the server)", text)
+
+
+def _refusal_of_router(error: HTTPException) -> Refusal:
+    phrase = HTTPStatus(error.status_code).phrase
+    if error.status_code == HTTPStatus.BAD_REQUEST:
+        # The router knows no other bad request than a body that it cannot read.
+        return _no_json("other bytes")
+    return Refusal(
+        error.status_code,
+        phrase.title().replace(" ", ""),
+        expected="a route and a method of this server",
+        got=phrase,
+        remedy="look at the path and the method of the request",
+    )
+
+
+def _no_json(got: str) -> Refusal:
+    return Refusal(
+        400,
+        "NotJson",
+        expected="a body of JSON in UTF-8",
+        got=got,
+        remedy="correct the body; nothing of it was used",
     )
 
 

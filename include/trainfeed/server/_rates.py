@@ -35,11 +35,22 @@ class Rates:
         level = self._level(key)
         if level < 1.0:
             return (1.0 - level) / self._per_second
-        self._buckets[key] = (level - 1.0, self._clock())
+        self._keep(key, level - 1.0)
+        return 0.0
+
+    def spend(self, key: str, amount: float) -> None:
+        """Take an amount of a key's bucket, also if it has less: it is in debt then."""
+        self._keep(key, self._level(key) - amount)
+
+    def debt_seconds(self, key: str) -> float:
+        """Return the seconds until the bucket of a key is out of debt; 0 if it has none."""
+        return max(0.0, -self._level(key) / self._per_second)
+
+    def _keep(self, key: str, level: float) -> None:
+        self._buckets[key] = (level, self._clock())
         self._buckets.move_to_end(key)
         if len(self._buckets) > _MAX_KEYS:
             self._buckets.popitem(last=False)
-        return 0.0
 
     def _level(self, key: str) -> float:
         level, since = self._buckets.get(key, (self._burst, self._clock()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
+import resource
 import signal
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -15,17 +17,23 @@ import uvicorn
 from trainfeed.errors import ConfigError
 from trainfeed.paths import UnfinishedFile
 from trainfeed.server._connection import bounded_protocol
-from trainfeed.server._server_settings import ServerSettings
+from trainfeed.server._door import Door
+from trainfeed.server._guarded_app import Front, front_of
+from trainfeed.server._server_settings import Limits, ServerSettings
 from trainfeed.server.access import server_context
 
 if TYPE_CHECKING:
+    import socket
     from types import FrameType
 
     from fastapi import FastAPI
 
 __all__ = ["serve"]
 
-_BACKLOG: Final = 2048
+_log: Final = logging.getLogger("trainfeed.server")
+# Descriptors of the loop, logs, token file, audit, and of what a process has open at its start.
+_OTHER_DESCRIPTORS: Final = 64
+_TICKS_OF_A_LOOK: Final = 10
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -35,10 +43,12 @@ def serve(
     *,
     is_over: Callable[[], bool] = lambda: False,
     on_ready: Callable[[str], None] = lambda _: None,
+    descriptors: int = 0,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT, or until ``is_over`` says that all is done.
 
-    ``on_ready`` is called with the address once the server answers.
+    ``on_ready`` is called with the address once the server answers. ``descriptors`` is the number
+    of files that the routes open at once; the process is allowed as many, and all connections.
 
     New connections are refused then, requests in work have ``grace_seconds``, and the function
     returns. A second signal ends it at once.
@@ -48,12 +58,17 @@ def serve(
         StorageError: The port file cannot be written.
     """
     context = server_context(settings)
-    with _listening(settings) as listener:
-        config = _configured(app, settings)
+    front = front_of(app)
+    settings = replace(settings, limits=_within_descriptors(settings.limits, descriptors))
+    with _listening(settings) as door:
+        config = _configured(app, settings, door, front)
         config.load()
         config.ssl = context
-        server = _Server(config, is_over, lambda: _announce(listener, settings, on_ready))
-        server.run([listener])
+        front.watch(door)
+        server = _Server(
+            config, is_over, lambda: _announce(door, settings, on_ready), (door.look, front.look)
+        )
+        server.run([door])
     if not server.started:
         raise ConfigError("the server could not start; its log names the reason")
 
@@ -66,12 +81,17 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         is_over: Callable[[], bool],
         announce: Callable[[], None],
+        looks: Sequence[Callable[[], None]],
     ) -> None:
         super().__init__(config)
         self._is_over = is_over
         self._announce = announce
+        self._looks = looks
 
     async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_OF_A_LOOK == 0:
+            for look in self._looks:
+                look()
         return await super().on_tick(counter) or self._is_over()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -97,11 +117,31 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _configured(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
+def _within_descriptors(limits: Limits, own: int) -> Limits:
+    """Allow the process the descriptors that the limits need, or return lower limits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + own + _OTHER_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return limits
+    connections = min(limits.connections, max(soft // 4, soft - own - _OTHER_DESCRIPTORS))
+    _log.warning(
+        "expected to be allowed %d open files, got %d: the server takes %d connections at once;"
+        " raise the limit of open files (ulimit -n)",
+        wanted,
+        soft,
+        connections,
+    )
+    return replace(limits, connections=connections)
+
+
+def _configured(app: FastAPI, settings: ServerSettings, door: Door, front: Front) -> uvicorn.Config:
     limits = settings.limits
     return uvicorn.Config(
         app,
-        http=bounded_protocol(limits),
+        http=bounded_protocol(limits, door, front),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -116,23 +156,17 @@ def _configured(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
 
 
 @contextlib.contextmanager
-def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
-    host = settings.host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sets TCP_NODELAY: a small answer does not wait 40 ms for an
-    # acknowledgement of its head.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, settings.port))
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            raise ConfigError(
-                f"expected to listen on {settings.host}:{settings.port}, got"
-                f" {error.strerror or error}; choose another address or port"
-            ) from error
-        yield listener
+def _listening(settings: ServerSettings) -> Iterator[Door]:
+    host, is_tls = settings.host.strip("[]"), settings.certificate is not None
+    try:
+        door = Door.opened(host, settings.port, settings.limits, is_tls=is_tls)
+    except OSError as error:
+        raise ConfigError(
+            f"expected to listen on {settings.host}:{settings.port}, got"
+            f" {error.strerror or error}; choose another address or port"
+        ) from error
+    with door:
+        yield door
 
 
 def _announce(

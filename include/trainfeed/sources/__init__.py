@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     )
     from trainfeed.sources.logs import (
         CompleteRule,
+        FolderEntries,
+        FoundLogs,
         LineRange,
         LogFile,
         find_logs,
         iter_lines,
-        list_logs,
-        present_logs,
+        list_entries,
     )
 
 __all__ = [
     "LANDING_SCHEMA",
     "CompleteRule",
     "Evidence",
+    "FolderEntries",
+    "FoundLogs",
     "KafkaTopic",
     "Known",
     "LandingFile",
@@ -58,10 +61,9 @@ __all__ = [
     "iter_lines",
     "landing_folder",
     "landing_name",
-    "list_logs",
+    "list_entries",
     "minutes_misplaced",
     "open_topic",
-    "present_logs",
     "prove",
     "record_topic",
 ]
@@ -70,6 +72,8 @@ _HOMES: Final = {
     "LANDING_SCHEMA": ".landing",
     "CompleteRule": ".logs",
     "Evidence": "._evidence",
+    "FolderEntries": ".logs",
+    "FoundLogs": ".logs",
     "KafkaTopic": ".kafka",
     "Known": "._proof",
     "LandingFile": ".landing",
@@ -91,10 +95,9 @@ _HOMES: Final = {
     "iter_lines": ".logs",
     "landing_folder": ".landing",
     "landing_name": ".landing",
-    "list_logs": ".logs",
+    "list_entries": ".logs",
     "minutes_misplaced": "._choice",
     "open_topic": "._open_topic",
-    "present_logs": ".logs",
     "prove": "._proof",
     "record_topic": "._recording",
 }

@@ -55,6 +55,7 @@ def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
     yield from _shares(spec.split.millionths)
     yield from _split_by(spec)
     yield from _uploads(spec)
+    yield from _lookup_types(spec)
     for place, text in quality_contradictions(spec.quality, spec.fields, spec.lookups):
         yield Contradiction(("quality", *place), text)
 
@@ -166,6 +167,17 @@ def _uploads(spec: DatasetSpec) -> Iterator[Contradiction]:
     if not spec.function_fields():
         text = "expected a field that the function makes, got labels only; add one"
         yield Contradiction(("uploads", "labels"), text)
+
+
+def _lookup_types(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for name in spec.lookup_types:
+        place: Place = ("lookup_types", name)
+        if name not in spec.lookups:
+            hint = did_you_mean(name, spec.lookups)
+            yield Contradiction(place, f"expected a name of lookups, got {name!r}; {hint}")
+        elif name not in spec.csv_lookups:
+            text = f"expected a CSV file, got {spec.lookups[name]!r}, which has types; remove this"
+            yield Contradiction(place, text)
 
 
 def _unknown_field(fields: Mapping[str, FieldSpec], name: str, place: Place) -> Contradiction:

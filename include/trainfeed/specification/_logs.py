@@ -39,7 +39,7 @@ _FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 # Directive → directives of which it needs one beside it: otherwise two intervals share a folder.
 _COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
-_MARKER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,249}")
+_MARKER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
 
 
@@ -97,7 +97,7 @@ class LogsSourceSpec(Part):
         path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
             letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection.
         done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
-            ``stable`` is given.
+            ``stable`` is given. The file itself is not read, whatever its name and content.
         stable: The folder is complete when nothing in it has changed for this long.
         format: ``lines``: a record is a line; there is no other format.
         land: Whether lines are first copied into landing files, and read from these from then on.

@@ -11,10 +11,17 @@ from typing import Annotated, Any, Final
 from pydantic import Field, PrivateAttr
 
 from trainfeed.intervals import Schedule
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification._dataset_part import OutputSpec, ResourceSpec
 from trainfeed.specification._retention_part import RetentionSpec
 from trainfeed.specification._source_kind import MissingRule
-from trainfeed.specification._source_part import FieldSpec, PreprocessSpec, SourceSpec, SplitSpec
+from trainfeed.specification._source_part import (
+    FieldSpec,
+    LookupType,
+    PreprocessSpec,
+    SourceSpec,
+    SplitSpec,
+)
 from trainfeed.specification._spec_values import (
     Documents,
     FieldName,
@@ -49,6 +56,8 @@ class DatasetSpec(Part):
         preprocess: The function that makes samples from records.
         uploads: Labelled files that are joined with the samples, if any.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        lookup_types: Name of a CSV lookup → name of a column → type of its cells, as in ``schema``.
+            A column without a type is text. An empty cell of a type other than str is a null.
         keep_lookups: Whether lookups of at most 1 MiB are kept beside the versions, readable only
             for the account that builds, so that ``trainfeed diff`` can show what changed in them.
         documents: Paths of files in the data set's folder that are published in every version, as
@@ -73,6 +82,7 @@ class DatasetSpec(Part):
     preprocess: PreprocessSpec
     uploads: UploadsSpec | None = None
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    lookup_types: Mapping[Name, Mapping[str, LookupType]] = Field(default_factory=dict)
     keep_lookups: bool = True
     documents: Documents = ()
     fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
@@ -122,9 +132,29 @@ class DatasetSpec(Part):
         labels = () if self.uploads is None else self.uploads.labels
         return [field for field in self.schema_fields() if field["name"] not in labels]
 
+    @property
+    def csv_lookups(self) -> list[str]:
+        """Names of the lookups that are CSV files, in name order."""
+        return sorted(name for name, path in self.lookups.items() if path.endswith(".csv"))
 
-def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
+    @property
+    def follows_reading_rules(self) -> bool:
+        """Whether a set of reading rules can make another version of this data set."""
+        by = [self.fields[name].dtype for name in self.split.by or () if name in self.fields]
+        return bool(
+            self.csv_lookups
+            or self.uploads is not None
+            or self.source.kind.topics
+            or any(dtype.startswith("float") for dtype in by)
+        )
+
+
+def fingerprint_fields(spec: DatasetSpec, rules: ReadingRules = NEWEST) -> dict[str, Any]:
     """Return the values of ``spec`` that enter the fingerprint, with defaults, as plain JSON.
+
+    Args:
+        spec: The data set.
+        rules: The reading rules of the version; the first ones do not know types of lookups.
 
     The values do not depend on how the file is written: ``0.9`` or ``0.90``, a default given or
     left out. Offsets, code and lookups determine the content too, but are not part of ``spec``. An
@@ -141,7 +171,13 @@ def fingerprint_fields(spec: DatasetSpec) -> dict[str, Any]:
         "source": dict(spec.source.kind.fingerprint()),
         "seed": spec.seed,
         **({} if spec.uploads is None else {"uploads": spec.uploads.fingerprint()}),
+        **_lookup_types(spec, rules),
     }
+
+
+def _lookup_types(spec: DatasetSpec, rules: ReadingRules) -> dict[str, Any]:
+    types = {name: dict(each) for name, each in spec.lookup_types.items() if each}
+    return {"lookup_types": types} if types and rules is not ReadingRules.GUESSED else {}
 
 
 def _output(output: OutputSpec) -> dict[str, Any]:

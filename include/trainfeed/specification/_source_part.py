@@ -5,7 +5,7 @@ The models here check single fields; rules across several fields are in ``_check
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -31,9 +31,15 @@ from trainfeed.specification._spec_values import (
 )
 from trainfeed.specification._topics import KafkaSourceSpec, KafkaTopics, RecordedSourceSpec
 
-__all__ = ["FieldSpec", "PreprocessSpec", "SourceSpec", "SplitSpec"]
+__all__ = ["FieldSpec", "LookupType", "PreprocessSpec", "SourceSpec", "SplitSpec"]
 
 _MAX_VALUES = 1 << 26  # most values of a field in one sample: larger shapes are typing mistakes
+
+
+LookupType: TypeAlias = Literal[
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float32", "float64", "str",
+]  # fmt: skip
 
 
 def _as_list(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import xxhash
 
 from trainfeed.dataset.manifest import Manifest
+from trainfeed.dataset.passed_over import told_passed_over
 from trainfeed.intervals import parse_time
 
 __all__ = ["RecordedGap", "TopicRange", "VersionFacts"]
@@ -41,6 +42,8 @@ class VersionFacts(NamedTuple):
         late: Number of records stamped before the interval.
         late_from: The earliest stamp of such a record, milliseconds since 1970.
         topics: The offsets that were read, for sources with offsets.
+        passed_over: The entries of the folder of logs that were not read, in words, without
+            markers; empty if there were none.
     """
 
     start: int
@@ -51,6 +54,7 @@ class VersionFacts(NamedTuple):
     late: int
     late_from: int
     topics: list[TopicRange]
+    passed_over: str = ""
 
     @classmethod
     def of(cls, manifest: Manifest) -> VersionFacts:
@@ -66,6 +70,7 @@ class VersionFacts(NamedTuple):
             late=manifest.late.get("late", 0),
             late_from=_milliseconds(start - lateness),
             topics=_topics(manifest.inputs),
+            passed_over=told_passed_over(manifest.passed_over, marker=False),
         )
 
     @property
@@ -83,8 +88,9 @@ class VersionFacts(NamedTuple):
             "gaps": [list(gap) for gap in self.gaps],
             "late": [self.late, self.late_from] if self.late else [],
             "topics": [list(topic) for topic in self.topics],
+            "passed_over": self.passed_over,
         }
-        kept = {name: value for name, value in rest.items() if value not in (None, [])}
+        kept = {name: value for name, value in rest.items() if value not in (None, [], "")}
         return {"start": self.start, "end": self.end, "samples": self.samples, **kept}
 
     @classmethod
@@ -109,7 +115,10 @@ class VersionFacts(NamedTuple):
             raise TypeError("expected texts")
         if not all(type(at) is type(to) is int for _, at, to, _ in gaps):
             raise TypeError("expected whole numbers")
-        return cls(start, end, samples, empty, gaps, late, late_from, topics)
+        passed_over = row.get("passed_over", "")
+        if not isinstance(passed_over, str):
+            raise TypeError("expected texts")
+        return cls(start, end, samples, empty, gaps, late, late_from, topics, passed_over)
 
 
 def _why_empty(manifest: Manifest) -> str:

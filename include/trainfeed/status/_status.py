@@ -201,7 +201,8 @@ class _Evidence:
         )
         judged = judge_published(evidence)
         withdrawn = withdrawn_since(self._folder, name, found.names, found.generation or 0)
-        reason = "; ".join(filter(None, [judged.reason, withdrawn]))
+        passed_over = f"passed over: {facts.passed_over}" if facts.passed_over else ""
+        reason = "; ".join(filter(None, [judged.reason, withdrawn, passed_over]))
         judged = judged._replace(reason=reason)
         return _row(name, judged, facts.start, facts.end, found.generation, facts.samples)
 

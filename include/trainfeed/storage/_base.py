@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 from trainfeed.errors import ConfigError, NotFoundError
 
@@ -31,6 +31,7 @@ __all__ = [
     "FileInfo",
     "FileInfos",
     "FileSystem",
+    "Inode",
     "has_file",
     "refuse_root",
 ]
@@ -38,6 +39,20 @@ __all__ = [
 # Work files hold raw records: besides the owner, only the group may read them.
 FILE_MODE: Final = 0o640
 FOLDER_MODE: Final = 0o750
+
+
+class Inode(NamedTuple):
+    """A file of this machine, whatever its names.
+
+    Attributes:
+        device: Number of the file system.
+        number: Number of the file in it.
+        links: Number of its hard links, its names.
+    """
+
+    device: int
+    number: int
+    links: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,9 @@ class FileInfo:
         is_dir: A folder rather than a file.
         file_id: Number of the file in the file system: a new file with the same path has another
             one. None if the protocol does not give it.
-        is_link: A symbolic link to a folder of this machine; the other facts are about its target.
+        is_link: A symbolic link of this machine; the other facts are about its target.
+        inode: What shows that two names of this machine are one file; None for other file systems.
+        oddity: What the entry is, in words, if it is neither a file nor a folder; else None.
     """
 
     name: str
@@ -62,6 +79,8 @@ class FileInfo:
     is_dir: bool
     file_id: int | None = field(default=None, compare=False)
     is_link: bool = field(default=False, compare=False)
+    inode: Inode | None = field(default=None, compare=False)
+    oddity: str | None = field(default=None, compare=False)
 
 
 # An alias, because ``list`` is a method in the class below.
@@ -117,13 +136,15 @@ class FileSystem(Protocol):
         """Return whether the path exists; a problem with the answer is an error, never False."""
         ...
 
-    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
         """Return the entries of a folder, sorted by name, with unfinished and hidden files.
 
         Args:
             path: The folder.
             wanted: Returns whether an entry is wanted, by its name; facts about the others may cost
                 a look at each. None for all.
+            broken: Whether a symbolic link that leads nowhere is an entry, too, with an oddity; by
+                default it is left out, as if it were not there.
 
         Raises:
             NotFoundError: The folder is not there, or is a file.

@@ -71,7 +71,13 @@ class HadoopFiles(FileSystem, Protocol):
         """Return whether the path exists."""
         return has_file(self, path)
 
-    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
+    def list(
+        self,
+        path: str,
+        wanted: Wanted | None = None,
+        *,
+        broken: bool = False,  # noqa: ARG002 - the NameNode lists every link as what it is
+    ) -> FileInfos:
         """Return the entries of a folder."""
         # Without this check: a client lists a file like a folder with the file in it.
         if not self.stat(path).is_dir:

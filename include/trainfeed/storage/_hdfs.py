@@ -51,6 +51,9 @@ _SETTINGS: Final = {
 # The client itself gives up on a silent DataNode after 60 s, and then tries another.
 _DEADLINE_S: Final = 150.0
 
+# dfs.replication.max of a NameNode that nobody has configured otherwise.
+_MOST_REPLICAS: Final = 512
+
 # The client raises some exceptions of the NameNode as built-in ones of Python: class → Java class.
 _CLASS_EXCEPTIONS: Final[dict[type[Exception], str]] = {
     FileNotFoundError: "FileNotFoundException",
@@ -128,19 +131,14 @@ class HdfsFileSystem(HadoopFiles):
         """Return whether the file is still open, by the space that the NameNode counts for it.
 
         Until a file is closed, its last block counts as a full one. None for a file that has no
-        block or ends with a full block, which looks the same, and for one without replicas.
+        block or ends with a full block, which looks the same, for one without replicas, and for
+        one of which a snapshot holds other blocks.
         """
         with _map_errors(self.uri(path)):
             client = _connect(self.address)
             status = _call(client.get_file_info, path)
             consumed = _call(client.get_content_summary, path).space_consumed
-        if not status.replication or not status.blocksize:
-            return None
-        # A complete file takes its length times the replicas; a last block under construction
-        # counts in full.
-        if consumed != status.length * status.replication:
-            return True
-        return False if status.length % status.blocksize else None
+        return _is_open(status.length, status.replication, status.blocksize, consumed)
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""
@@ -186,6 +184,33 @@ class _Upload:
 
     def abandon(self) -> None:
         """Do nothing: the NameNode closes the file when the lease of this client ends."""
+
+
+def _is_open(
+    length: int, replicas: int | None, block_bytes: int | None, consumed: int
+) -> bool | None:
+    """Tell from the space that is counted for a file whether its last block is complete.
+
+    A snapshot that holds the file keeps the largest number of replicas that the file ever had in
+    one, and blocks that a truncation has cut off: more space than length and replicas say.
+    """
+    if not replicas or not block_bytes:
+        return None
+    if consumed == length * replicas:
+        return False if length % block_bytes else None
+    # A last block under construction counts in full.
+    size_if_open = (length // block_bytes + 1) * block_bytes
+    if consumed == size_if_open * replicas:
+        return True
+    looks_open = _is_multiple(consumed, size_if_open, replicas)
+    looks_closed = _is_multiple(consumed, length, replicas)
+    if looks_open == looks_closed:
+        return None
+    return looks_open or (False if length % block_bytes else None)
+
+
+def _is_multiple(consumed: int, size: int, replicas: int) -> bool:
+    return bool(size) and consumed % size == 0 and replicas <= consumed // size <= _MOST_REPLICAS
 
 
 def _file_info(path: str, status: Any) -> FileInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -19,6 +20,7 @@ from trainfeed.storage._base import (
     FOLDER_MODE,
     FileInfo,
     FileInfos,
+    Inode,
     Wanted,
     has_file,
     refuse_root,
@@ -32,6 +34,15 @@ __all__ = ["LocalFileSystem"]
 # Larger reads bypass the buffer. A larger buffer would cost time for small reads in many places.
 _READ_BUFFER_BYTES: Final = 1 << 16
 _WRITE_BUFFER_BYTES: Final = 1 << 20
+# Why a symbolic link cannot be followed: its target, or a folder on the way, is not there or is a
+# file; the way is a loop.
+_NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_ODDITIES: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 @dataclass(frozen=True)
@@ -71,20 +82,25 @@ class LocalFileSystem:
         """Return whether the path exists."""
         return has_file(self, path)
 
-    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
         """Return the entries of a folder."""
         infos = []
         with os_errors(path):
-            for child in Path(path).iterdir():
+            for child in _children(path):
                 if wanted is not None and not wanted(child.name):
                     continue
                 try:
-                    info = _file_info(str(child), child.stat())
-                    # A link matters to those who go down, as a loop or a way out.
-                    is_link = info.is_dir and child.is_symlink()
-                    infos.append(replace(info, is_link=True) if is_link else info)
-                except FileNotFoundError:  # deleted meanwhile, or a broken link
-                    continue
+                    info = _file_info(child.path, child.stat())
+                except OSError as error:
+                    found = _broken_link(Path(child), error) if broken else None
+                    if found is not None:
+                        infos.append(found)
+                    elif not isinstance(error, FileNotFoundError):
+                        raise
+                    continue  # deleted meanwhile, or a broken link
+                # A link matters to those who go down, as a loop or a way out, and to those who
+                # read every file once.
+                infos.append(replace(info, is_link=True) if child.is_symlink() else info)
         return sorted(infos, key=lambda info: info.name)
 
     def checksum(self, path: str) -> str | None:
@@ -192,6 +208,25 @@ def _open_old(path: str, _flags: int) -> int:
     return plain_fd(path, follow=True)
 
 
+def _children(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as found:
+        return list(found)
+
+
+def _broken_link(path: Path, error: OSError) -> FileInfo | None:
+    """Return the facts about a symbolic link that leads nowhere; None if there is none."""
+    if error.errno not in _NOWHERE:
+        return None
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISLNK(found.st_mode):
+        return None
+    info = _file_info(str(path), found)
+    return replace(info, is_link=True, oddity="a link that leads nowhere")
+
+
 def _file_info(path: str, found: os.stat_result) -> FileInfo:
     is_dir = stat.S_ISDIR(found.st_mode)
     return FileInfo(
@@ -201,6 +236,8 @@ def _file_info(path: str, found: os.stat_result) -> FileInfo:
         modified_ms=found.st_mtime_ns // 1_000_000,
         is_dir=is_dir,
         file_id=found.st_ino,
+        inode=Inode(found.st_dev, found.st_ino, found.st_nlink),
+        oddity=_ODDITIES.get(stat.S_IFMT(found.st_mode)),
     )
 
 

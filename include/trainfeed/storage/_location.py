@@ -123,9 +123,9 @@ class Location:
         """Return whether the path exists; see ``FileSystem.exists``."""
         return self.fs.exists(self.path)
 
-    def list(self, wanted: Wanted | None = None) -> FileInfos:
+    def list(self, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
         """Return the entries of the folder, sorted by name; see ``FileSystem.list``."""
-        return self.fs.list(self.path, wanted)
+        return self.fs.list(self.path, wanted, broken=broken)
 
     def checksum(self) -> str | None:
         """Return the checksum that the file system has; see ``FileSystem.checksum``."""

@@ -47,9 +47,9 @@ class SharedFileSystem(LocalFileSystem):
         """Return facts about a file or folder."""
         return super().stat(self._source(path))
 
-    def list(self, path: str, wanted: Wanted | None = None) -> FileInfos:
+    def list(self, path: str, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
         """Return the entries of a folder."""
-        return super().list(self._source(path), wanted)
+        return super().list(self._source(path), wanted, broken=broken)
 
     def make_dir(self, path: str) -> None:
         """Make a folder and its missing parents."""

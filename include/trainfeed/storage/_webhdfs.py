@@ -120,4 +120,5 @@ def _file_info(path: str, status: dict[str, Any]) -> FileInfo:
         modified_ms=status["modificationTime"],
         is_dir=is_dir,
         file_id=status["fileId"],
+        oddity="a symbolic link" if status["type"] == "SYMLINK" else None,
     )

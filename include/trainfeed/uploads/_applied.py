@@ -12,6 +12,7 @@ from typing import BinaryIO, Final, cast
 from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.paths import open_plain, os_errors
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads._check import changed
 from trainfeed.uploads._label_rows import LabelFields, iter_rows
@@ -76,13 +77,19 @@ def applied_uploads(folder: DatasetFolder, interval: str) -> list[AppliedUpload]
     return [AppliedUpload.of(receipt) for receipt in receipts]
 
 
-def labels_of(spec: DatasetSpec, folder: DatasetFolder, uploads: Sequence[AppliedUpload]) -> Labels:
+def labels_of(
+    spec: DatasetSpec,
+    folder: DatasetFolder,
+    uploads: Sequence[AppliedUpload],
+    rules: ReadingRules = NEWEST,
+) -> Labels:
     """Return the labels of uploads; of rows with equal keys, that of the newest upload counts.
 
     Args:
         spec: The data set.
         folder: The data set below the publication root.
         uploads: The uploads of an interval, in order of arrival.
+        rules: The reading rules of the plan.
 
     Raises:
         ChecksumError: The kept bytes of an upload are not those of its receipt.
@@ -96,7 +103,8 @@ def labels_of(spec: DatasetSpec, folder: DatasetFolder, uploads: Sequence[Applie
         path = book.content(upload.sha256)
         _require_digest(folder, path, upload)
         try:
-            tables.append(table_of_rows(iter_rows(path, upload.kind, fields), fields, place, limit))
+            rows = iter_rows(path, upload.kind, fields, rules)
+            tables.append(table_of_rows(rows, fields, place, limit))
             # The rows were read after the digest, so they may be of a file that replaced it.
             _require_digest(folder, path, upload)
         except ChecksumError:

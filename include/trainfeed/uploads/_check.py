@@ -17,6 +17,7 @@ from trainfeed.errors import AccessDeniedError, FormatError, MemoryLimitError, N
 from trainfeed.intervals import format_time
 from trainfeed.paths import is_there
 from trainfeed.printable_text import printable
+from trainfeed.reading_rules import NEWEST
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads._label_rows import LabelFields, iter_rows
 from trainfeed.uploads._label_table import Labels, merged, table_of_rows
@@ -113,7 +114,9 @@ class _Check:
         self._folder = folder
         self._fields = LabelFields.of(spec)
         self._book = ReceiptBook(folder)
-        self._rules = canonical_json.sha256_of([self._fields.digest(), self._max_bytes])
+        self._rules = canonical_json.sha256_of(
+            [self._fields.digest(), self._max_bytes, int(NEWEST)]
+        )
         # Read before any file: a damaged receipt is an error, and no reason to refuse a file.
         receipts, self._lost = self._book.entries()
         for lost in self._lost:

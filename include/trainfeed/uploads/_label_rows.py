@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trainfeed import canonical_json
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.specification import DatasetSpec
 
@@ -53,13 +54,16 @@ class LabelFields:
         return canonical_json.sha256_of([self.key.to_json(), self.labels.to_json()])
 
 
-def iter_rows(path: Path, kind: str, fields: LabelFields) -> Iterator[dict[str, Any]]:
+def iter_rows(
+    path: Path, kind: str, fields: LabelFields, rules: ReadingRules = NEWEST
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of an upload in the form of ``TypedCodec.decode``.
 
     Args:
         path: The file; its name tells nothing.
         kind: csv (commas, a header), jsonl or parquet.
         fields: The fields; a file has all of them but absent optional ones, and no others.
+        rules: The rules by which values are read.
 
     Raises:
         FormatError: A row does not match; the message has the row or line, and the field.
@@ -72,11 +76,11 @@ def iter_rows(path: Path, kind: str, fields: LabelFields) -> Iterator[dict[str, 
     rows: Iterator[dict[str, Any]]
     match kind:
         case "csv":
-            rows = read_csv(path, schema, options=CsvOptions(delimiter=","))
+            rows = read_csv(path, schema, options=CsvOptions(delimiter=",", rules=rules))
         case "jsonl":
-            rows = read_json_lines(path, schema)
+            rows = read_json_lines(path, schema, rules=rules)
         case _:
-            rows = _parquet(path, schema)
+            rows = _parquet(path, schema, rules)
     texts = [field.name for field in schema if field.dtype == "str"]
     keys = [field.name for field in fields.key if field.is_text]
     for number, row in enumerate(rows, 1):
@@ -84,14 +88,18 @@ def iter_rows(path: Path, kind: str, fields: LabelFields) -> Iterator[dict[str, 
         yield row
 
 
-def _parquet(path: Path, schema: Schema) -> Iterator[dict[str, Any]]:
-    from trainfeed.conversion.formats import open_parquet
+def _parquet(path: Path, schema: Schema, rules: ReadingRules) -> Iterator[dict[str, Any]]:
+    from trainfeed.conversion.formats import open_parquet, require_kept
 
     codec, number = TypedCodec(schema), 0
     try:
         with open_parquet(path) as table:
+            if rules is not ReadingRules.GUESSED:
+                table.require_no_times(schema)
             for row in table.iter_samples():
                 number += 1
+                if rules is not ReadingRules.GUESSED:
+                    require_kept(schema, row)
                 yield codec.decode(codec.encode(row))
     except (ConfigError, SampleShapeError) as error:
         place = f"row {number}: " if isinstance(error, SampleShapeError) else ""

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
         load_function,
         running_libraries,
     )
-    from trainfeed.usercode._lookups import load_lookup, load_lookups, lookup_digests
+    from trainfeed.usercode._lookup_cells import typed_cells
+    from trainfeed.usercode._lookups import (
+        guessed_types,
+        load_lookup,
+        load_lookups,
+        lookup_digests,
+    )
     from trainfeed.usercode._training_code import require_current_names, training_texts
     from trainfeed.usercode._training_function import load_training_function
     from trainfeed.usercode._user_source import require_function
@@ -24,6 +30,7 @@ __all__ = [
     "code_texts",
     "digest_of_texts",
     "document_digests",
+    "guessed_types",
     "imported_names",
     "load_function",
     "load_lookup",
@@ -35,6 +42,7 @@ __all__ = [
     "require_function",
     "running_libraries",
     "training_texts",
+    "typed_cells",
 ]
 
 _HOMES: Final = {
@@ -43,6 +51,7 @@ _HOMES: Final = {
     "document_digests": "._documents",
     "imported_names": "._folder_code",
     "load_function": "._folder_code",
+    "guessed_types": "._lookups",
     "load_lookup": "._lookups",
     "load_lookups": "._lookups",
     "load_training_function": "._training_function",
@@ -52,6 +61,7 @@ _HOMES: Final = {
     "require_function": "._user_source",
     "running_libraries": "._folder_code",
     "training_texts": "._training_code",
+    "typed_cells": "._lookup_cells",
 }
 
 __getattr__ = on_demand(__name__, _HOMES)

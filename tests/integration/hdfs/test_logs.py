@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import requests
 from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import (
     AccessDeniedError,
+    FormatError,
     Outcome,
     SourceReplacedError,
     WindowOpenError,
@@ -276,6 +278,87 @@ def test_logs_of_somebody_else_are_told_with_the_account(store: Store) -> None:
     assert project.build()["verdict"] == "built"
 
 
+@pytest.fixture
+def snapshots(store: Store) -> Iterator[Store]:
+    """A store whose files a snapshot may hold; it goes before the store does."""
+    store.web("PUT", "ALLOWSNAPSHOT")
+    yield store
+    store.web("DELETE", "DELETESNAPSHOT", snapshotname="nightly")
+    store.web("PUT", "DISALLOWSNAPSHOT")
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+@pytest.mark.parametrize("rule", ["done: _SUCCESS", "stable: 1s"])
+def test_a_file_of_a_snapshot_with_more_replicas_is_closed(
+    snapshots: Store, variable: str, rule: str
+) -> None:
+    # Of an empty file, hdfs:// cannot tell whether it is closed.
+    snapshots.file(f"/logs/clicks/dt={DAY}/part-3.txt").delete()
+    snapshots.web("PUT", "SETREPLICATION", PLAIN, replication="3")
+    snapshots.web("PUT", "CREATESNAPSHOT", snapshotname="nightly")
+    snapshots.web("PUT", "SETREPLICATION", PLAIN, replication="2")
+    project = built_by(snapshots, variable, rule)
+    assert project.build()["source_reads"] == 220
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_a_file_that_was_truncated_since_a_snapshot_is_not_open_for_ever(
+    snapshots: Store, variable: str
+) -> None:
+    snapshots.web("PUT", "CREATESNAPSHOT", snapshotname="nightly")
+    data = snapshots.file().open_read().read()
+    snapshots.web("POST", "TRUNCATE", PLAIN, newlength=str(data.index(b"\n") + 1))
+    wait_until_closed(snapshots.file())
+    project = built_by(snapshots, variable, "done: _SUCCESS")
+    assert project.build()["source_reads"] == 121
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_a_file_of_a_snapshot_that_is_written_again_is_waited_for(
+    snapshots: Store, variable: str
+) -> None:
+    snapshots.web("PUT", "CREATESNAPSHOT", snapshotname="nightly")
+    path = f"{snapshots.path}/logs/clicks/dt={DAY}/part-9.txt"
+    project = built_by(snapshots, variable, "done: _SUCCESS")
+    process = open_for_writing(path)
+    try:
+        with pytest.raises(WindowOpenError, match=r"part-9\.txt is not closed"):
+            planned(project)
+    finally:
+        process.communicate(timeout=60)
+    assert planned(project)
+
+
+def built_by(store: Store, variable: str, rule: str) -> LogProject:
+    store.project.edit(" wait:", f" {rule}, wait:")
+    time.sleep(1.5)  # a folder that is stable for a second
+    return store.by(variable, "by")
+
+
+def wait_until_closed(location: Location) -> None:
+    deadline = time.monotonic() + 60
+    while location.is_open():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_the_rules_for_names_are_those_of_a_local_folder(store: Store, variable: str) -> None:
+    names = ("part-9.txt.inprogress.7", "READY", "part-0.txt.md5", "part-0.txt~", ".x")
+    for name in names:
+        (store.project.logs / name).write_bytes(b"{}\n")
+        put(store.file(f"/logs/clicks/dt={DAY}/{name}"), b"{}\n")
+    store.project.build()
+    project = store.by(variable, "names")
+    project.build()
+    found = project.version().manifest.passed_over
+    assert found == store.project.version().manifest.passed_over
+    assert found.keys() == {*names, "_SUCCESS"}
+    put(store.file(f"/logs/clicks/dt={DAY}/part-0.txt.gz"), b"{}\n")
+    with pytest.raises(FormatError, match="count twice"):
+        planned(store.by(variable, "twins"))
+
+
 @pytest.mark.parametrize("variable", PROTOCOLS)
 def test_names_are_what_they_are(store: Store, variable: str) -> None:
     """Case HD-09."""
@@ -284,7 +367,7 @@ def test_names_are_what_they_are(store: Store, variable: str) -> None:
     for number, name in enumerate(names):
         put(store.file("/names") / name, b"line\n" * number)
     put(store.file("/names/_SUCCESS"), b"")
-    files = find_logs(folder, CompleteRule("_SUCCESS", None), datetime.now(UTC))
+    files = find_logs(folder, CompleteRule("_SUCCESS", None), datetime.now(UTC)).files
     assert {file.info.name: file.info.size_bytes for file in files} == {
         name: 5 * number for number, name in enumerate(names)
     }

@@ -27,7 +27,9 @@ class Place:
     def __post_init__(self):
         self.token_file = self.path / "token.txt"
         self.token_file.touch(mode=0o600)
-        self.token_file.write_text(new_token(self.path / "tokens.txt", "trainer"))
+        self.token_file.write_text(
+            new_token(self.path / "tokens.txt", "trainer", scopes="train,read,metrics")
+        )
 
     @property
     def access(self):

@@ -24,7 +24,7 @@ def master(tmp_path):
 @pytest.fixture
 def asked(master, tmp_path):
     """Ask the master, and return status and JSON."""
-    token = new_token(tmp_path / "tokens.txt", "anna")
+    token = new_token(tmp_path / "tokens.txt", "anna", scopes="*")
     settings = ServerSettings(tmp_path / "tokens.txt", audit_log=tmp_path / "audit")
     app = make_master(master.queue, settings, _Watch(master.queue, 0.0))
 

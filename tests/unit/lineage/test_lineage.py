@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.roots import reseal
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.lineage import SourcePosition, Tracer
 from trainfeed.lineage._traced_jobs import Trainings
@@ -169,7 +170,7 @@ def test_a_version_that_was_exchanged_is_said(chain):
     path = project.folder.training(DAY, job.removeprefix("job ")) / "job.json"
     told = json.loads(path.read_bytes())
     told["versions"][0]["manifest_sha256"] = "0" * 64
-    path.write_text(json.dumps(told))
+    reseal(path, versions=told["versions"])
     found = tracer(project).of_job(job.removeprefix("job "))
     assert found.doubts == (f"{job} read another {VERSION} than the one that is there now",)
 
@@ -179,7 +180,7 @@ def test_a_job_file_cannot_lead_out_of_the_root(chain):
     path = project.folder.training(DAY, job.removeprefix("job ")) / "job.json"
     told = json.loads(path.read_bytes())
     told["versions"][0]["interval"] = "../../x"
-    path.write_text(json.dumps(told))
+    reseal(path, versions=told["versions"])
     found = tracer(project).of_job(job.removeprefix("job "))
     assert "expected the name of a version" in found.damaged[job]
 

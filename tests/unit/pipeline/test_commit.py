@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.clicks import Project
+from tests.unit.pipeline.clicks import Project, batch, day
 from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed.dataset.root import ROOT_MARKER, init_root
-from trainfeed.errors import CommitUnknownError, NonDeterminismError, StorageError
+from trainfeed.errors import (
+    CommitUnknownError,
+    NonDeterminismError,
+    QuotaExceededError,
+    StorageError,
+)
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.ingest import ingest
@@ -84,6 +89,27 @@ def test_whoever_finds_the_version_there_confirms_it_before_the_pointer_moves(pr
     monkeypatch.setattr(posix, "sync_dir", noted)
     publish(where(project, ref))
     assert synced[:2] == [(folder.interval("2024-03-01"), False), (folder.staging, False)]
+
+
+def test_readers_get_a_new_generation_also_if_there_is_no_space_for_the_pointer(
+    project, monkeypatch
+):
+    project.record({0: [batch(day(0, 20) + day(1, 2))]})
+    project.build()
+    replace_file = posix.replace_file
+
+    def full(path, *args, **options):
+        if Path(path).name == "CURRENT":
+            raise QuotaExceededError("no space")
+        replace_file(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(posix, "replace_file", full)
+        assert project.build(rebuild="again")["generation"] == "g0002"
+    assert project.folder.readable_generation("2024-03-01") == 2
+    # The next run writes it again.
+    project.build()
+    assert pointer(project).read_text() == "g0002\n"
 
 
 def beside(project):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_concurrent import run_until
-from trainfeed.errors import ChecksumError, GateError
+from trainfeed.errors import ChecksumError, FormatError, GateError
 from trainfeed.pipeline import Build, OutdatedRule
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -15,6 +15,7 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import landing_name_of
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
+from trainfeed.pipeline.quarantine import quarantine_of_plan
 from trainfeed.pipeline.stage import Stage
 
 
@@ -82,5 +83,20 @@ def test_two_shards_that_were_exchanged_are_not_published(project):
         check(where)
     preprocess(where, 0)
     convert(where, 0)
+    check(where)
+    assert publish(where).verdict == "built"
+
+
+def test_a_whole_work_file_with_other_columns_is_no_quarantine(project):
+    where = Build(project.spec, project.env, run_until(project, convert))
+    stage = Stage.open(where)
+    quarantine, samples = stage.quarantine_file(0), stage.part_file(stage.plan.all_shards()[0])
+    kept = quarantine.read_bytes()
+    quarantine.write_atomic(lambda file: file.write(samples.read_bytes()))
+    with pytest.raises(FormatError, match=r"quarantine\.arrow"):
+        check(where)
+    with pytest.raises(FormatError):
+        list(quarantine_of_plan(project.env, where.ref).places())
+    quarantine.write_atomic(lambda file: file.write(kept))
     check(where)
     assert publish(where).verdict == "built"

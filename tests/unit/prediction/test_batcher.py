@@ -39,6 +39,9 @@ class Doubling:
             raise RuntimeError("an error of no class of ours")
         return [Outcome(OutcomeKind.PREDICTED, ({"double": 2 * each},)) for each in records]
 
+    def revive(self):
+        self.is_able = True
+
     def close(self):
         self.closed = True
 
@@ -73,9 +76,9 @@ def test_requests_that_wait_together_are_predicted_together_each_with_its_own_ou
     engine.gate.clear()
 
     async def use(batcher, metrics):
-        first = asyncio.create_task(batcher.predict([1]))
+        first = asyncio.create_task(batcher.predict([1], "anna"))
         await until_at_work(engine)
-        others = [asyncio.create_task(batcher.predict([n, n + 1])) for n in (2, 4, 6)]
+        others = [asyncio.create_task(batcher.predict([n, n + 1], "anna")) for n in (2, 4, 6)]
         await asyncio.sleep(0)
         engine.gate.set()
         answers = await asyncio.gather(first, *others)
@@ -92,14 +95,14 @@ def test_a_full_queue_refuses_at_once_and_loses_nothing_that_waits():
     engine.gate.clear()
 
     async def use(batcher, metrics):
-        waiting = [asyncio.create_task(batcher.predict([0]))]
+        waiting = [asyncio.create_task(batcher.predict([0], "anna"))]
         await until_at_work(engine)
-        waiting += [asyncio.create_task(batcher.predict([n])) for n in range(1, 5)]
+        waiting += [asyncio.create_task(batcher.predict([n], f"caller {n}")) for n in range(1, 5)]
         await asyncio.sleep(0)
         refusals = []
         for n in range(40):
             with pytest.raises(Refusal) as caught:
-                await batcher.predict([n])
+                await batcher.predict([n], "another")
             refusals.append(caught.value)
         engine.gate.set()
         answers = await asyncio.gather(*waiting)
@@ -117,9 +120,9 @@ def test_one_request_that_fails_does_not_fail_the_others_of_its_batch(bad, error
     engine.gate.clear()
 
     async def use(batcher, _):
-        first = asyncio.create_task(batcher.predict([1]))
+        first = asyncio.create_task(batcher.predict([1], "anna"))
         await until_at_work(engine)
-        others = [asyncio.create_task(batcher.predict([n])) for n in (2, bad, 4)]
+        others = [asyncio.create_task(batcher.predict([n], "anna")) for n in (2, bad, 4)]
         await asyncio.sleep(0)
         engine.gate.set()
         return await asyncio.gather(first, *others, return_exceptions=True)
@@ -135,10 +138,10 @@ def test_a_request_that_was_given_up_is_not_predicted():
     engine.gate.clear()
 
     async def use(batcher, _):
-        first = asyncio.create_task(batcher.predict([1]))
+        first = asyncio.create_task(batcher.predict([1], "anna"))
         await until_at_work(engine)
-        gone = asyncio.create_task(batcher.predict([2]))
-        last = asyncio.create_task(batcher.predict([3]))
+        gone = asyncio.create_task(batcher.predict([2], "anna"))
+        last = asyncio.create_task(batcher.predict([3], "anna"))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
@@ -154,7 +157,7 @@ def test_after_a_failed_batch_a_request_that_was_given_up_meanwhile_is_not_predi
 
     async def use(batcher, _):
         engine.gate.clear()
-        requests = [asyncio.create_task(batcher.predict([n])) for n in (2, 13, 4)]
+        requests = [asyncio.create_task(batcher.predict([n], "anna")) for n in (2, 13, 4)]
         await until_at_work(engine)
         requests[0].cancel()
         await asyncio.sleep(0)
@@ -173,16 +176,16 @@ def test_models_are_exchanged_between_batches_and_every_answer_names_its_own():
     before.gate.clear()
 
     async def use(batcher, _):
-        first = asyncio.create_task(batcher.predict([1]))
+        first = asyncio.create_task(batcher.predict([1], "anna"))
         await until_at_work(before)
-        second = asyncio.create_task(batcher.predict([2]))
+        second = asyncio.create_task(batcher.predict([2], "anna"))
         exchange = asyncio.create_task(batcher.exchange(after))
         await asyncio.sleep(0)
         assert not before.closed
         before.gate.set()
         answers = [await first, await second]
         await exchange
-        answers.append(await batcher.predict([3]))
+        answers.append(await batcher.predict([3], "anna"))
         return [each.facts.version for each in answers]
 
     versions = ran(before, use)
@@ -197,7 +200,7 @@ def test_an_engine_whose_exchange_is_cancelled_is_closed_and_the_one_in_use_stay
     before.gate.clear()
 
     async def use(batcher, _):
-        first = asyncio.create_task(batcher.predict([1]))
+        first = asyncio.create_task(batcher.predict([1], "anna"))
         await until_at_work(before)
         exchange = asyncio.create_task(batcher.exchange(after))
         await asyncio.sleep(0)
@@ -256,3 +259,49 @@ def test_the_alias_is_followed_and_a_version_that_cannot_be_opened_keeps_the_one
     # The second look at the same version does not open it again at once.
     assert opened == [2, 3, 1]
     assert engine.closed
+
+
+def test_one_caller_gets_half_of_the_queue_and_the_next_one_is_served():
+    engine = Doubling()
+    engine.gate.clear()
+
+    async def use(batcher, metrics):
+        first = asyncio.create_task(batcher.predict([0], "anna"))
+        await until_at_work(engine)
+        waiting = [asyncio.create_task(batcher.predict([n], "anna")) for n in (1, 2, 3, 4)]
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="QueueFull"):
+            await batcher.predict([5], "anna")
+        other = asyncio.create_task(batcher.predict([6], "bert"))
+        await asyncio.sleep(0)
+        engine.gate.set()
+        return [doubles(each) for each in await asyncio.gather(first, *waiting, other)]
+
+    assert ran(engine, use, records=2, queue=8) == [[0], [2], [4], [6], [8], [12]]
+
+
+def test_a_batcher_that_has_ended_refuses_at_once_and_leaves_nobody_waiting():
+    engine = Doubling()
+
+    async def main():
+        batcher = Batcher(engine, BatchBounds(delay_s=0), Metrics())
+        task = asyncio.create_task(batcher.run())
+        waiting = asyncio.create_task(batcher.predict([1], "anna"))
+        batcher._next_batch = None
+        await asyncio.gather(task, return_exceptions=True)
+        for each in (waiting, batcher.predict([2], "anna")):
+            with pytest.raises(Refusal, match="NoPredictions"):
+                await each
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_died_is_replaced_while_nobody_asks():
+    engine = Doubling()
+    engine.is_able = False
+
+    async def use(batcher, metrics):
+        await batcher.revive()
+        return batcher.is_able
+
+    assert ran(engine, use)

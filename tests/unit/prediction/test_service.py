@@ -29,7 +29,7 @@ class Service:
     def __init__(self, predicting, folder, *options):
         self.predicting = predicting
         _, certificate, key = certified(folder, "server")
-        self.token = new_token(folder / "tokens.txt", "anna")
+        self.token = new_token(folder / "tokens.txt", "anna", scopes="predict,metrics")
         self.weak = new_token(folder / "tokens.txt", "bert", scopes="other")
         port_file = folder / "port"
         env = predicting.project.env
@@ -221,3 +221,12 @@ def test_an_end_while_a_version_is_being_opened_does_not_wait_for_it_and_leaves_
         assert is_running(pid)
         assert doubles(service.predict(1)) == [[2.0]]
     assert not is_running(pid)
+
+
+def test_a_process_that_is_killed_while_nobody_asks_is_replaced(service):
+    pid = service.predict(1).json()["results"][0]["predictions"][0]["process"]
+    replaced = service.log.read_text().count("was replaced")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: service.log.read_text().count("was replaced") > replaced)
+    until(lambda: service.http.get("/healthz").status_code == 200)
+    assert doubles(service.predict(3)) == [[6.0]]

@@ -72,7 +72,7 @@ def test_a_token_without_the_scope_is_refused(tmp_path):
 def test_a_line_that_is_removed_ends_the_token_at_once(tmp_path):
     app, token, settings = made(tmp_path)
     assert ask(app, token, "POST", "/echo").status_code == 200
-    other = new_token(tmp_path / "others.txt", "bert")
+    other = new_token(tmp_path / "others.txt", "bert", scopes="*")
     settings.token_file.write_bytes((tmp_path / "others.txt").read_bytes())
     refused(ask(app, token, "POST", "/echo"), 401, "TokenRefused")
     assert ask(app, other, "POST", "/echo").status_code == 200
@@ -113,25 +113,45 @@ def test_a_request_that_takes_too_long_is_ended(tmp_path):
     refused(ask(app, token, "GET", "/slow"), 504, "TimeLimit")
 
 
-def test_one_request_too_many_at_once_is_refused(tmp_path):
-    app, token, _ = made(tmp_path, limits=Limits(requests=2))
+def held(app, *requests, then):
+    """Answers to ``then``, while requests with a token and a method and path wait."""
 
     async def asked():
         async with client(app) as http:
-            http.headers["authorization"] = f"Bearer {token}"
-            slow = [asyncio.create_task(http.get("/slow")) for _ in range(2)]
-            await asyncio.sleep(0)
-            answer = await http.post("/echo")
-            free = await http.get("/healthz")
+            slow = [
+                asyncio.create_task(http.get("/slow", headers={"authorization": f"Bearer {each}"}))
+                for each in requests
+            ]
+            for _ in range(10):
+                await asyncio.sleep(0)
+            answers = [
+                await http.request(*each[1:], headers={"authorization": f"Bearer {each[0]}"})
+                for each in then
+            ]
             for task in slow:
                 task.cancel()
             await asyncio.gather(*slow, return_exceptions=True)
-            return answer, free, await http.post("/echo")
+            return answers
 
-    answer, free, later = asyncio.run(asked())
+    return asyncio.run(asked())
+
+
+def test_one_name_gets_half_of_the_places_and_others_are_served(tmp_path):
+    app, token, settings = made(tmp_path, limits=Limits(requests=4))
+    other = new_token(settings.token_file, "bert", scopes="*")
+    ask_more = [(token, "POST", "/echo"), (other, "POST", "/echo"), (token, "GET", "/healthz")]
+    own, of_other, health = held(app, *[token] * 4, then=ask_more)
+    refused(own, 429, "TooManyRequests")
+    assert own.headers["retry-after"] == "1"
+    assert (of_other.status_code, health.status_code) == (200, 200)
+
+
+def test_one_request_too_many_of_all_names_is_refused(tmp_path):
+    app, token, settings = made(tmp_path, limits=Limits(requests=2))
+    others = [new_token(settings.token_file, name, scopes="*") for name in ("bert", "carla")]
+    (answer,) = held(app, token, others[0], then=[(others[1], "POST", "/echo")])
     refused(answer, 503, "Overloaded")
     assert answer.headers["retry-after"] == "1"
-    assert (free.status_code, later.status_code) == (200, 200)
 
 
 def test_bodies_of_refused_requests_that_never_come_take_no_place_of_other_requests(tmp_path):
@@ -163,7 +183,7 @@ def test_bodies_of_refused_requests_that_never_come_take_no_place_of_other_reque
 
 def test_a_caller_above_its_rate_is_refused_and_others_are_not(tmp_path):
     app, token, settings = made(tmp_path, limits=Limits(requests_per_second=0.01, burst=2))
-    other = new_token(settings.token_file, "bert")
+    other = new_token(settings.token_file, "bert", scopes="*")
 
     async def asked():
         async with client(app) as http:
@@ -247,7 +267,7 @@ def test_metrics_count_requests_by_route_and_status(tmp_path):
 
 
 def test_a_route_without_a_scope_is_refused_at_the_start(tmp_path):
-    new_token(tmp_path / "tokens.txt", "anna")
+    new_token(tmp_path / "tokens.txt", "anna", scopes="*")
     with pytest.raises(ConfigError, match="expected a scope for each of the routes"):
         make_app(routes(), ServerSettings(tmp_path / "tokens.txt"), scopes={"/echo": "talk"})
 

@@ -64,7 +64,7 @@ def certified(folder, name, *, by=None, days=1):
 def token_file(tmp_path):
     path = tmp_path / "token.txt"
     path.touch(mode=0o600)
-    path.write_text(new_token(tmp_path / "tokens.txt", "anna") + "\n")
+    path.write_text(new_token(tmp_path / "tokens.txt", "anna", scopes="*") + "\n")
     return path
 
 
@@ -105,7 +105,7 @@ def test_a_client_reads_a_token_that_was_replaced(tmp_path, token_file):
         ServiceClient(f"http://127.0.0.1:{port}", Access(token_file=token_file)) as client,
     ):
         assert client.post("/echo", {})["who"] == "anna"
-        other = new_token(tmp_path / "others.txt", "bert")
+        other = new_token(tmp_path / "others.txt", "bert", scopes="*")
         (tmp_path / "tokens.txt").write_bytes((tmp_path / "others.txt").read_bytes())
         token_file.write_text(other)
         assert client.post("/echo", {})["who"] == "bert"
@@ -186,16 +186,38 @@ def test_headers_above_the_limit_are_refused(tmp_path, token_file):
         assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
+def sent(port, text, *, token=None):
+    """A connection on which a request was begun."""
+    raw = socket.create_connection(("127.0.0.1", port), timeout=60)
+    header = "" if token is None else f"authorization: Bearer {token}\r\n"
+    raw.sendall(f"{text} HTTP/1.1\r\nhost: x\r\n{header}\r\n".encode())
+    return raw
+
+
 def test_one_connection_too_many_is_told_to_come_later(tmp_path, token_file):
-    with (
-        running(tmp_path, connections=1) as (_, port),
-        socket.create_connection(("127.0.0.1", port)) as first,
-    ):
-        first.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+    token = token_file.read_text().strip()
+    with running(tmp_path, connections=2) as (_, port):
+        metrics = {"headers": {"authorization": f"Bearer {token}"}, "trust_env": False}
+        with sent(port, "GET /slow", token=token):
+            while "in_work 2" not in httpx.get(f"http://127.0.0.1:{port}/metrics", **metrics).text:
+                pass
+            with sent(port, "GET /slow", token=token):
+                answers = set()
+                while 503 not in answers:
+                    answer = httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+                    answers.add(answer.status_code)
+                assert answer.headers["retry-after"] == "1"
+                assert answer.json()["error"] == "Overloaded"
+
+
+def test_a_connection_without_a_request_gives_way_to_the_next_one(tmp_path, token_file):
+    with running(tmp_path, connections=1) as (_, port), sent(port, "GET /healthz") as first:
         assert first.recv(100).startswith(b"HTTP/1.1 200 ")
         answer = httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-        assert answer.json()["error"] == "Overloaded"
+        assert answer.status_code == 200
+        first.settimeout(60)
+        while first.recv(1000):
+            pass
 
 
 def test_a_request_in_work_is_given_time_at_the_end_and_no_more(tmp_path, token_file):

@@ -127,6 +127,7 @@ def test_a_path_that_could_lead_astray_is_refused(
     [
         ({"pth": "x"}, "8: source.logs.pth: unknown field; did you mean 'path'?"),
         ({"done": "a/b"}, "8: source.logs.done: expected the name of the file that marks a"),
+        ({"done": '"."'}, "8: source.logs.done: expected the name of the file"),
         ({"done": '".."'}, "8: source.logs.done: expected the name of the file"),
         ({"done": "_SUCCESS", "stable": "5m"}, "8: source.logs: expected done or stable, not both"),
         ({"stable": "soon"}, "8: source.logs.stable: expected a duration"),

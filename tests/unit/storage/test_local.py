@@ -5,7 +5,7 @@ import os
 import resource
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -163,6 +163,35 @@ def test_a_new_file_is_not_written_through_a_link(folder: Location) -> None:
     assert (folder / "victim").read_bytes() == b"old"
 
 
-def test_a_link_to_nothing_is_not_listed(folder: Location) -> None:
-    Path(folder.path, "link").symlink_to("nowhere")
-    assert names(folder) == []
+def test_a_link_to_nothing_is_not_listed_unless_it_is_asked_for(folder: Location) -> None:
+    put(folder / "file", b"x")
+    for name, target in {"link": "nowhere", "loop": "loop", "under": "file/x"}.items():
+        Path(folder.path, name).symlink_to(target)
+    found = {info.name: info for info in folder.list(broken=True)}
+    assert found.keys() == {"file", "link", "loop", "under"}
+    assert {info.name for info in found.values() if info.oddity} == {"link", "loop", "under"}
+    for name in ("loop", "under"):
+        Path(folder.path, name).unlink()
+    assert names(folder) == ["file"]
+
+
+def test_a_listing_tells_links_and_further_names_of_a_file(folder: Location) -> None:
+    put(folder / "file", b"x")
+    Path(folder.path, "hard").hardlink_to(Path(folder.path, "file"))
+    Path(folder.path, "soft").symlink_to("file")
+    put(folder / "other", b"x")
+    found = {info.name: info for info in folder.list()}
+    assert {info.name for info in found.values() if info.is_link} == {"soft"}
+    assert found["hard"].inode == found["soft"].inode == found["file"].inode
+    assert found["other"].inode != found["file"].inode
+    assert found["file"].inode is not None
+    assert found["file"].inode.links == 2
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_an_entry_that_is_neither_file_nor_folder_is_told(
+    folder: Location, make: Callable[[Path], object]
+) -> None:
+    put(folder / "file", b"x")
+    make(Path(folder.path, "odd"))
+    assert [info.name for info in folder.list() if info.oddity is not None] == ["odd"]

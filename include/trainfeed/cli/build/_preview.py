@@ -9,6 +9,7 @@ import typer
 
 from trainfeed.cli._gate_rows import gate_rows
 from trainfeed.cli._printing import print_rows, printable_lines
+from trainfeed.dataset.passed_over import told_passed_over
 
 __all__ = ["print_preview"]
 
@@ -25,6 +26,9 @@ def print_preview(report: Mapping[str, Any]) -> None:
         f" {_reasons(report['filtered'])}; nothing was published"
     )
     typer.echo(printable_lines(summary))
+    if report["passed_over"]:
+        told = told_passed_over(report["passed_over"])
+        typer.echo(printable_lines(f"passed over in the folder of logs: {told}"))
     _print_table("first samples", report["first_samples"])
     _print_table("first quarantined records", report["first_quarantined"])
     _print_table("statistics", [_row(*item) for item in report["statistics"].items()])

@@ -63,7 +63,9 @@ def serve(  # noqa: PLR0913 - options of a command
         bool,
         typer.Option("--local", help="Plain folders of this machine are the storage, no mount."),
     ] = False,
-    max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once.")] = 64,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Most requests at once, of which one user gets half.")
+    ] = 64,
     time_limit: Annotated[
         float, typer.Option(min=15, help="Seconds for one request: a chunk of 4 MiB at most.")
     ] = 120.0,
@@ -85,11 +87,12 @@ def serve(  # noqa: PLR0913 - options of a command
         client_ca=client_ca,
         port_file=port_file,
         audit_log=audit_log,
-        limits=Limits(requests=max_requests, request_seconds=time_limit),
+        limits=Limits(
+            requests=max_requests, caller_requests=user_requests, request_seconds=time_limit
+        ),
     )
     limits = FileLimits(
         bytes_per_second=rate * _MIB,
-        user_requests=user_requests,
         uploads=uploads,
         buffered_bytes=memory * _MIB,
         small_descriptors=small_files,

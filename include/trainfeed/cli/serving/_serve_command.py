@@ -50,10 +50,15 @@ def serve(  # noqa: PLR0913 - options of a command
         typer.Option(min=0, max=1, help="Seconds that a request waits for others if none is run."),
     ] = 0.002,
     queue: Annotated[
-        int, typer.Option(min=1, help="Most records that wait; beyond them the answer is 503.")
+        int,
+        typer.Option(
+            min=1, help="Most records that wait, of which one caller gets half; else 503."
+        ),
     ] = 2048,
-    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 1 << 20,
-    max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once.")] = 256,
+    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 64 << 10,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Most requests at once, of which one caller gets half.")
+    ] = 256,
     rate: Annotated[float, typer.Option(min=0.1, help="Requests per second of one token.")] = 10000,
     watch: Annotated[
         float, typer.Option(min=0.1, help="Seconds from one look at the alias to the next.")
@@ -75,8 +80,10 @@ def serve(  # noqa: PLR0913 - options of a command
 
     limits = Limits(
         body_bytes=max_body,
+        bodies_bytes=max(Limits.bodies_bytes, 2 * max_body),
         requests=max_requests,
-        connections=max_requests,
+        caller_requests=max_requests,
+        connections=2 * max_requests,
         requests_per_second=rate,
         burst=max(1, int(rate)),
         # Three batches at worst: the one in work, the own one, and its requests one by one. Before

@@ -9,13 +9,13 @@ import typer
 from trainfeed.cli._printing import print_message
 from trainfeed.cli._server_options import Tokens
 from trainfeed.errors import ConfigError
-from trainfeed.server import ALL_SCOPES, new_token, parse_expiry
+from trainfeed.server import new_token, parse_expiry
 
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Make tokens for the servers of trainfeed.",
-    epilog="Example: trainfeed token new trainer --tokens tokens.txt > token.txt",
+    epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
     no_args_is_help=True,
 )
 
@@ -25,14 +25,18 @@ def _commands() -> None:
     """Make tokens for the servers of trainfeed."""
 
 
-@app.command("new", epilog="Example: trainfeed token new trainer --tokens tokens.txt > token.txt")
+@app.command(
+    "new",
+    epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
+)
 def new(
     name: Annotated[str, typer.Argument(help="Name of the caller, for audit and limits.")],
     *,
     tokens: Tokens,
     scopes: Annotated[
-        str, typer.Option(help="Scopes such as train,read; by default all routes.")
-    ] = ALL_SCOPES,
+        str,
+        typer.Option(help="What the token is good for, such as train,read; * for every route."),
+    ],
     expires: Annotated[
         str | None, typer.Option(help="Day or time in UTC from which the token is void.")
     ] = None,

@@ -40,6 +40,7 @@ _DATASET_COLUMNS: Final[tuple[str, ...]] = ("dataset", "intervals", "newest", "s
 _OPTIONAL: Final = (
     "waivers",
     "empty_because",
+    "passed_over",
     "uploads",
     "references",
     "schema_changes",

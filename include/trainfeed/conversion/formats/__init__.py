@@ -19,7 +19,7 @@ from trainfeed.conversion.formats._idx_samples import (
     write_idx,
 )
 from trainfeed.conversion.formats._json_lines import read_json_lines, write_json_lines
-from trainfeed.conversion.formats._json_samples import JsonSamples
+from trainfeed.conversion.formats._json_samples import JsonSamples, require_kept
 from trainfeed.conversion.formats._npy_files import (
     VALUE,
     fields_of_array,
@@ -73,6 +73,7 @@ __all__ = [
     "read_npy_header",
     "read_sparse",
     "read_webdataset",
+    "require_kept",
     "webdataset_schema",
     "with_delimiter",
     "write_arrow",

@@ -71,6 +71,26 @@ class ArrowTable:
         with _arrow_errors(self._path):
             return sum(batch.num_rows for batch in self._batches)
 
+    @property
+    def times(self) -> dict[str, str]:
+        """Field → type of its column, for dates and times."""
+        return {each.field.name: str(each.kind) for each in self._columns if each.is_time}
+
+    def require_no_times(self, schema: Schema) -> None:
+        """Refuse columns of times for fields of numbers: nothing says in which unit these are.
+
+        Raises:
+            ConfigError: There is one.
+        """
+        for column in self._columns:
+            name = column.field.name
+            if column.is_time and name in schema.names:
+                raise ConfigError(
+                    f"column {name!r}: expected {schema[name].dtype}, got {column.kind}, whose"
+                    " values are numbers in a unit that the field does not name; cast the column to"
+                    f" {schema[name].dtype} first"
+                )
+
     def iter_columns(self) -> Iterator[dict[str, Any]]:
         """Yield blocks as field → array; for schemas of fixed size.
 

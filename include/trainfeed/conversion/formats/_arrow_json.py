@@ -31,7 +31,15 @@ import pyarrow as pa
 
 from trainfeed.errors import ConfigError, FormatError
 
-__all__ = ["json_texts", "plain", "require_json"]
+__all__ = [
+    "is_binary",
+    "is_list",
+    "is_text",
+    "is_time",
+    "json_texts",
+    "plain",
+    "require_json",
+]
 
 _INT32: Final = (pa.types.is_date32, pa.types.is_time32)
 _INT64: Final = (
@@ -40,17 +48,28 @@ _INT64: Final = (
     pa.types.is_date64,
     pa.types.is_duration,
 )
+_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _SCALARS: Final = (
     pa.types.is_null,
     pa.types.is_boolean,
     pa.types.is_integer,
-    pa.types.is_string,
-    pa.types.is_large_string,
+    *_TEXTS,
     *_INT32,
     *_INT64,
 )
-_BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_BINARY: Final = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+_LISTS: Final = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def require_json(name: str, kind: pa.DataType) -> None:
@@ -60,13 +79,33 @@ def require_json(name: str, kind: pa.DataType) -> None:
         ConfigError: The type, or one inside it, has no form in JSON.
     """
     known = (*_SCALARS, *_BINARY, pa.types.is_floating, pa.types.is_decimal)
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         require_json(name, kind.value_type)
     elif _is(kind, (*_LISTS, pa.types.is_struct, pa.types.is_map)):
         for number in range(kind.num_fields):
             require_json(name, kind.field(number).type)
     elif not _is(kind, known):
         raise ConfigError(f"column {name!r}: JSON has no form for {kind}; leave it out first")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column holds text, in any layout."""
+    return _is(kind, _TEXTS)
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Return whether a column holds bytes, in any layout."""
+    return _is(kind, _BINARY)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a column holds lists, in any layout."""
+    return _is(kind, _LISTS)
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether a column holds dates, times or spans of time, in a unit of its own."""
+    return _is(kind, (*_INT32, *_INT64))
 
 
 def json_texts(column: pa.Array) -> list[str | None]:
@@ -83,12 +122,32 @@ def json_texts(column: pa.Array) -> list[str | None]:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Return a column without a dictionary; times become numbers in the unit of the column."""
+    """Return a column as plain values: dictionaries, runs and views become what they stand for.
+
+    Times become numbers in the unit of the column.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_run_end_encoded(column.type):
+        column = pa.compute.run_end_decode(column)
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(column.type):
+        return column.cast(pa.large_binary())
+    if _is(column.type, (pa.types.is_list_view, pa.types.is_large_list_view)):
+        return _as_lists(column)
     if _is(column.type, _INT32):
         return column.view(pa.int32())
     return column.view(pa.int64()) if _is(column.type, _INT64) else column
+
+
+def _as_lists(column: pa.Array) -> pa.Array:
+    """Return lists for views of lists; a cast leaves empty ones without values."""
+    lengths = pa.compute.fill_null(pa.compute.list_value_length(column), 0).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(
+        pa.array(ends, pa.int64()), column.flatten(), mask=column.is_null()
+    )
 
 
 def _values(column: pa.Array) -> list[Any]:
@@ -128,7 +187,7 @@ def _maps(column: pa.MapArray) -> list[Any]:
     kind = column.type
     pairs = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
     rows = _split(pairs, [tuple(pair.values()) for pair in _values(pairs.flatten())])
-    if not _is(kind.key_type, (pa.types.is_string, pa.types.is_large_string)):
+    if not is_text(kind.key_type):
         return rows
     return [None if row is None else _object(row) for row in rows]
 

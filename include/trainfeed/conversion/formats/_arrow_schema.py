@@ -3,11 +3,12 @@
 The columns of a field are those of ``trainfeed.samples.arrow_columns``.
 Files that this package writes have the schema as JSON in their metadata, ``trainfeed.schema``, and
 are read with exactly that schema. In other files the types of the columns decide. Besides the
-table there: a dictionary counts as the type of its values, a list has the shape (None,), ``large_``
-types count as the small ones, a date32 becomes an int32 of days, and a timestamp or time becomes
-an int64 in its own unit. A nullable column is optional, unless the statistics of a Parquet file
-state that it has no nulls. All other types, such as decimals and structs, are refused, unless
-``ColumnOptions`` turn their parts into fields, or the column into JSON.
+table there: a dictionary or run-end encoding counts as the type of its values, a list has the shape
+(None,), ``large_`` types and views count as the small ones, a date32 becomes an int32 of days, and
+a timestamp or time becomes an int64 in its own unit. A nullable column is optional, unless the
+statistics of a Parquet file state that it has no nulls. All other types, such as decimals and
+structs, are refused, unless ``ColumnOptions`` turn their parts into fields, or the column into
+JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from trainfeed.conversion.formats._arrow_json import require_json
+from trainfeed.conversion.formats._arrow_json import (
+    is_binary,
+    is_list,
+    is_text,
+    is_time,
+    require_json,
+)
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.samples import Field, Schema
 from trainfeed.samples.arrow_columns import METADATA, arrow_schema
@@ -54,12 +61,19 @@ class TableColumn:
     Attributes:
         field: The field.
         place: Number of the column, then of the part of the struct, and so on inwards.
+        kind: Type of the column.
         is_json: Whether values become JSON text.
     """
 
     field: Field
     place: Place
+    kind: pa.DataType
     is_json: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the values are dates or times, in the unit of the column."""
+        return is_time(self.kind) and not self.is_json
 
     def of(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the values of the field in a batch; parts of a null struct are null."""
@@ -93,7 +107,10 @@ def columns_of(
                 " schema of trainfeed; leave these options out"
             )
         schema = _stored_schema(columns, stored)
-        return tuple(TableColumn(field, (number,)) for number, field in enumerate(schema))
+        return tuple(
+            TableColumn(field, (number,), columns.field(number).type)
+            for number, field in enumerate(schema)
+        )
     wanted = _Wanted(options, nulls())
     found = tuple(
         each for number, column in enumerate(columns) for each in wanted.fields(column, (number,))
@@ -131,13 +148,14 @@ class _Wanted:
             self._used.add(name)
             require_json(name, kind)
             field = Field(name, "str", (), self._optional(column, place))
-            yield TableColumn(field, place, is_json=True)
+            yield TableColumn(field, place, kind, is_json=True)
         elif pa.types.is_struct(kind) and name in self._options.flatten:
             self._used.add(name)
             yield from self._parts(column, place)
         else:
             dtype, shape = _dtype_and_shape(name, kind)
-            yield TableColumn(Field(name, dtype, shape, self._optional(column, place)), place)
+            field = Field(name, dtype, shape, self._optional(column, place))
+            yield TableColumn(field, place, kind)
 
     def _parts(self, column: pa.Field, place: Place) -> Iterator[TableColumn]:
         for number in range(column.type.num_fields):
@@ -166,36 +184,38 @@ class _Wanted:
 
 def _dtype_and_shape(name: str, column: pa.DataType) -> tuple[str, tuple[int | None, ...]]:
     kind, shape = column, list[int | None]()
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
-    while (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    while is_list(kind):
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
         kind = kind.value_type
     dtype = _dtype_of(kind)
     if dtype is None or None in shape[1:] or (shape and dtype in _TEXTS):
-        remedy = f"--json-columns {name} makes JSON text of it"
+        remedy = _json_remedy(name, column)
         if pa.types.is_struct(column):
             first = column.field(0).name if column.num_fields else "…"
-            remedy = f"--flatten {name} makes the fields {name}.{first}, …, and {remedy}"
+            remedy = f"--flatten {name} makes the fields {name}.{first}, …; {remedy}"
         raise ConfigError(
-            f"column {name!r}: a sample cannot hold {column}; {remedy}; or cast the column or leave"
-            " it out first"
+            f"column {name!r}: a sample cannot hold {column}; {remedy}cast the column or leave it"
+            " out first"
         )
     return dtype, tuple(shape)
+
+
+def _json_remedy(name: str, column: pa.DataType) -> str:
+    try:
+        require_json(name, column)
+    except ConfigError:
+        return ""
+    return f"--json-columns {name} makes JSON text of it; or "
 
 
 def _dtype_of(kind: pa.DataType) -> str | None:
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return "bool" if pa.types.is_boolean(kind) else str(np.dtype(kind.to_pandas_dtype()))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return "str"
-    if (
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    ):
+    if is_binary(kind):
         return "bytes"
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return "int32"

@@ -1,8 +1,8 @@
 r"""CSV ↔ samples: a header of field names, then one row per sample.
 
-Numbers and text are written as they are, arrays as JSON lists, bytes as base64; ``\N`` is an
-absent field, and a text that begins with a backslash gets a second one in front. Without a schema
-a row is a dict of texts.
+Numbers and text are written as they are, arrays as JSON lists, bytes as base64. A bare ``\N`` is
+an absent field; the text of these two characters stands in quotes. Without a schema a row is a dict
+of texts.
 
 A CSV file does not state its delimiter. If the options do not either, the header decides: the
 delimiter is the one of comma, tab, semicolon and bar that occurs in it. A header with two of them
@@ -23,21 +23,19 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from trainfeed.conversion._foreign_input import MAX_LINE_BYTES, open_input
 from trainfeed.conversion.formats._json_lines import parse_json, sample_checker
-from trainfeed.conversion.formats._json_samples import value_to_json
+from trainfeed.conversion.formats._json_samples import NOT_FINITE, value_to_json
+from trainfeed.csv_text import ABSENT, CsvRows, csv_row, require_names
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.paths import FilePath
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field, Schema
-from trainfeed.thread_ties import new_lock
 
 __all__ = ["CsvOptions", "read_csv", "with_delimiter", "write_csv"]
 
 logger = logging.getLogger(__name__)
 
-_ABSENT: Final = "\\N"
-_MAX_CELL_CHARS: Final = 8 << 20
 _DELIMITERS: Final = {",": "','", "\t": "tab", ";": "';'", "|": "'|'"}
 _SPELLED: Final = {"tab": "\t", "\\t": "\t"}
-_limit_lock: Final = new_lock()
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,8 @@ class CsvOptions:
             one that the header shows.
         quote: One character around cells with a delimiter, a quote or an end of line.
         encoding: Encoding of the text, by its name in Python; a byte order mark is skipped.
+        rules: The rules by which cells are read. The first ones read the files that an earlier
+            release wrote: there a text that begins with a backslash has a second one in front.
 
     Raises:
         ConfigError: An attribute has another value.
@@ -57,6 +57,7 @@ class CsvOptions:
     delimiter: str | None = None
     quote: str = '"'
     encoding: str = "utf-8"
+    rules: ReadingRules = NEWEST
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -128,20 +129,19 @@ def read_csv(
         FormatError: There is no header, or a row does not match the schema; has the line.
         ConfigError: The delimiter is unknown.
     """
-    options, check = with_delimiter(path, options, schema), sample_checker(schema)
+    options, check = with_delimiter(path, options, schema), sample_checker(schema, options.rules)
     with open_input(path) as file, _as_text(file, options) as text:
-        rows = _Rows(_bounded(text), options, strict=True)
+        rows = CsvRows(_bounded(text), delimiter=options.delimiter or ",", quote=options.quote)
         try:
-            header = next(rows, None)
-            _check_header(header, schema)
+            header = require_names(next(rows, None))
+            _require_columns(header, schema)
             for cells in rows:
-                if cells:
-                    yield check(_row(header or [], cells, schema))
+                yield check(_row(header, cells, schema, rows, options.rules))
         except UnicodeError as error:
-            # line_num does not count the line that could not be decoded.
-            raise FormatError(f"line {rows.line_num + 1}: {error}", path=str(path)) from error
+            # ``line`` does not count the line that could not be decoded.
+            raise FormatError(f"line {rows.line + 1}: {error}", path=str(path)) from error
         except (csv.Error, ValueError, RecursionError, SampleShapeError) as error:
-            raise FormatError(f"line {rows.line_num}: {error}", path=str(path)) from error
+            raise FormatError(f"line {rows.line}: {error}", path=str(path)) from error
 
 
 def write_csv(
@@ -155,11 +155,11 @@ def write_csv(
         schema: Schema of the samples.
         delimiter: The character between cells.
     """
-    rows = csv.writer(file, lineterminator="\n", delimiter=delimiter)
-    rows.writerow(schema.names)
+    file.write(csv_row(schema.names, delimiter=delimiter))
     count = 0
     for sample in samples:
-        rows.writerow([_cell(field, sample[field.name]) for field in schema])
+        cells = (_cell(field, sample[field.name]) for field in schema)
+        file.write(csv_row(cells, delimiter=delimiter))
         count += 1
     return count
 
@@ -173,43 +173,10 @@ def _parted(path: FilePath, options: CsvOptions) -> dict[str, list[str]]:
             raise FormatError(f"line 1: {error}", path=str(path)) from error
     parted: dict[str, list[str]] = {}
     for each in _DELIMITERS:
-        names: list[str] = next(_Rows([line], replace(options, delimiter=each), strict=False), [])
+        names: list[str] = next(csv.reader([line], delimiter=each, quotechar=options.quote), [])
         if len(names) > 1:
             parted[each] = names
     return parted
-
-
-class _Rows:
-    """The rows of lines.
-
-    The module ``csv`` has one limit for the cells of all readers of a process, so it is raised only
-    while a row is parsed.
-
-    Attributes:
-        line_num: Number of lines that were read.
-    """
-
-    def __init__(self, lines: Iterable[str], options: CsvOptions, *, strict: bool) -> None:
-        delimiter = options.delimiter or ","
-        self._rows = csv.reader(lines, delimiter=delimiter, quotechar=options.quote, strict=strict)
-
-    @property
-    def line_num(self) -> int:
-        return self._rows.line_num
-
-    def __iter__(self) -> Iterator[list[str]]:
-        return self
-
-    def __next__(self) -> list[str]:
-        with _limit_lock:
-            limit = csv.field_size_limit()
-            if limit >= _MAX_CELL_CHARS:
-                return next(self._rows)
-            csv.field_size_limit(_MAX_CELL_CHARS)
-            try:
-                return next(self._rows)
-            finally:
-                csv.field_size_limit(limit)
 
 
 def _as_text(file: BinaryIO, options: CsvOptions) -> io.TextIOWrapper:
@@ -236,44 +203,64 @@ def _require_text(line: str) -> None:
         raise UnicodeError(message) from error
 
 
-def _check_header(header: list[str] | None, schema: Schema | None) -> None:
-    if header is None:
-        raise ValueError("expected a header with the names of the columns, got nothing")
-    if len(set(header)) < len(header):
-        raise ValueError(f"expected different names of columns, got {header!r:.200}")
+def _require_columns(header: list[str], schema: Schema | None) -> None:
     if schema is not None and set(header) - set(schema.names):
         raise ValueError(f"expected the columns {list(schema.names)}, got {header!r:.200}")
 
 
-def _row(header: list[str], cells: list[str], schema: Schema | None) -> dict[str, Any]:
+def _row(
+    header: list[str],
+    cells: list[str],
+    schema: Schema | None,
+    rows: CsvRows,
+    rules: ReadingRules,
+) -> dict[str, Any]:
     if len(cells) != len(header):
         raise ValueError(f"expected {len(header)} cells, got {len(cells)}")
     if schema is None:
         return dict(zip(header, cells, strict=True))
-    return {name: _from_cell(schema[name], cell) for name, cell in zip(header, cells, strict=True)}
+    found: dict[str, Any] = {}
+    for place, (name, cell) in enumerate(zip(header, cells, strict=True)):
+        field = schema[name]
+        if rules is ReadingRules.GUESSED and cell != ABSENT and field.is_text:
+            found[name] = cell.removeprefix("\\")
+        elif cell == ABSENT and (rules is ReadingRules.GUESSED or rows.is_bare(place)):
+            _require_optional(field, rules)
+            found[name] = None
+        else:
+            found[name] = _from_cell(field, cell, rules)
+    return found
 
 
-def _from_cell(field: Field, cell: str) -> Any:
-    if cell == _ABSENT:
-        return None
+def _require_optional(field: Field, rules: ReadingRules) -> None:
+    if field.dtype == "str" and not field.optional and rules is not ReadingRules.GUESSED:
+        raise SampleShapeError(
+            f"field {field.name!r}: expected a text, got {ABSENT}, which is an absent value; if it"
+            f' is the text, write it as "{ABSENT}"; else make the field optional'
+        )
+
+
+def _from_cell(field: Field, cell: str, rules: ReadingRules) -> Any:
     if field.is_text:
-        return cell.removeprefix("\\")
+        return cell
     if field.dtype == "bool" and not field.shape:
         return {"true": True, "false": False}.get(cell.lower(), cell)
     if field.shape:
-        return _parsed(field, cell)
+        return _parsed(field, cell, rules)
     if not cell:
         raise SampleShapeError(f"field {field.name!r}: expected a number, got an empty cell")
+    if cell in NOT_FINITE or cell == "-0":
+        return cell if cell in NOT_FINITE else _parsed(field, cell, rules)
     try:
         return int(cell if cell.isascii() and "_" not in cell else "")
     except ValueError:
-        return cell if cell in {"NaN", "Infinity", "-Infinity"} else _parsed(field, cell)
+        return _parsed(field, cell, rules)
 
 
-def _parsed(field: Field, cell: str) -> Any:
+def _parsed(field: Field, cell: str, rules: ReadingRules) -> Any:
     """Return the number or list that a cell has as JSON."""
     try:
-        return parse_json(cell.encode())
+        return parse_json(cell.encode(), rules)
     except ValueError as error:
         what = f"{field.dtype} as a JSON list" if field.shape else field.dtype
         raise SampleShapeError(
@@ -281,11 +268,6 @@ def _parsed(field: Field, cell: str) -> Any:
         ) from error
 
 
-def _cell(field: Field, value: Any) -> str:
+def _cell(field: Field, value: Any) -> str | None:
     found = value_to_json(field, value)
-    if found is None:
-        return _ABSENT
-    if isinstance(found, str):
-        is_number = not field.is_text
-        return found if is_number or not found.startswith("\\") else f"\\{found}"
-    return json.dumps(found)
+    return found if found is None or isinstance(found, str) else json.dumps(found)

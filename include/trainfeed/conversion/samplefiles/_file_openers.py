@@ -101,7 +101,7 @@ def table_file(
     """Return the rows of a Parquet or Arrow file; ``opener`` opens its table."""
     opener = partial(opener, options=options.columns)
     with opener(path) as table:
-        schema = table.schema
+        schema, times = table.schema, table.times
     _require_schema(path, schema, options.schema)
 
     def samples() -> Iterator[Any]:
@@ -124,6 +124,7 @@ def table_file(
         samples,
         blocks if schema.is_fixed else None,
         num_samples,
+        times=times,
     )
 
 

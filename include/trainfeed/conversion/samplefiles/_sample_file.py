@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,6 +77,7 @@ class SampleFile:
         records: Yields the unchanged records of a RecordIO or TFRecord file; None for another
             format, and where only decoding can show that records match the schema.
         container: File format of ``records``; None without ``records``.
+        times: Field → type of its column, for dates and times, whose numbers have its unit.
     """
 
     path: Path
@@ -88,3 +89,4 @@ class SampleFile:
     num_samples: Callable[[], int]
     records: Callable[[], Iterator[bytes]] | None = None
     container: FileFormat | None = None
+    times: Mapping[str, str] = field(default_factory=dict)

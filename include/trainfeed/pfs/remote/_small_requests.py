@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ __all__ = ["SmallRequests"]
 
 # Bytes of small files in one request; the head of the bundle comes to them.
 _BUNDLED_BYTES: Final = BUNDLE_BYTES // 2
+# Bytes of paths in one request: a server takes 64 KiB of JSON. A path of 4,096 bytes that are not
+# UTF-8 takes six times its size.
+_PATHS_BYTES: Final = 60 << 10
 
 
 class SmallRequests:
@@ -41,8 +45,7 @@ class SmallRequests:
         """Return the bytes of small files, or the error of each; see ``Tree``."""
         found = list[bytes | TrainFeedError]()
         while len(found) < len(files):
-            rest = files[len(found) : len(found) + BUNDLE_FILES]
-            reply = self._asking.post(SMALL_READ, {"paths": [self._path(parts) for parts in rest]})
+            reply = self._asking.post(SMALL_READ, {"paths": self._paths(files[len(found) :])})
             self._asking.require_success(reply)
             bundle = Bundle.unpack(reply.body)
             if not bundle.about:
@@ -69,11 +72,13 @@ class SmallRequests:
     def small_digests(self, files: Sequence[Parts]) -> list[bytes | None]:
         """Return SHA-256 of each small file, None for anything else; see ``Tree``."""
         found = list[bytes | None]()
-        for start in range(0, len(files), BUNDLE_FILES):
-            paths = [self._path(parts) for parts in files[start : start + BUNDLE_FILES]]
+        while len(found) < len(files):
+            paths = self._paths(files[len(found) :])
             reply = self._asking.post(SMALL_DIGESTS, {"paths": paths})
             self._asking.require_success(reply)
             digests = self._asking.value(reply, "digests", list)
+            if not digests:
+                raise ServiceError(f"{reply.request}: expected at least one digest, got none")
             found += [None if digest is None else bytes.fromhex(digest) for digest in digests]
         return found
 
@@ -83,6 +88,17 @@ class SmallRequests:
 
     def _path(self, parts: Parts) -> str:
         return str(self._area.joined(*parts))
+
+    def _paths(self, files: Sequence[Parts]) -> list[str]:
+        """Return the paths of the first files that have room in one request; at least one."""
+        paths, room = list[str](), _PATHS_BYTES
+        for parts in files[:BUNDLE_FILES]:
+            path = self._path(parts)
+            room -= len(json.dumps(path)) + 2
+            if room < 0 and paths:
+                break
+            paths.append(path)
+        return paths
 
     def _without_repeats(
         self, files: list[SmallFile], errors: list[TrainFeedError | None]

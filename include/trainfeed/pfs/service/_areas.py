@@ -60,6 +60,10 @@ class Areas:
                     " the storage"
                 )
 
+    def are_there(self) -> bool:
+        """Return whether both folders are on the storage now; a slow look."""
+        return all(self._devices.has(folder) for folder in (self._home, self._public))
+
     def place(self, text: str, user: str) -> Place:
         """Return the place that a text of a request names.
 

@@ -6,9 +6,9 @@ import re
 import time
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from trainfeed.errors import FileReplacedError
@@ -30,6 +30,10 @@ __all__ = ["add_chunk_routes"]
 
 # An answer has the digests that were computed within this time, at least one.
 _HASHING_SECONDS: Final = 5.0
+# Numbers of chunks and places in files: not below 0, and not above what a file can have.
+_MAX_PLACE: Final = 1 << 62
+_Index = Annotated[int, Query(ge=0, lt=_MAX_PLACE)]
+_Place = Annotated[int | None, Query(lt=_MAX_PLACE)]
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
 
 
@@ -38,22 +42,23 @@ def add_chunk_routes(router: APIRouter, desk: Desk) -> None:
 
     @router.get(CHUNKS)
     async def digests(
-        request: Request, path: str, first: int = 0, kind: DigestKind = DigestKind.SHA256
+        request: Request, path: str, first: _Index = 0, kind: DigestKind = DigestKind.SHA256
     ) -> Response:
         wanted = request.headers.get(Header.EXPECTED_STATE)
-        async with desk.user(request) as user, desk.shares.memory(user, CHUNK_BYTES):
+        user = desk.user(request)
+        async with desk.shares.memory(user, CHUNK_BYTES):
             place = desk.place(request, path, user)
             work = partial(_digests, place, first, wanted, kind)
             return json_answer(await desk.disk.run(user, work))
 
     @router.get(DATA)
     async def data(
-        request: Request, path: str, offset: int | None = None, size: int | None = None
+        request: Request, path: str, offset: _Place = None, size: _Place = None
     ) -> Response:
         wanted = request.headers.get(Header.EXPECTED_STATE)
         asked = _asked(request.headers.get("range"), offset, size)
         async with AsyncExitStack() as held:
-            user = await held.enter_async_context(desk.user(request))
+            user = desk.user(request)
             place = desk.place(request, path, user)
             await desk.shares.spend(user, asked[1])
             await held.enter_async_context(desk.shares.memory(user, asked[1]))
@@ -108,7 +113,7 @@ def _digests(place: Place, first: int, wanted: str | None, kind: DigestKind) -> 
     source = place.tree.open_source(place.parts)
     try:
         state, num_bytes = _required_state(source, place, wanted), source.state.num_bytes
-        chunks = _hashed(source, place, max(0, first), kind)
+        chunks = _hashed(source, place, first, kind)
     finally:
         source.close()
     return {

@@ -8,6 +8,7 @@ Each such call may be repeated, so nothing that a cancelled request leaves needs
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
@@ -15,12 +16,14 @@ from weakref import WeakValueDictionary
 
 from trainfeed.errors import Outcome, TrainFeedError
 from trainfeed.pfs.wire import status_of
-from trainfeed.server import Refusal
+from trainfeed.server import Refusal, public_text
 
 __all__ = ["Disk", "refusal_of_files"]
 
 _Result = TypeVar("_Result")
 _THREADS: Final = 16
+# No call of a request takes as long on storage that answers.
+_STUCK_SECONDS: Final = 60.0
 
 
 class Disk:
@@ -31,6 +34,8 @@ class Disk:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, "pfs-disk")
+        # When the calls that threads are in now have begun.
+        self._begun: dict[object, float] = {}
         # A share is held by the calls of its user, and leaves with the last one.
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -47,7 +52,7 @@ class Disk:
         share = None if user is None else self._share(user)
         if share is not None:
             await share.acquire()
-        work = asyncio.get_running_loop().run_in_executor(self._threads, call)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._timed, call)
         if share is not None:
             work.add_done_callback(lambda _: share.release())
         try:
@@ -55,6 +60,19 @@ class Disk:
             return await asyncio.shield(work)
         except TrainFeedError as error:
             raise refusal_of_files(error) from error
+
+    def is_well(self) -> bool:
+        """Return whether a thread is left: not all are in calls that do not end."""
+        now = time.monotonic()
+        return sum(now - at > _STUCK_SECONDS for at in list(self._begun.values())) < _THREADS
+
+    def _timed(self, call: Callable[[], _Result]) -> _Result:
+        mark = object()
+        self._begun[mark] = time.monotonic()
+        try:
+            return call()
+        finally:
+            del self._begun[mark]
 
     def _share(self, user: str) -> asyncio.Semaphore:
         share = self._shares.get(user)
@@ -74,7 +92,7 @@ def refusal_of_files(error: TrainFeedError) -> Refusal:
         status,
         type(error).__name__,
         expected="a request that the shared storage can carry out",
-        got=str(error),
-        remedy="try again later" if error.outcome is Outcome.RETRY else "follow the message",
+        got=public_text(str(error)),
+        remedy="try again later" if error.outcome is Outcome.RETRY else "correct the request",
         retry_after=1 if status == 503 else None,
     )

@@ -10,7 +10,7 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,18 +24,26 @@ from trainfeed.pfs.service._disk import Disk
 from trainfeed.pfs.service._file_routes import add_file_routes
 from trainfeed.pfs.service._shares import FileLimits, Shares
 from trainfeed.pfs.service._small_routes import add_small_routes
-from trainfeed.pfs.service._upload_routes import add_upload_routes
+from trainfeed.pfs.service._storage_watch import StorageWatch
+from trainfeed.pfs.service._upload_routes import DIGESTS_BYTES, add_upload_routes
 from trainfeed.pfs.service._uploads import Uploads
-from trainfeed.pfs.wire import BUNDLE_BYTES, SCOPE
-from trainfeed.server import ServerSettings, make_app, serve
+from trainfeed.pfs.trees import CHUNK_BYTES
+from trainfeed.pfs.wire import BUNDLE_BYTES, DATA, FINISH, SCOPE, SMALL
+from trainfeed.server import Parts, ServerSettings, make_app, serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 __all__ = ["FileServerSettings", "make_file_server", "serve_files"]
 
-# A bundle of small files, with its head, is the largest body.
-BODY_BYTES: Final = BUNDLE_BYTES + (1 << 20)
+# Bodies of bytes, by route: a chunk, the digests of all chunks of a file, a bundle with its head.
+_LARGE_BODIES: Final = {
+    DATA: CHUNK_BYTES,
+    FINISH: DIGESTS_BYTES,
+    SMALL: BUNDLE_BYTES + (1 << 20),
+}
+# An upload has its unfinished file and the folder of that open.
+_UPLOAD_DESCRIPTORS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,10 @@ def serve_files(
         ConfigError: A folder is not there or not mounted, or a setting of the server is wrong.
         StorageError: A file of the server cannot be written.
     """
-    serve(make_file_server(settings), settings.server, on_ready=on_ready)
+    limits = settings.limits
+    descriptors = limits.small_descriptors + _UPLOAD_DESCRIPTORS * limits.all_uploads
+    app = make_file_server(settings)
+    serve(app, settings.server, on_ready=on_ready, descriptors=descriptors)
 
 
 def make_file_server(settings: FileServerSettings) -> FastAPI:
@@ -86,20 +97,31 @@ def make_file_server(settings: FileServerSettings) -> FastAPI:
     router = APIRouter()
     for add in (add_file_routes, add_chunk_routes, add_upload_routes, add_small_routes):
         add(router, desk)
-    limits = replace(settings.server.limits, body_bytes=BODY_BYTES)
-    server = replace(settings.server, limits=limits)
     scopes = dict.fromkeys({getattr(route, "path", "") for route in router.routes}, SCOPE)
-    return make_app(router, server, scopes=scopes, lifespan=_lifespan(desk))
+    parts = Parts()
+    parts.add("threads", disk.is_well)
+    return make_app(
+        router,
+        settings.server,
+        scopes=scopes,
+        lifespan=_lifespan(desk, parts),
+        parts=parts,
+        large_bodies=_LARGE_BODIES,
+    )
 
 
-def _lifespan(desk: Desk) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(desk: Desk, parts: Parts) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         # Each end is reached, whatever the ones before it raise.
         async with AsyncExitStack() as ends:
+            storage = StorageWatch(desk.areas.are_there)
+            ends.callback(storage.close)
+            parts.add("storage", storage.is_well)
             ends.callback(desk.disk.close)
             ends.push_async_callback(desk.uploads.close)
-            ends.push_async_callback(_cancelled, asyncio.create_task(desk.uploads.close_idle()))
+            closing = parts.start("uploads", desk.uploads.close_idle())
+            ends.push_async_callback(_cancelled, closing)
             yield
 
     return running
@@ -107,5 +129,6 @@ def _lifespan(desk: Desk) -> Callable[[FastAPI], AbstractAsyncContextManager[Non
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with suppress(asyncio.CancelledError):
+    # Its own error, if it ended before, is in the log.
+    with suppress(asyncio.CancelledError, Exception):
         await task

@@ -1,17 +1,17 @@
-"""Limits of one user on the server: requests at once, bytes per second, unfinished uploads."""
+"""Limits of one user on the server: bytes per second, memory, descriptors, unfinished uploads."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, fields
 from typing import Final
 
 from trainfeed.errors import ConfigError
-from trainfeed.server import Refusal
+from trainfeed.server import Portions, Refusal
 
 __all__ = ["FileLimits", "Shares"]
 
@@ -27,8 +27,9 @@ class FileLimits:
     Attributes:
         bytes_per_second: Bytes of files that one user sends and receives per second.
         burst_bytes: Bytes that one user can move at once before the rate holds.
-        user_requests: Requests of one user at once.
         uploads: Unfinished uploads of one user that are open at once.
+        all_uploads: Unfinished uploads of all users that are open at once, of which one user gets
+            half.
         upload_idle_seconds: Time after which an upload without a request is closed; its unfinished
             file stays for the next try.
         buffered_bytes: Bytes of bodies in memory at once, of all users; further bodies wait.
@@ -38,8 +39,8 @@ class FileLimits:
 
     bytes_per_second: float = float(1 << 30)
     burst_bytes: int = 256 << 20
-    user_requests: int = 32
     uploads: int = 64
+    all_uploads: int = 256
     upload_idle_seconds: float = 600.0
     buffered_bytes: int = 64 << 20
     small_descriptors: int = 600
@@ -61,27 +62,9 @@ class Shares:
     def __init__(self, limits: FileLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._requests: Counter[str] = Counter()
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._memory = _Pool(limits.buffered_bytes)
         self._descriptors = _Pool(limits.small_descriptors)
-
-    @asynccontextmanager
-    async def request(self, user: str) -> AsyncIterator[None]:
-        """Count a request of a user for the time of the block.
-
-        Raises:
-            Refusal: The user has as many as one user may have.
-        """
-        if self._requests[user] >= self._limits.user_requests:
-            raise _too_many(f"at most {self._limits.user_requests} requests at once", 1.0)
-        self._requests[user] += 1
-        try:
-            yield
-        finally:
-            self._requests[user] -= 1
-            if not self._requests[user]:
-                del self._requests[user]
 
     def memory(self, user: str, num_bytes: int) -> AbstractAsyncContextManager[None]:
         """Take memory for a body for the time of the block; wait until enough is free."""
@@ -114,37 +97,27 @@ class Shares:
 
 
 class _Pool:
-    """A number of equal things, such as bytes of memory, that requests take and give back.
+    """A number of equal things, such as bytes of memory, that requests wait for; see ``Portions``.
 
-    One user gets at most half of them, so that one who sends slowly leaves the rest.
+    Args:
+        limit: How many there are.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._taken: Counter[str] = Counter()
+        self._portions = Portions(limit)
         self._freed = asyncio.Condition()
 
     @asynccontextmanager
     async def take(self, user: str, count: int) -> AsyncIterator[None]:
         """Take some for the time of the block; wait until enough are free."""
         async with self._freed:
-            await self._freed.wait_for(lambda: self._fits(user, count))
-            self._taken[user] += count
+            await self._freed.wait_for(lambda: self._portions.take(user, count))
         try:
             yield
         finally:
-            self._taken[user] -= count
-            if not self._taken[user]:
-                del self._taken[user]
+            self._portions.give(user, count)
             async with self._freed:
                 self._freed.notify_all()
-
-    def _fits(self, user: str, count: int) -> bool:
-        own, total = self._taken[user], self._taken.total()
-        # One request always fits, whatever the limit is.
-        return (not own or own + count <= self._limit // 2) and (
-            not total or total + count <= self._limit
-        )
 
 
 def _too_many(expected: str, wait: float) -> Refusal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
@@ -25,7 +26,7 @@ from trainfeed.pfs.wire import (
     SMALL_READ,
     Bundle,
 )
-from trainfeed.server import read_body, tell_audit
+from trainfeed.server import read_body, tell_audit, tell_outcome
 
 __all__ = ["add_small_routes"]
 
@@ -33,8 +34,8 @@ __all__ = ["add_small_routes"]
 _HEAD_BYTES: Final = 1 << 20
 # Files that are read before the room in a bundle is looked at; together as large as a bundle.
 _READ_AT_ONCE: Final = BUNDLE_BYTES // SMALL_BYTES
-# Characters of paths in a line of the audit, which has room for 4,096 characters of a request.
-_AUDITED_CHARS: Final = 3900
+# Bytes of paths in a line of the audit, which has room for 4,096 bytes about a request.
+_AUDITED_BYTES: Final = 3900
 
 _Paths = Annotated[list[str], Field(max_length=BUNDLE_FILES)]
 
@@ -53,21 +54,20 @@ def add_small_routes(router: APIRouter, desk: Desk) -> None:
     @router.post(SMALL)
     async def put(request: Request) -> Response:
         num_bytes = announced_bytes(request)
-        async with desk.user(request) as user:
-            await desk.shares.spend(user, num_bytes)
-            async with desk.shares.memory(user, 2 * num_bytes):
-                body = await read_body(request.scope, num_bytes)
-                bundle, paths = await desk.disk.run(user, lambda: _unpacked(body))
-                async with desk.shares.descriptors(user, _folders(paths) + len(paths)):
-                    errors = await desk.disk.run(
-                        user, lambda: _put(desk, request, user, paths, bundle)
-                    )
+        user = desk.user(request)
+        await desk.shares.spend(user, num_bytes)
+        async with desk.shares.memory(user, 2 * num_bytes):
+            body = await read_body(request.scope, num_bytes)
+            bundle, paths = await desk.disk.run(user, lambda: _unpacked(body))
+            async with desk.shares.descriptors(user, _folders(paths) + len(paths)):
+                errors = await desk.disk.run(user, lambda: _put(desk, request, user, paths, bundle))
+        _tell_errors(request, errors)
         return json_answer({"errors": [error and _json(error) for error in errors]})
 
     @router.post(SMALL_READ)
     async def get(request: Request, asked: _Names) -> Response:
         async with AsyncExitStack() as held:
-            user = await held.enter_async_context(desk.user(request))
+            user = desk.user(request)
             await held.enter_async_context(desk.shares.memory(user, 2 * BUNDLE_BYTES))
             async with desk.shares.descriptors(user, _folders(asked.paths)):
                 body = await desk.disk.run(user, lambda: _get(desk, request, user, asked.paths))
@@ -76,18 +76,26 @@ def add_small_routes(router: APIRouter, desk: Desk) -> None:
 
     @router.post(SMALL_DIGESTS)
     async def digests(request: Request, asked: _Names) -> Response:
-        async with desk.user(request) as user:
-            places, num_bytes = await desk.disk.run(
-                user, lambda: _sized(_places(desk, request, user, asked.paths))
-            )
-            await desk.shares.spend(user, num_bytes)
-            # Files are read one after another.
-            async with (
-                desk.shares.memory(user, SMALL_BYTES),
-                desk.shares.descriptors(user, _folders(asked.paths)),
-            ):
-                found = await desk.disk.run(user, lambda: _digests(places))
+        user = desk.user(request)
+        places, num_bytes = await desk.disk.run(
+            user, lambda: _sized(_places(desk, request, user, asked.paths))
+        )
+        await desk.shares.spend(user, num_bytes)
+        # Files are read one after another.
+        async with (
+            desk.shares.memory(user, SMALL_BYTES),
+            desk.shares.descriptors(user, _folders(asked.paths)),
+        ):
+            found = await desk.disk.run(user, lambda: _digests(places))
         return json_answer({"digests": [digest and digest.hex() for digest in found]})
+
+
+def _tell_errors(request: Request, found: Sequence[object]) -> None:
+    """Tell the audit of files that were refused, although the request itself succeeds."""
+    errors = [each for each in found if isinstance(each, TrainFeedError)]
+    if errors:
+        kinds = sorted({type(each).__name__ for each in errors})
+        tell_outcome(request, f"{len(errors)} of {len(found)} refused: {', '.join(kinds)}")
 
 
 def _places(desk: Desk, request: Request, user: str, paths: Sequence[str]) -> list[Place]:
@@ -100,8 +108,8 @@ def _places(desk: Desk, request: Request, user: str, paths: Sequence[str]) -> li
 
 def _audited(paths: Sequence[str]) -> str:
     """Return the paths for the audit; if some have no room, their number and a digest of all."""
-    kept, room = 0, _AUDITED_CHARS
-    while kept < len(paths) and (room := room - len(paths[kept]) - 1) >= 0:
+    kept, room = 0, _AUDITED_BYTES
+    while kept < len(paths) and (room := room - len(json.dumps(paths[kept]))) >= 0:
         kept += 1
     text = f"{len(paths)} files: {' '.join(paths[:kept])}"
     if kept == len(paths):
@@ -172,6 +180,7 @@ def _get(desk: Desk, request: Request, user: str, paths: Sequence[str]) -> bytes
     """Return a bundle of files and errors; files beyond the size of a bundle are left out."""
     places = _places(desk, request, user, paths)
     found = _read(places)
+    _tell_errors(request, found)
     about = [_json(each) if isinstance(each, TrainFeedError) else {} for each in found]
     data = [b"" if isinstance(each, TrainFeedError) else each for each in found]
     return Bundle(about, data).pack()

@@ -15,13 +15,17 @@ from trainfeed.pfs.trees import CHUNK_BYTES, DigestKind, SourceState
 from trainfeed.pfs.wire import DATA, FINISH, PRESENT, UPLOADS
 from trainfeed.server import Refusal, read_body, tell_audit
 
-__all__ = ["add_upload_routes"]
+__all__ = ["DIGESTS_BYTES", "add_upload_routes"]
 
 # Work that takes longer goes on, and the client asks again.
 _WAIT_SECONDS: Final = 10.0
 # The digests of a file of this size are a body that the server takes.
 _MAX_FILE_BYTES: Final = 1 << 40
 
+# Most bytes of the digests of all chunks of a file.
+DIGESTS_BYTES: Final = _MAX_FILE_BYTES // CHUNK_BYTES * max(kind.num_bytes for kind in DigestKind)
+
+_Offset = Annotated[int, Query(ge=0, le=_MAX_FILE_BYTES)]
 _Upload = Annotated[str, Query(max_length=64)]
 
 
@@ -42,46 +46,46 @@ def add_upload_routes(router: APIRouter, desk: Desk) -> None:
 
     @router.get(UPLOADS)
     async def own(request: Request) -> Response:
-        async with desk.user(request) as user:
-            return json_answer({"uploads": desk.uploads.of(user)})
+        user = desk.user(request)
+        return json_answer({"uploads": desk.uploads.of(user)})
 
     @router.post(UPLOADS)
     async def begin(request: Request, asked: _Begin) -> Response:
-        async with desk.user(request) as user:
-            state = SourceState(asked.num_bytes, asked.modified_ns, asked.identity)
-            key = UploadKey(user, desk.place(request, asked.path, user), state, asked.replace)
-            number = await desk.uploads.begin(key)
+        user = desk.user(request)
+        state = SourceState(asked.num_bytes, asked.modified_ns, asked.identity)
+        key = UploadKey(user, desk.place(request, asked.path, user), state, asked.replace)
+        number = await desk.uploads.begin(key)
         tell_audit(request, f"{key.place.path} as {number}")
         return json_answer({"upload": number})
 
     @router.delete(UPLOADS)
     async def abort(request: Request, upload: _Upload) -> Response:
-        async with desk.user(request) as user:
-            tell_audit(request, upload)
-            await desk.uploads.abort(upload, user)
+        user = desk.user(request)
+        tell_audit(request, upload)
+        await desk.uploads.abort(upload, user)
         return json_answer({"done": True})
 
     @router.post(DATA)
-    async def write(request: Request, upload: _Upload, offset: int) -> Response:
+    async def write(request: Request, upload: _Upload, offset: _Offset) -> Response:
         num_bytes = announced_bytes(request)
         if num_bytes > CHUNK_BYTES:
             raise _too_large(num_bytes)
-        async with desk.user(request) as user:
-            opened = await desk.uploads.opened(upload, user)
-            tell_audit(request, f"{opened.key.place.path} at {offset}")
-            await desk.shares.spend(user, num_bytes)
-            async with desk.shares.memory(user, num_bytes):
-                body = await read_body(request.scope, num_bytes)
-                await desk.disk.run(user, lambda: _write(request, opened, offset, body))
+        user = desk.user(request)
+        opened = await desk.uploads.opened(upload, user)
+        tell_audit(request, f"{opened.key.place.path} at {offset}")
+        await desk.shares.spend(user, num_bytes)
+        async with desk.shares.memory(user, num_bytes):
+            body = await read_body(request.scope, num_bytes)
+            await desk.disk.run(user, lambda: _write(request, opened, offset, body))
         return json_answer({"written": num_bytes})
 
     @router.get(PRESENT)
     async def present(
         request: Request, upload: _Upload, kind: DigestKind = DigestKind.SHA256
     ) -> Response:
-        async with desk.user(request) as user:
-            tell_audit(request, upload)
-            found = await desk.uploads.digests(upload, user, _WAIT_SECONDS, kind)
+        user = desk.user(request)
+        tell_audit(request, upload)
+        found = await desk.uploads.digests(upload, user, _WAIT_SECONDS, kind)
         if found is None:
             return json_answer({"done": False}, 202)
         return json_answer({"done": True, "chunks": [digest.hex() for digest in found]})
@@ -91,7 +95,8 @@ def add_upload_routes(router: APIRouter, desk: Desk) -> None:
         request: Request, upload: _Upload, kind: DigestKind = DigestKind.SHA256
     ) -> Response:
         num_bytes = announced_bytes(request)
-        async with desk.user(request) as user, desk.shares.memory(user, num_bytes):
+        user = desk.user(request)
+        async with desk.shares.memory(user, num_bytes):
             tell_audit(request, upload)
             body = await read_body(request.scope, num_bytes)
             chunks = _split(body, kind.num_bytes)

@@ -218,11 +218,14 @@ class Uploads:
         return row
 
     def _require_room(self, user: str) -> None:
-        if len(self.of(user)) >= self.limits.uploads:
+        own, free = len(self.of(user)), self.limits.all_uploads - len(self._rows)
+        # One user alone gets half, so that the descriptors of uploads are never all in one hand.
+        room = min(self.limits.uploads, max(free, 0))
+        if own >= room:
             raise Refusal(
                 429,
                 "TooManyUploads",
-                expected=f"at most {self.limits.uploads} unfinished uploads of one user",
+                expected=f"at most {room} unfinished uploads of one user now",
                 got="one more",
                 remedy="finish or abort some; idle ones are closed by themselves",
                 retry_after=5,

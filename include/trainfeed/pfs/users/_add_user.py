@@ -11,12 +11,13 @@ from pathlib import Path
 from trainfeed import faults
 from trainfeed.errors import ConfigError
 from trainfeed.pfs.users._folder_attributes import attribute
-from trainfeed.pfs.users._home_folder import NAMESPACE, HomeWish, prepare_home, prepare_public
+from trainfeed.pfs.users._home_folder import HomeWish, prepare_home, prepare_public
 from trainfeed.pfs.users._keyring_file import require_keyring_place, write_keyring
 from trainfeed.pfs.users._shared_storage import SharedStorage
 from trainfeed.pfs.users._user_caps import expected_caps
 from trainfeed.pfs.users._user_key import find_key, give_key, keyring_text
 from trainfeed.pfs.users._user_name import require_user_name
+from trainfeed.pfs.users._user_record import NAMESPACE
 from trainfeed.pfs.users._user_sessions import EndedSessions
 
 __all__ = ["AddedUser", "add_user"]

@@ -26,10 +26,10 @@ from trainfeed.pfs.users._folder_attributes import (
     set_attribute,
 )
 from trainfeed.pfs.users._shared_storage import SharedStorage
+from trainfeed.pfs.users._user_record import NAMESPACE, RECORDS, UserRecord, record_path
 
-__all__ = ["NAMESPACE", "HomeWish", "prepare_home", "prepare_public"]
+__all__ = ["HomeWish", "prepare_home", "prepare_public"]
 
-NAMESPACE: Final = "ceph.dir.layout.pool_namespace"
 _FILE_NAMESPACE: Final = "ceph.file.layout.pool_namespace"
 _HOME_MODE: Final = 0o700
 _SHARED_MODE: Final = 0o755
@@ -73,23 +73,42 @@ def prepare_public(storage: SharedStorage) -> tuple[str, ...]:
 def prepare_home(storage: SharedStorage, user: str, wish: HomeWish) -> tuple[str, ...]:
     """Make a user's home with a namespace of its own, owner and quotas; return the changes.
 
+    Quotas and a namespace that the user removed are put back, as the record of the user has them.
+
     Raises:
         ConflictError: The home has files without a namespace of this user.
+        FormatError: The record of the user is damaged.
         StorageError: The mount refused.
     """
     path = storage.layout.home(user)
     folder = storage.folder(path)
+    record_file = record_path(storage.folder(storage.layout.homes), user)
+    if not os.path.lexists(folder):
+        # A record that is left is that of another home, whose namespace a new one must not get.
+        RECORDS.lift(record_file)
     changes = _made(folder, path, _HOME_MODE)
     faults.point("user.after_folder")
+    before = RECORDS.read(record_file, user=user)
     new, is_own = storage.layout.new_namespace(user), partial(storage.layout.is_namespace, user)
+    new = before.namespace if before is not None else new
     changes += _named(storage, path, new, is_own)
     faults.point("user.after_namespace")
     changes += _owned(folder, wish)
-    for name, limit in ((QUOTA_BYTES, wish.quota_bytes), (QUOTA_FILES, wish.quota_files)):
-        if limit is not None and number(folder, name) != limit:
+    limits = dict[str, int]()
+    for name, asked, given in (
+        (QUOTA_BYTES, wish.quota_bytes, before.quota_bytes if before else None),
+        (QUOTA_FILES, wish.quota_files, before.quota_files if before else None),
+    ):
+        present = number(folder, name)
+        limit = limits[name] = next(each for each in (asked, given, present) if each is not None)
+        if present != limit:
             set_attribute(folder, name, str(limit))
             changes.append(f"{name} {limit or 'without a limit'}")
     faults.point("user.after_quota")
+    namespace = attribute(folder, NAMESPACE)
+    record = UserRecord(user, namespace, limits[QUOTA_BYTES], limits[QUOTA_FILES])
+    RECORDS.replace(record_file, record)
+    record_file.parent.chmod(_HOME_MODE)  # regardless of the umask
     return tuple(changes)
 
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.users._folder_attributes import QUOTA_BYTES, QUOTA_FILES, attribute, number
-from trainfeed.pfs.users._home_folder import NAMESPACE
 from trainfeed.pfs.users._remove_user import REMOVED
 from trainfeed.pfs.users._shared_storage import SharedStorage
 from trainfeed.pfs.users._user_caps import describes_user, expected_caps
 from trainfeed.pfs.users._user_name import require_user_name
+from trainfeed.pfs.users._user_record import NAMESPACE, lost_of
 
 __all__ = ["UserState", "list_users", "public_problems"]
 
@@ -137,6 +137,7 @@ def _home_problems(
 ) -> Iterator[str]:
     if not storage.layout.is_namespace(user, namespace):
         yield f"the home has the namespace {namespace!r}, which is not one of its own"
+    yield from lost_of(storage.folder(storage.layout.homes), user)
     removed = folder.with_name(f"{REMOVED}{user}")
     if removed.exists():
         yield f"{removed} is left of a removal"

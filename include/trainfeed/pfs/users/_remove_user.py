@@ -17,6 +17,7 @@ from trainfeed.paths import os_errors
 from trainfeed.pfs.users._shared_storage import SharedStorage
 from trainfeed.pfs.users._user_key import find_key, revoke_key
 from trainfeed.pfs.users._user_name import require_user_name
+from trainfeed.pfs.users._user_record import RECORDS, record_path
 from trainfeed.pfs.users._user_sessions import EndedSessions, end_sessions
 
 __all__ = ["REMOVED", "RemovedUser", "remove_user"]
@@ -73,6 +74,8 @@ def remove_user(storage: SharedStorage, user: str, *, remove_home: bool = False)
     ended = end_sessions(storage, user)
     faults.point("user.after_sessions")
     removed = remove_home and _removed(home, renamed)
+    if remove_home:
+        RECORDS.lift(record_path(home.parent, user))
     return RemovedUser(user, had_key, ended, home if _is_there(home) else None, removed)
 
 

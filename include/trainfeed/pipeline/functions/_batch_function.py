@@ -24,7 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trainfeed.preprocessing.batch import told_rules
 from trainfeed.preprocessing.source_record import check_reason, cut_message
+from trainfeed.reading_rules import NEWEST, ReadingRules
 
 __all__ = ["BATCH_SCHEMA", "Judged", "WrongBatchError", "in_order", "judge", "source_batch"]
 
@@ -102,14 +104,17 @@ class Judged:
         return self.samples([n for n in self.returned.schema.names if n not in _SPECIAL])
 
 
-def source_batch(landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
+def source_batch(
+    landed: pa.RecordBatch, source: str, rules: ReadingRules = NEWEST
+) -> pa.RecordBatch:
     """Return landed records of one source as the batch that a function gets."""
     num_rows = landed.num_rows
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(num_rows, np.int32)), [source])
     columns = [landed.column(name) for name in ("value", "key", "timestamp", "headers")]
     rows = pa.array(np.arange(num_rows, dtype=np.int32))
     columns += [names, landed.column("offset"), rows]
-    return pa.RecordBatch.from_arrays(columns, schema=BATCH_SCHEMA)
+    schema = BATCH_SCHEMA.with_metadata(told_rules(rules)) if told_rules(rules) else BATCH_SCHEMA
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def judge(returned: Any, names: Sequence[str], num_rows: int) -> Judged:

@@ -22,6 +22,7 @@ from trainfeed.pipeline.functions._split_fields import SplitFields
 from trainfeed.pipeline.functions._user_function import SampleFunction
 from trainfeed.pipeline.sorting import SampleBlock
 from trainfeed.preprocessing import Reject
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema
 from trainfeed.samples.arrow_columns import ColumnEncoder
 
@@ -55,6 +56,7 @@ class BatchMode:
         split_fields: The fields by which the data set is split; None to split single records.
         tally: Gets the records that yield no sample.
         limits: Memory limits for samples.
+        rules: The reading rules of the plan.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class BatchMode:
         tally: TurnedDownRecords,
         *,
         limits: SampleLimits,
+        rules: ReadingRules = NEWEST,
     ) -> None:
         self._function = function
+        self._rules = rules
         self._names = schema.names
         self._columns = ColumnEncoder(schema)
         self._split_fields = split_fields
@@ -82,7 +86,7 @@ class BatchMode:
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``limits.block_bytes``."""
-        batch = source_batch(landed, source)
+        batch = source_batch(landed, source, self._rules)
         judged = self._function.call_batch(batch)
         num_bytes = judged.returned.nbytes
         self._size.learn(batch.num_rows, num_bytes)

@@ -150,8 +150,10 @@ class Group:
         limits = SampleLimits(
             spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
         )
-        fields, told = self._stage.plan.fields, self._progress
-        return mode_of(spec, fields, function, self._tally, told=told, limits=limits)
+        plan, told = self._stage.plan, self._progress
+        return mode_of(
+            spec, plan.fields, function, self._tally, told=told, limits=limits, rules=plan.rules
+        )
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
         """Cut batches to the size that the function should get, and drop empty ones."""

@@ -123,13 +123,13 @@ def _function(
     stage: Stage, code: Mapping[str, bytes], functions: dict[Hashable, object]
 ) -> UserFunction:
     """Return the function: that of the last job if code and lookups are the same."""
-    plan = stage.plan
-    lookups = tuple(sorted(plan.lookups.items()))
-    key = (str(stage.spec.folder), plan.code["digest"], stage.spec.preprocess.function, lookups)
+    plan, spec = stage.plan, stage.spec
+    lookups = (*sorted(plan.lookups.items()), plan.rules, repr(spec.lookup_types))
+    key = (str(spec.folder), plan.code["digest"], spec.preprocess.function, lookups)
     function = functions.get(key)
     if not isinstance(function, UserFunction):
         functions.clear()
-        function = functions[key] = UserFunction(stage.spec, code, plan.lookups)
+        function = functions[key] = UserFunction(stage.spec, code, plan.lookups, rules=plan.rules)
     return function
 
 

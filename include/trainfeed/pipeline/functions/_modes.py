@@ -12,6 +12,7 @@ from trainfeed.pipeline.functions._record_mode import RecordMode
 from trainfeed.pipeline.functions._sample_limits import SampleLimits
 from trainfeed.pipeline.functions._split_fields import SplitFields
 from trainfeed.pipeline.functions._user_function import SampleFunction
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
 
@@ -22,7 +23,7 @@ class _Told(Protocol):
     def record(self, offset: int) -> None: ...
 
 
-def mode_of(
+def mode_of(  # noqa: PLR0913 - what a mode consists of
     spec: DatasetSpec,
     fields: Sequence[Mapping[str, Any]],
     function: SampleFunction,
@@ -30,6 +31,7 @@ def mode_of(
     *,
     told: _Told,
     limits: SampleLimits,
+    rules: ReadingRules = NEWEST,
 ) -> Mode:
     """Return the mode in which ``preprocess.input`` says that the function is called.
 
@@ -40,10 +42,12 @@ def mode_of(
         turned: Gets the records that yield no sample.
         told: Gets the offset of every record before a function in record mode gets the record.
         limits: Memory limits for samples.
+        rules: The reading rules of the plan.
     """
     schema = Schema.from_json(fields)
     by = spec.split.by
-    split = SplitFields([schema[name] for name in by], split_seed(spec.name)) if by else None
+    seed = split_seed(spec.name)
+    split = SplitFields([schema[name] for name in by], seed, rules) if by else None
     if spec.preprocess.input == "batch":
-        return BatchMode(function, schema, split, turned, limits=limits)
-    return RecordMode(function, schema, split, turned, told=told, limits=limits)
+        return BatchMode(function, schema, split, turned, limits=limits, rules=rules)
+    return RecordMode(function, schema, split, turned, told=told, limits=limits, rules=rules)

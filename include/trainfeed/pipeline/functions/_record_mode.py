@@ -18,6 +18,8 @@ from trainfeed.pipeline.functions._split_fields import SplitFields
 from trainfeed.pipeline.functions._user_function import SampleFunction
 from trainfeed.pipeline.sorting import SampleBlock
 from trainfeed.preprocessing import Filtered, Record, Reject
+from trainfeed.preprocessing.source_record import record_type
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema, TypedCodec
 
 __all__ = ["RecordMode", "iter_landed"]
@@ -40,9 +42,10 @@ class RecordMode:
         tally: Gets the records that yield no sample.
         told: Gets the offset of every record before the function gets the record.
         limits: Memory limits for samples.
+        rules: The reading rules of the plan.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the mode consists of
         self,
         function: SampleFunction,
         schema: Schema,
@@ -51,8 +54,10 @@ class RecordMode:
         *,
         told: _Told,
         limits: SampleLimits,
+        rules: ReadingRules = NEWEST,
     ) -> None:
         self._function = function
+        self._rules = rules
         self._codec = TypedCodec(schema)
         self._split_fields = split_fields
         self._tally = tally
@@ -71,7 +76,7 @@ class RecordMode:
         tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
         # With much memory, a block takes more than a record can: none too large may hide in it.
         most = min(self._limits.block_bytes, self._limits.sample_bytes)
-        for row, record in enumerate(iter_landed(landed, source)):
+        for row, record in enumerate(iter_landed(landed, source, self._rules)):
             tell(record.offset)
             field_hash = None
             try:
@@ -154,14 +159,16 @@ class _Block:
         )
 
 
-def iter_landed(landed: pa.RecordBatch, source: str) -> Iterator[Record]:
+def iter_landed(
+    landed: pa.RecordBatch, source: str, rules: ReadingRules = NEWEST
+) -> Iterator[Record]:
     """Yield landed records of one source as the values that a function gets."""
     values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
     stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
     headers = _headers(landed.column("headers"))
     fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
     # ``tuple.__new__`` makes named tuples in C, without a call of Python for each record.
-    return map(tuple.__new__, repeat(Record), fields)
+    return map(tuple.__new__, repeat(record_type(rules)), fields)
 
 
 def _headers(column: pa.Array) -> Iterable[tuple[tuple[str, bytes | None], ...]]:

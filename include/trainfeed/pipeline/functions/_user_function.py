@@ -16,6 +16,7 @@ from trainfeed.pipeline.functions._batch_function import Judged, WrongBatchError
 from trainfeed.pipeline.quarantine import excerpt, plain
 from trainfeed.pipeline.stage import kept as kept_files
 from trainfeed.preprocessing import Filtered, Record, Reject
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
 from trainfeed.usercode import load_function, load_lookups
 
@@ -49,6 +50,7 @@ class UserFunction:
         lookups: Digests of the lookup files, as planned.
         kept: What messages say about the work before the mistake; by default the files of a build.
         again: What messages say is to be done after the function was corrected.
+        rules: The reading rules of the lookups.
 
     Raises:
         ConfigError: The function or a lookup cannot be loaded.
@@ -63,11 +65,12 @@ class UserFunction:
         *,
         kept: str | None = None,
         again: str = "build the interval again",
+        rules: ReadingRules = NEWEST,
     ) -> None:
         entry = spec.preprocess.function
         self._function = load_function(spec, entry, code)
         # Read-only: a function cannot pass values from one record to the next in it.
-        self._lookups = MappingProxyType(load_lookups(spec, lookups))
+        self._lookups = MappingProxyType(load_lookups(spec, lookups, rules))
         self._names = [field["name"] for field in spec.function_fields()]
         self._name = f"{entry} of data set {spec.name!r}"
         self._kept = kept or kept_files(spec)

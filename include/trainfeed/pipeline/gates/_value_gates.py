@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
@@ -14,10 +15,12 @@ from trainfeed.pipeline.gates._gate_facts import Facts
 from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._limited import limited
 from trainfeed.pipeline.gates._scanned_samples import SampleColumns, shown_value
+from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.quarantine import Example
+from trainfeed.reading_rules import ReadingRules
 from trainfeed.samples import absent_rows
 from trainfeed.specification import Gate
-from trainfeed.usercode import load_lookup
+from trainfeed.usercode import load_lookup, typed_cells
 
 __all__ = ["AcceptedValues", "Share"]
 
@@ -137,7 +140,8 @@ def _lookup_keys(gate: Gate, facts: Facts) -> Iterable[object]:
     if facts.stage is None:
         return ()
     name = str(gate["lookup"])
-    table = load_lookup(facts.stage.spec, name, facts.stage.plan.lookups.get(name))
+    plan = facts.stage.plan
+    table = load_lookup(facts.stage.spec, name, plan.lookups.get(name), plan.rules)
     column = gate.get("column") or table.column_names[0]
     if column not in table.column_names:
         raise ConfigError(
@@ -145,5 +149,21 @@ def _lookup_keys(gate: Gate, facts: Facts) -> Iterable[object]:
             f" {column!r} in the gate accepted_values of {gate['field']}; nothing was published;"
             " correct it in dataset.yaml, then build the interval again"
         )
-    found: list[object] = table[column].to_pylist()
+    found = _of_field(gate, plan, table[column]).to_pylist()
     return (value for value in found if value is not None)
+
+
+def _of_field(gate: Gate, plan: Plan, column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return the values of a lookup; texts, for a field of whole numbers or bools, as such."""
+    (dtype,) = (str(each["dtype"]) for each in plan.fields if each["name"] == gate["field"])
+    if not pa.types.is_string(column.type) or dtype in {"str", "bytes"}:
+        return column
+    if plan.rules is ReadingRules.GUESSED:
+        return column
+    try:
+        return typed_cells(str(gate["lookup"]), column.to_pylist(), dtype)
+    except ValueError as error:
+        raise ConfigError(
+            f"the lookup of gate accepted_values of {gate['field']}: {error}; nothing was"
+            " published; correct the file, then build the interval again"
+        ) from error

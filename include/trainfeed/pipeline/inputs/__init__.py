@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
     from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
     from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
-    from trainfeed.pipeline.inputs._source_reader import Inputs, KnownInputs, SourceReader
+    from trainfeed.pipeline.inputs._source_reader import Head, Inputs, KnownInputs, SourceReader
     from trainfeed.pipeline.inputs._source_readers import (
         READERS,
         PieceReader,
@@ -32,6 +32,7 @@ __all__ = [
     "Absence",
     "Awaited",
     "CheckedFile",
+    "Head",
     "Inputs",
     "KeptInputs",
     "KnownInputs",
@@ -56,6 +57,7 @@ _HOMES: Final = {
     "Absence": "._log_absence",
     "Awaited": "._awaited",
     "CheckedFile": "._boundary_check",
+    "Head": "._source_reader",
     "Inputs": "._source_reader",
     "KeptInputs": "._kept_inputs",
     "KnownInputs": "._source_reader",

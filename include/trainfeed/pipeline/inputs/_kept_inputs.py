@@ -24,23 +24,25 @@ class KeptInputs:
         ranges: The pieces in which they were read, and so the names of their landing files; None
             if the plan is gone, and the pieces follow from the specification.
         marker: Name of the file that marked the folder of logs as complete, or None.
+        passed_over: Name → reason of every entry of the folder that was not read.
     """
 
     planned: Mapping[str, Planned]
     gaps: list[dict[str, Any]] = field(default_factory=list)
     ranges: list[PlannedRange] | None = None
     marker: str | None = None
+    passed_over: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_plan(cls, plan: Plan) -> KeptInputs:
         """Return the inputs of a plan."""
-        return cls(plan.inputs, plan.gaps, plan.ranges, plan.marker)
+        return cls(plan.inputs, plan.gaps, plan.ranges, plan.marker, plan.passed_over)
 
     @classmethod
     def of_version(cls, manifest: Manifest) -> KeptInputs:
         """Return the inputs of a version whose plan is gone."""
         planned = {source: planned_of(value) for source, value in manifest.inputs.items()}
-        return cls(planned, manifest.gaps)
+        return cls(planned, manifest.gaps, passed_over=manifest.passed_over)
 
     def require_source_of(self, spec: DatasetSpec) -> None:
         """Refuse a specification that names another source than the inputs come from.

@@ -132,7 +132,7 @@ class Absence:
 
     def _is_bare(self) -> bool:
         try:
-            return not self._folder.list()
+            return not self._folder.list(broken=True)
         except NotFoundError:
             return not self._folder.exists()
 

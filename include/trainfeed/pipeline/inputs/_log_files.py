@@ -18,7 +18,7 @@ from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_inputs import log_location, logs_folder
 from trainfeed.pipeline.plans import PlannedFile, PlannedRange, first_few
 from trainfeed.pipeline.stage import Stage
-from trainfeed.sources import LineRange, iter_lines, list_logs
+from trainfeed.sources import LineRange, iter_lines, list_entries
 from trainfeed.specification import LogsSourceSpec, expand_path
 from trainfeed.storage import FileInfo
 
@@ -37,18 +37,24 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
 
     Raises:
         SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
+        FormatError: An entry was added that is neither a log file nor passed over.
     """
     inputs = {source: _file(stage, source) for source in stage.plan.inputs}
     interval = _interval(stage)
     folder = logs_folder(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
     _require_marker(stage)
-    try:
-        found = {f"{path}/{info.name}": info for info in list_logs(folder)}
-    except NotFoundError:
-        found = {}
     planned = {i.path: i for i in inputs.values()}
-    problems = [f"{path} was added" for path in sorted(found.keys() - planned.keys())]
+    try:
+        entries = list_entries(folder, _logs(stage).marker)
+        entries.require({each.rpartition("/")[2] for each in planned})
+    except NotFoundError:
+        found, logs = {}, set()
+    else:
+        # An older plan may name a file that is passed over by now: it is there nevertheless.
+        found = {f"{path}/{name}": info for name, info in entries.infos.items()}
+        logs = {f"{path}/{info.name}" for info in entries.logs}
+    problems = [f"{path} was added" for path in sorted(logs - planned.keys())]
     problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
     # Names come from one listing; the other facts of a file take a request or two.
     known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]

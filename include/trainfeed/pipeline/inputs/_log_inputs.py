@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -9,16 +10,32 @@ from typing import Any
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.identity import logs_source
-from trainfeed.errors import ConfigError, WindowOpenError
+from trainfeed.errors import ConfigError, FormatError, WindowOpenError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import Absence, logs_of
 from trainfeed.pipeline.inputs._log_shrunk import refuse_cut, require_whole
-from trainfeed.pipeline.plans import Planned, PlannedFile, cut, is_landed, unit_of_input
-from trainfeed.sources import CompleteRule, LogFile, find_logs, present_logs
+from trainfeed.pipeline.plans import (
+    Planned,
+    PlannedFile,
+    cut,
+    first_few,
+    is_landed,
+    unit_of_input,
+)
+from trainfeed.sources import (
+    CompleteRule,
+    FolderEntries,
+    FoundLogs,
+    LogFile,
+    find_logs,
+    list_entries,
+)
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
 from trainfeed.storage import Location
 
 __all__ = ["LogInputs", "find_interval_logs", "log_location", "logs_folder"]
+
+logger = logging.getLogger(__name__)
 
 
 def log_location(env: Environment, connection: str, path: str) -> Location:
@@ -44,11 +61,12 @@ def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> L
 
 def find_interval_logs(
     logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
-) -> list[LogFile]:
+) -> FoundLogs:
     """Return the log files of an interval, with checksums only if ``checksums``.
 
     Raises:
         WindowOpenError: The folder is not complete.
+        FormatError: The folder has an entry that is neither a log file nor passed over.
     """
     rule = CompleteRule(logs.marker, logs.stable)
     folder = logs_folder(logs, env, interval)
@@ -66,9 +84,9 @@ class LogInputs:
 
     Attributes:
         marker: Name of the file that marked the folder as complete; None if there was none.
+        passed_over: Name → reason of every entry of the folder that is not read.
 
     Raises:
-        FormatError: The folder holds an entry that cannot be read as a log file.
         StorageError: The file system does not answer.
     """
 
@@ -83,17 +101,27 @@ class LogInputs:
         self._place = logs_folder(logs, env, interval)
         self._absence: Absence | None = None
         self._incomplete: WindowOpenError | None = None
-        self._is_gone = False
+        self._entries: FolderEntries | None = None
+        files: list[LogFile] = []
         try:
-            files = find_interval_logs(logs, env, interval, checksums=True)
-        except WindowOpenError as error:
+            found = find_interval_logs(logs, env, interval, checksums=True)
+            files, self._entries = found.files, found.entries
+        except (FormatError, WindowOpenError) as error:
             # No error yet: the interval may be published already, or the rule may skip it.
-            self._incomplete = error
-            self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
-            self._is_gone = not self._place.exists()
-            files = [] if self._is_gone else present_logs(self._place)
+            if isinstance(error, WindowOpenError):
+                self._incomplete = error
+                self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
+            if self._place.exists():
+                self._entries = list_entries(self._place, logs.marker)
+            if self._incomplete is None and not (self._entries and self._entries.refused):
+                raise  # the folder has changed meanwhile
+            if self._entries is not None:
+                files = [LogFile.of(info) for info in self._entries.logs]
         self._found = dict(self._planned(file) for file in files)
         self.marker = logs.marker if self._incomplete is None else None
+        self.passed_over: Mapping[str, str] = {}
+        if self._entries is not None:
+            self.passed_over = self._entries.passed_over
 
     def inputs(self, current: Manifest | None) -> Mapping[str, PlannedFile]:
         """Return source string → planned file.
@@ -101,18 +129,30 @@ class LogInputs:
         Args:
             current: The published version, or None. A file with the same length and time as in it
                 takes its checksum from it, if the protocol gives none. If the folder is gone, its
-                inputs are returned.
+                inputs are returned. What it read stays an input, although it would be passed over
+                or refused by now: the version is what it was.
 
         Raises:
             WindowOpenError: The folder is not complete, and no version of log files is published.
+            FormatError: The folder has an entry that is neither a log file nor passed over.
         """
         old = {} if current is None else current.inputs
         if self._incomplete is not None:
             if current is None or not _are_files(old):
                 raise self._incomplete
-            if self._is_gone:
+            if self._entries is None:
                 return {name: PlannedFile.model_validate(each) for name, each in old.items()}
-        return {source: _filled(file, old.get(source)) for source, file in self._found.items()}
+        others = {source: file for source, file in self._others().items() if source in old}
+        are_refused = self._are_refused(old)
+        if others or are_refused:
+            logger.warning(
+                "%s of the published version of %s would not be read by now, and stays in it:"
+                " see the rules for folders of logs; a rebuild leaves it out, or stops",
+                first_few(sorted(others)) or "a file",
+                self._interval.name,
+            )
+        found = self._found | others
+        return {source: _filled(file, old.get(source)) for source, file in found.items()}
 
     def skip(self) -> Skip | None:
         """Return the decision to skip the interval, or None if it is built.
@@ -133,20 +173,28 @@ class LogInputs:
         Raises:
             WindowOpenError: The folder is not complete, or is gone and not all of it has landed.
             LogsMissingError: The folder was not complete in time, and may not be missing.
-            FormatError: A compressed file is empty.
+            FormatError: A compressed file is empty, or an entry of the folder is neither a log file
+                nor passed over.
             SourceReplacedError: An earlier plan saw more files or bytes in the folder.
         """
         if current is None and self._absence is not None:
             self._absence.empty_because()
             return {}, []
         inputs = self.inputs(current)
-        if self._incomplete is not None and not (self._is_gone and self._is_landed(inputs)):
-            raise self._incomplete
+        if self._incomplete is not None:
+            if current is None or self._entries is not None or not self._is_landed(inputs):
+                raise self._incomplete
+            self.passed_over = current.passed_over
+        elif self._entries is not None:
+            self._entries.require()
+            inputs = {source: file for source, file in inputs.items() if source in self._found}
         refuse_cut(self._place, inputs.values())
         if current is not None:
             return inputs, []  # the reason of a rebuild covers files that changed or are gone
         path = expand_path(self._logs.path, self._interval)
-        return inputs, require_whole(self._folder, self._interval, path, inputs, allow_gap)
+        # What is passed over by now is not lost.
+        there = {**self._others(), **inputs}
+        return inputs, require_whole(self._folder, self._interval, path, there, allow_gap)
 
     def confirm(self) -> None:
         """Do nothing: a folder of logs has no boundary."""
@@ -167,6 +215,28 @@ class LogInputs:
             return self._absence.empty_because()
         folder = expand_path(self._logs.path, self._interval)
         return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
+
+    def _others(self) -> dict[str, PlannedFile]:
+        """Return the files that are passed over, as if they were read."""
+        if self._entries is None:
+            return {}
+        logs = {info.name for info in self._entries.logs}
+        infos = [info for name, info in self._entries.infos.items() if name not in logs]
+        # What cannot be printed was never read, and has no place in a plan.
+        files = [info for info in infos if not info.is_dir and info.name.isprintable()]
+        return dict(self._planned(LogFile.of(info)) for info in files)
+
+    def _are_refused(self, old: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Return whether entries are refused that the published version has read.
+
+        Raises:
+            FormatError: Others are refused, too.
+        """
+        if self._entries is None or not self._entries.refused:
+            return False
+        paths = [each["path"] for each in old.values() if "path" in each]
+        self._entries.require({path.rpartition("/")[2] for path in paths})
+        return True
 
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
         landing = Location.parse(self._env.landing)

@@ -20,7 +20,7 @@ from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import logs_of
 from trainfeed.pipeline.inputs._log_files import check_folder, iter_log
 from trainfeed.pipeline.inputs._log_inputs import LogInputs, find_interval_logs, log_location
-from trainfeed.pipeline.inputs._source_reader import SourceReader
+from trainfeed.pipeline.inputs._source_reader import Head, SourceReader
 from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import LineRange, LogFile, iter_lines
@@ -46,7 +46,6 @@ class LogReader(SourceReader):
         """Look at the folder of the interval.
 
         Raises:
-            FormatError: The folder holds an entry that cannot be read as a log file.
             StorageError: The file system does not answer.
         """
         yield LogInputs(spec, env, folder, interval)
@@ -71,7 +70,7 @@ class LogReader(SourceReader):
 
     def head(
         self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-    ) -> Environment:
+    ) -> Head:
         """Copy the first lines, and return an environment that finds the copies.
 
         Raises:
@@ -84,7 +83,7 @@ class LogReader(SourceReader):
 
 def _with_log_heads(
     spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-) -> Environment:
+) -> Head:
     """Copy the first lines of the interval's log files; return an environment with the copies.
 
     Args:
@@ -105,7 +104,8 @@ def _with_log_heads(
     folder = log_location(env, logs.connection, path)
     copies = place / path.lstrip("/")
     copies.mkdir(parents=True)
-    files = find_interval_logs(logs, env, interval)
+    found = find_interval_logs(logs, env, interval)
+    files = found.files
     left = limit
     for number, file in enumerate(files):
         if not left:
@@ -119,7 +119,8 @@ def _with_log_heads(
         (copies / logs.marker).touch()
     for copy in (*copies.iterdir(), copies):
         os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
-    return replace(env, logs={**env.logs, logs.connection: str(place)})
+    seen = replace(env, logs={**env.logs, logs.connection: str(place)})
+    return Head(seen, found.entries.passed_over)
 
 
 def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:

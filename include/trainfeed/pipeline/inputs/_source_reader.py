@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from trainfeed.pipeline.plans import Planned, PlannedRange
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["Inputs", "KnownInputs", "SourceReader"]
+__all__ = ["Head", "Inputs", "KnownInputs", "SourceReader"]
 
 
 class KnownInputs(Protocol):
@@ -39,10 +40,15 @@ class Inputs(KnownInputs, Protocol):
 
     Attributes:
         marker: Name of the file that marked the source as complete; None if there is no such file.
+        passed_over: Name → reason of every entry of the source that is not read; empty for a source
+            that has no such entries.
     """
 
     @property
     def marker(self) -> str | None: ...
+
+    @property
+    def passed_over(self) -> Mapping[str, str]: ...
 
     def skip(self) -> Skip | None:
         """Return the decision to skip the interval, or None if it is built.
@@ -78,6 +84,18 @@ class Inputs(KnownInputs, Protocol):
         Returns:
             An empty mapping if any source has records to read.
         """
+
+
+class Head(NamedTuple):
+    """The first records of an interval.
+
+    Attributes:
+        env: An environment in which they are the whole interval, or can be cut to it.
+        passed_over: Name → reason of every entry of the source that is not read.
+    """
+
+    env: Environment
+    passed_over: Mapping[str, str] = MappingProxyType({})
 
 
 class SourceReader(Protocol):
@@ -131,7 +149,7 @@ class SourceReader(Protocol):
 
     def head(
         self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
-    ) -> Environment:
+    ) -> Head:
         """Return an environment for a look at the first records of an interval.
 
         The caller cuts ranges of offsets. Ranges of bytes cannot be cut to a number of records,

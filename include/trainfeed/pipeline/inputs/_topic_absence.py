@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
@@ -150,6 +151,7 @@ class AbsentTopic:
     """
 
     marker: str | None = None
+    passed_over: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, absence: TopicAbsence, error: TopicNotFoundError) -> None:
         self._absence = absence

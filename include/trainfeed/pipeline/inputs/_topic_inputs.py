@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from trainfeed.config import Environment
@@ -54,6 +55,7 @@ class TopicInputs:
     """
 
     marker: str | None = None
+    passed_over: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TopicNotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._open_source import open_source
-from trainfeed.pipeline.inputs._source_reader import Inputs, SourceReader
+from trainfeed.pipeline.inputs._source_reader import Head, Inputs, SourceReader
 from trainfeed.pipeline.inputs._topic_absence import AbsentTopic, TopicAbsence
 from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
 from trainfeed.pipeline.plans import PlannedInput, PlannedRange
@@ -73,9 +73,9 @@ class TopicReader(SourceReader):
         env: Environment,
         place: Path,  # noqa: ARG002
         limit: int,  # noqa: ARG002
-    ) -> Environment:
+    ) -> Head:
         """Return ``env``: the first offsets of a range can be read without a copy."""
-        return env
+        return Head(env)
 
 
 def _planned(stage: Stage, piece: PlannedRange) -> PlannedInput:

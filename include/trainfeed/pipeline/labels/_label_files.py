@@ -41,7 +41,7 @@ def settle_labels(stage: Stage) -> None:
     if stage.spec.uploads is None or stage.labels_file.exists():
         return
     uploads = [AppliedUpload(**upload.model_dump()) for upload in stage.plan.uploads]
-    labels = labels_of(stage.spec, stage.folder, uploads)
+    labels = labels_of(stage.spec, stage.folder, uploads, stage.plan.rules)
     stage.labels_file.write_atomic(lambda file: _write_labels(file, labels))
     faults.point("labels.after_rename")
 

@@ -23,19 +23,22 @@ from trainfeed.pipeline.plans import (
     group_ranges,
     group_shards,
 )
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.uploads import AppliedUpload
 from trainfeed.usercode import running_libraries
 
 __all__ = ["decided_then", "fresh_plan"]
 
 
-def fresh_plan(
+def fresh_plan(  # noqa: PLR0913 - what is known of the interval
     recipe: Recipe,
     interval: Interval,
     generation: int,
     inputs: Mapping[str, Planned],
     uploads: Sequence[AppliedUpload],
+    *,
     ranges: list[PlannedRange] | None = None,
+    rules: ReadingRules = NEWEST,
 ) -> Plan:
     """Return the plan of a generation: a first one, without reason, gaps and references.
 
@@ -46,12 +49,13 @@ def fresh_plan(
         inputs: Source string → planned input.
         uploads: The uploads of the interval, in order of arrival.
         ranges: The pieces of the inputs that are read; None to cut them by the specification.
+        rules: The rules by which values are read.
 
     Raises:
         ConfigError: There would be too many shards.
     """
     spec = recipe.spec
-    fingerprint_of = recipe.fingerprint_of(interval, inputs, uploads)
+    fingerprint_of = recipe.fingerprint_of(interval, inputs, uploads, rules)
     fingerprint = canonical_json.sha256_of(fingerprint_of)
     sizes = Sizes.of(spec)
     ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
@@ -101,5 +105,6 @@ def decided_then(current: Manifest) -> JsonObject:
         "rebuild": (current.supersedes or {}).get("why"),
         "gaps": current.gaps,
         "empty_because": current.empty_because,
+        "passed_over": current.passed_over,
         "references": [PlannedReference(**each) for each in current.references],
     }

@@ -29,6 +29,7 @@ from trainfeed.pipeline.planner._interval_uploads import (
     require_labels,
     skip_without_labels,
 )
+from trainfeed.pipeline.planner._lookup_types import require_declared_types
 from trainfeed.pipeline.planner._recipe import Recipe
 from trainfeed.pipeline.planner._withdrawn_before import acknowledged
 from trainfeed.pipeline.plans import (
@@ -40,6 +41,7 @@ from trainfeed.pipeline.plans import (
     replaced_inputs,
     save_plan,
 )
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import applied_uploads
 
@@ -117,8 +119,8 @@ class Planner:
             return plan if rebuild in {None, plan.rebuild} else None
         if rebuild is None:
             inputs = source.inputs(current)
-            now = self._values(inputs)
-            self._acknowledged(canonical_json.sha256_of(now))
+            now = self._values_like(current, inputs)
+            self._acknowledged(inputs)
             raise refusal_of(self._published(current), self._recipe, inputs, now, self._uploads)
         return None
 
@@ -128,7 +130,7 @@ class Planner:
         if current is None:
             return None
         inputs = source.inputs(current)
-        fingerprint = canonical_json.sha256_of(self._values(inputs))
+        fingerprint = canonical_json.sha256_of(self._values_like(current, inputs))
         if replaced_inputs(current, inputs) or fingerprint != current.fingerprint:
             return None
         return self._plan_of(current, inputs)
@@ -147,7 +149,7 @@ class Planner:
         if current is None:
             return None
         inputs = source.inputs(current)
-        now = self._values(inputs)
+        now = self._values_like(current, inputs)
         lost = [*replaced_inputs(current, inputs), *gone_inputs(current, inputs)]
         if lost:
             raise replaced_error(self._published(current).name, lost)
@@ -207,6 +209,7 @@ class Planner:
                 inner join has no upload.
             WithdrawnError: The same content was withdrawn, and nobody gave a reason since.
             ConflictError: Its ranges of offsets do not meet those of its published neighbours.
+            ConfigError: Cells of a CSV lookup were guessed so far, and nothing declares their type.
         """
         unlabelled = require_labels(self._labels)
         with telling_landing_removal(self._folder, self._interval.name):
@@ -214,14 +217,19 @@ class Planner:
         self._require_neighbours_agree(inputs, gaps)
         current = self._current
         supersedes = {"generation": current.generation, "why": rebuild} if current else None
-        plan = self._plan(self._next_generation, inputs, ranges)
-        acknowledges = self._acknowledged(plan.fingerprint)
+        # A replay repeats a build, so it reads as that one did.
+        rules = NEWEST if current is None or made_by != "replay" else current.rules
+        if rules is not ReadingRules.GUESSED:
+            require_declared_types(self._spec, self._folder)
+        plan = self._plan(self._next_generation, inputs, ranges, rules)
+        acknowledges = self._acknowledged(inputs)
         rebuild = self._why if acknowledges and rebuild is None else rebuild
         update = {
             "supersedes": supersedes,
             "rebuild": rebuild,
             "gaps": gaps,
             "marker": source.marker,
+            "passed_over": dict(source.passed_over),
             "empty_because": unlabelled | source.empty_because(inputs, allow_gap),
             "references": earlier_references(self._spec, self._folder, self._interval.name),
             "made_by": made_by,
@@ -235,15 +243,18 @@ class Planner:
         schedule = self._spec.schedule_model()
         require_neighbours_agree(self._folder, schedule, self._interval, inputs, gaps)
 
-    def _acknowledged(self, fingerprint: str) -> list[str]:
-        return acknowledged(self._folder, self._interval.name, fingerprint, self._why)
+    def _acknowledged(self, inputs: Mapping[str, Planned]) -> list[str]:
+        # By any rules: a version that was withdrawn may have been read by earlier ones.
+        values = (self._values(inputs, rules) for rules in ReadingRules)
+        fingerprints = {canonical_json.sha256_of(each) for each in values}
+        return acknowledged(self._folder, self._interval.name, fingerprints, self._why)
 
     def _plan_of(self, current: Manifest, inputs: Mapping[str, Planned]) -> Plan:
         """Return the plan of the published version; write a removed or damaged file again."""
         found = plan_of_version(self._folder, self._interval.name, current.plan)
         if found is not None:
             return found
-        plan = self._plan(current.generation, inputs)
+        plan = self._plan(current.generation, inputs, rules=current.rules)
         return save_plan(self._folder, plan.model_copy(update=decided_then(current)))
 
     def _plan(
@@ -251,12 +262,18 @@ class Planner:
         generation: int,
         inputs: Mapping[str, Planned],
         ranges: list[PlannedRange] | None = None,
+        rules: ReadingRules = NEWEST,
     ) -> Plan:
-        return fresh_plan(self._recipe, self._interval, generation, inputs, self._uploads, ranges)
+        given = (self._recipe, self._interval, generation, inputs, self._uploads)
+        return fresh_plan(*given, ranges=ranges, rules=rules)
 
-    def _values(self, inputs: Mapping[str, Planned]) -> JsonObject:
+    def _values(self, inputs: Mapping[str, Planned], rules: ReadingRules) -> JsonObject:
         """Return everything that determines the content."""
-        return self._recipe.fingerprint_of(self._interval, inputs, self._uploads)
+        return self._recipe.fingerprint_of(self._interval, inputs, self._uploads, rules)
+
+    def _values_like(self, current: Manifest, inputs: Mapping[str, Planned]) -> JsonObject:
+        """Return what determines the content of today, by the rules of a published version."""
+        return self._values(inputs, current.rules)
 
     def _published(self, current: Manifest) -> PublishedVersion:
         return PublishedVersion(self._folder, self._interval.name, current)

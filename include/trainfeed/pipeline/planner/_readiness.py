@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.errors import StorageError, WindowOpenError
+from trainfeed.errors import FormatError, StorageError, WindowOpenError
 from trainfeed.intervals import Interval, format_time, ready_at
 from trainfeed.pipeline.inputs import (
     Absence,
@@ -65,9 +65,9 @@ def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> L
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
     """Return the number of log files in the complete folder of an interval.
 
-    The number is 0 for a published interval whose folder is not complete or whose file system is
-    away (``plan`` decides what that means), and for an interval whose wait has ended and that the
-    specification takes as empty or skips.
+    The number is 0 for a published interval whose folder is not complete or cannot be read any
+    more, or whose file system is away (``plan`` decides what that means), and for an interval whose
+    wait has ended and that the specification takes as empty or skips.
 
     Raises:
         LogsMissingError: The folder was not complete in time.
@@ -80,8 +80,8 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
     folder = DatasetFolder(Path(env.root), spec.name)
     with recorded_end(folder, interval.name, "logs"):
         try:
-            return len(find_interval_logs(logs_of(spec), env, interval))
-        except (WindowOpenError, StorageError) as error:
+            return len(find_interval_logs(logs_of(spec), env, interval).files)
+        except (FormatError, WindowOpenError, StorageError) as error:
             return _without_logs(spec, interval, folder, env, error)
 
 
@@ -90,7 +90,7 @@ def _without_logs(
     interval: Interval,
     folder: DatasetFolder,
     env: Environment,
-    error: WindowOpenError | StorageError,
+    error: FormatError | WindowOpenError | StorageError,
 ) -> int:
     """Return 0 for an interval that needs no logs now; raise the error for any other."""
     if isinstance(error, StorageError) and not is_away(error):
@@ -99,7 +99,7 @@ def _without_logs(
     require_closed(spec, interval, now)
     if folder.current_generation(interval.name) is not None:
         return 0
-    if isinstance(error, StorageError):
+    if not isinstance(error, WindowOpenError):
         raise error
     place = folder_of_logs(spec, interval, env)
     Absence(spec, interval, place, error, now).require_decided()

@@ -14,6 +14,7 @@ from trainfeed.dataset.manifest import FORMAT
 from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.plans import Planned
+from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import AppliedUpload
 from trainfeed.usercode import code_texts, digest_of_texts, document_digests, lookup_digests
@@ -61,6 +62,7 @@ class Recipe:
         interval: Interval,
         inputs: Mapping[str, Planned],
         uploads: Sequence[AppliedUpload],
+        rules: ReadingRules = NEWEST,
     ) -> JsonObject:
         """Return everything that determines the content of a version.
 
@@ -68,19 +70,28 @@ class Recipe:
             interval: The interval.
             inputs: Source string → planned input.
             uploads: The uploads of the interval, in order of arrival.
+            rules: The rules by which values are read: the newest for a new version, those of a
+                published version to compare with it.
         """
         return {
             "format": FORMAT,
             "dataset": self.spec.name,
             "interval": {"start": format_time(interval.start), "end": format_time(interval.end)},
             "inputs": {source: planned.fingerprint() for source, planned in inputs.items()},
-            "spec": fingerprint_fields(self.spec),
+            "spec": fingerprint_fields(self.spec, rules),
             "code": self.code,
             "lookups": dict(self.lookups),
             # Left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": dict(self.documents)} if self.documents else {}),
             **self._uploads_fingerprint(uploads),
+            **self._reading_rules(rules),
         }
+
+    def _reading_rules(self, rules: ReadingRules) -> JsonObject:
+        """Return the number of the rules; nothing for the first ones, and where none matters."""
+        if rules is ReadingRules.GUESSED or not self.spec.follows_reading_rules:
+            return {}
+        return {"reading_rules": int(rules)}
 
     def _uploads_fingerprint(self, uploads: Sequence[AppliedUpload]) -> JsonObject:
         """Return the uploads in order of arrival; nothing for a data set without the part."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.withdrawals import withdrawals, withdrawn_alike
 from trainfeed.errors import WithdrawnError
@@ -12,7 +14,7 @@ __all__ = ["acknowledged", "told_acknowledged"]
 
 
 def acknowledged(
-    folder: DatasetFolder, interval: str, fingerprint: str, why: str | None
+    folder: DatasetFolder, interval: str, fingerprints: Collection[str], why: str | None
 ) -> list[str]:
     """Return the digests of the withdrawals that the reason of a build acknowledges.
 
@@ -22,18 +24,22 @@ def acknowledged(
     Args:
         folder: The data set.
         interval: Name of the interval.
-        fingerprint: Fingerprint of the plan.
+        fingerprints: Fingerprints of the plan, by any reading rules.
         why: The reason that a person gave, or None.
 
     Raises:
-        WithdrawnError: A version with this fingerprint was withdrawn, and there is no new reason.
+        WithdrawnError: A version with one of them was withdrawn, and there is no new reason.
         StorageError: The publication root refused or failed.
     """
     marks = withdrawals(folder, interval)
     reasons = [mark.reason for mark in marks if mark.reason is not None]
     is_spent = why is not None and any(is_given_in(why, reason) for reason in reasons)
     known = [] if why is None or is_spent else sorted(mark.digest for mark in marks)
-    alike = withdrawn_alike(folder, interval, fingerprint=fingerprint, known=known)
+    alike = [
+        mark
+        for each in sorted(fingerprints)
+        for mark in withdrawn_alike(folder, interval, fingerprint=each, known=known)
+    ]
     if not alike:
         return known
     spent = f"the reason {why!r} is that of a version withdrawn since; " if is_spent else ""

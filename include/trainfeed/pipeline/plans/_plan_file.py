@@ -33,6 +33,7 @@ from trainfeed.pipeline.plans._planned import (
     PlanPart,
 )
 from trainfeed.pipeline.plans._references import PlannedReference
+from trainfeed.reading_rules import ReadingRules
 from trainfeed.records import ONCE_UNSEALED, RecordFile
 
 __all__ = [
@@ -55,7 +56,16 @@ logger = logging.getLogger(__name__)
 # Keys that were added later. They are left out where they do not apply, so that the bytes of other
 # plans stay the same.
 _OPTIONAL: Final = frozenset(
-    {"marker", "empty_because", "documents", "uploads", "references", "made_by", "acknowledges"}
+    {
+        "marker",
+        "passed_over",
+        "empty_because",
+        "documents",
+        "uploads",
+        "references",
+        "made_by",
+        "acknowledges",
+    }
 )
 # The rule for outdated versions, or a replay of quarantined records.
 MadeBy: TypeAlias = Literal["outdated", "replay"]
@@ -78,6 +88,8 @@ class Plan(PlanPart):
             not in the file if there is none.
         gaps: Ranges that are known to be lost, each with the reason for accepting it.
         marker: Name of the file that marked the folder of logs as complete, or None.
+        passed_over: Name → reason of every entry of the folder of logs that is not read; not in
+            the file if there is none. It is no part of the fingerprint.
         empty_because: Source string → why nothing is read of it. If any source has records to
             read, the mapping is empty and not in the file.
         uploads: Uploads whose labels are joined, in order of arrival; not in the file if there are
@@ -111,12 +123,18 @@ class Plan(PlanPart):
     libraries: dict[str, str]
     fields: list[dict[str, Any]] = Field(alias="schema")
     marker: str | None = None
+    passed_over: dict[str, str] = Field(default_factory=dict)
     empty_because: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, str] = Field(default_factory=dict)
     uploads: list[PlannedUpload] = Field(default_factory=list)
     references: list[PlannedReference] = Field(default_factory=list)
     made_by: MadeBy | None = None
     acknowledges: list[str] = Field(default_factory=list)
+
+    @property
+    def rules(self) -> ReadingRules:
+        """The reading rules of the version; without a number they are the first ones."""
+        return ReadingRules(self.fingerprint_of.get("reading_rules", ReadingRules.GUESSED))
 
     @property
     def sources(self) -> list[str]:
@@ -175,6 +193,10 @@ def _from_json(value: Any) -> Plan:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise FormatError(f"{place}: {first['msg']}") from error
+    try:
+        _ = plan.rules
+    except ValueError as error:
+        raise FormatError(f"reading_rules: {error}; a newer trainfeed made the plan") from error
     if (line := next(_contradictions(plan), None)) is not None:
         raise FormatError(line)
     return plan

@@ -98,6 +98,7 @@ def dry_run(
         seconds=round(time.perf_counter() - started, 3),
         note=planned.note,
         empty_because=planned.empty_because,
+        passed_over=planned.passed_over,
     )
 
 

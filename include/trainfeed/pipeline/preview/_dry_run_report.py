@@ -78,6 +78,7 @@ class DryRunReport:
         seconds: Duration of the dry run.
         note: Note of the plan, or None.
         empty_because: Source string → why nothing would be read of it.
+        passed_over: The entries of the folder of logs that would not be read, in words, or None.
     """
 
     dataset: str
@@ -98,16 +99,17 @@ class DryRunReport:
     _: KW_ONLY
     note: str | None = None
     empty_because: Mapping[str, str] = field(default_factory=dict)
+    passed_over: str | None = None
 
     def to_json(self) -> JsonObject:
-        """Return small JSON, without ``note`` and ``empty_because`` if they are empty."""
+        """Return small JSON, without what does not apply."""
         told: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
         told |= {
             "reads": [vars(each) for each in self.reads],
             "publishes": vars(self.publishes),
             "space": [vars(each) for each in self.space],
         }
-        for name in ("note", "empty_because"):
+        for name in ("note", "empty_because", "passed_over"):
             if not told[name]:
                 del told[name]
         return {"dry_run": True, **told}
@@ -156,6 +158,8 @@ def describe(report: DryRun) -> list[str]:
     lines.append(_total_line(report))
     for source, reason in report.empty_because.items():
         lines.append(f"nothing there  {source}: {reason}")
+    if report.passed_over is not None:
+        lines.append(f"passes over    {report.passed_over}")
     tasks = ", ".join(f"{count} {stage}" for stage, count in report.tasks.items())
     shards = ", ".join(f"{split} {count}" for split, count in report.shards.items())
     lines.append(f"would build    tasks: {tasks}; shards: {shards}")

@@ -57,7 +57,8 @@ def preview(
         allow_gap: The reason for accepting that retention deleted records, or None.
 
     Returns:
-        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``first_samples``
+        JSON: ``records``, ``samples``, ``quarantined`` and ``filtered`` counts, ``passed_over``
+        (name → reason of the entries of a folder of logs that are not read), ``first_samples``
         and ``first_quarantined``, ``statistics`` per field, ``gates`` with their results for these
         records, ``seconds``. Gates that need the whole interval are not judged: their ``value`` and
         ``passed`` are None.
@@ -74,7 +75,7 @@ def preview(
         shadowed(env, spec.name, interval.name, published=False) as shadow,
     ):
         place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
-        place = reader_of(spec).head(spec, interval, place, Path(work), limit)
+        place, passed_over = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise SourceMissingError(planned.note)
@@ -82,6 +83,8 @@ def preview(
         folder = DatasetFolder(Path(place.root), spec.name)
         whole = load_plan(folder, planned.ref)
         short = _shortened(whole, limit, late_gate(spec, whole))
+        # The plan has looked at the copies alone.
+        short = short.model_copy(update={"passed_over": dict(passed_over)})
         build = Build(spec, place, save_plan(folder, short).ref())
         for stage in (ingest, preprocess, convert):
             stage(build, 0)

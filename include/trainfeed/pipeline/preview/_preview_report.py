@@ -39,6 +39,7 @@ def preview_report(version: Version, plan: Plan) -> JsonObject:
         "samples": {name: split.samples for name, split in manifest.splits.items()},
         "quarantined": manifest.quarantine["reasons"],
         "filtered": manifest.filtered,
+        "passed_over": manifest.passed_over,
         "first_samples": list(islice(_samples(version), _SHOWN_SAMPLES)),
         "first_quarantined": _quarantined(version),
         "statistics": total_statistics(version),

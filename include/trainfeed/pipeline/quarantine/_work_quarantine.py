@@ -21,7 +21,7 @@ from trainfeed.errors import NotFoundError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.quarantine._quarantined import Quarantine
-from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.storage import FileInfo, Location
 
 __all__ = ["plans_with_work", "quarantine_of_plan", "unpublished_plans"]
@@ -96,7 +96,7 @@ def _of_work_files(plan: Plan, place: Location, files: Iterable[FileInfo]) -> Qu
 
 def _tables(place: Location, names: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
     for name in names:
-        with closing(ArrowWithTrailer(place / name)) as file:
+        with closing(ArrowWithTrailer(place / name, QUARANTINE_SCHEMA)) as file:
             for table in file.iter_tables():
                 yield table.select(list(columns))
 

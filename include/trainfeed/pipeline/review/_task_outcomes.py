@@ -11,7 +11,7 @@ from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.preview import shown_value
 from trainfeed.pipeline.quarantine import plain
 from trainfeed.pipeline.review._reason_outcome import ReasonOutcome
-from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import Schema, TypedCodec
 
@@ -35,7 +35,7 @@ def count_outcomes(stage: Stage, unit: int, reasons: _Reasons, outcomes: _Outcom
     Returns:
         Reason → number of records that were filtered.
     """
-    with closing(ArrowWithTrailer(stage.quarantine_file(unit))) as file:
+    with closing(ArrowWithTrailer(stage.quarantine_file(unit), QUARANTINE_SCHEMA)) as file:
         for row in _rejected(file):
             _count_rejected(stage, row, reasons, outcomes)
     with closing(ArrowWithTrailer(stage.spill_file(unit))) as file:

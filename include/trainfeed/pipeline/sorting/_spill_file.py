@@ -32,6 +32,7 @@ class ArrowWithTrailer:
 
     Args:
         location: The file; it stays open until ``close``.
+        schema: Its columns; None for any.
 
     Attributes:
         trailer: The mapping given to ``close`` of the writer, with ``starts``, ``num_rows``,
@@ -42,10 +43,12 @@ class ArrowWithTrailer:
         NotFoundError: There is no such file.
         TruncatedError: The file ends before its trailer.
         ChecksumError: The trailer, or the name or type of a column, is damaged.
+        FormatError: It is a whole file with other columns.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, schema: pa.Schema | None = None) -> None:
         self._location = location
+        self._expected = schema
         self._file: BinaryIO | None = None
         self._readers: dict[bool | None, Any] = {}
         try:
@@ -125,6 +128,12 @@ class ArrowWithTrailer:
         # Digests of batches are of values alone. Trailers of before have no columns.
         if trailer.get("columns", columns) != columns:
             raise ChecksumError(f"its columns are damaged; {_REMEDY}", path=self._location.uri)
+        if self._expected is not None and columns != (asked := columns_of(self._expected)):
+            raise FormatError(
+                f"expected the columns {asked}, got {columns}: the file of something else;"
+                f" {_REMEDY}",
+                path=self._location.uri,
+            )
         return trailer
 
     def _reader(self, is_record: bool | None) -> Any:

@@ -154,7 +154,11 @@ class Stage:
         """
         texts = code_texts(self.spec)
         code = digest_of_texts(texts)
-        running = {"code": code, "spec": fingerprint_fields(self.spec), **running_libraries()}
+        running = {
+            "code": code,
+            "spec": fingerprint_fields(self.spec, self.plan.rules),
+            **running_libraries(),
+        }
         spec = self.plan.fingerprint_of["spec"]
         planned = {"code": self.plan.code["digest"], "spec": spec, **self.plan.libraries}
         changes, difference = told_changes(self.folder, texts, planned, running)

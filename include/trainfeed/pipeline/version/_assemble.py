@@ -112,6 +112,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
             "gaps": plan.gaps,
             "empty_because": plan.empty_because,
+            "passed_over": plan.passed_over,
             "late": verdict.late.to_json(),
             "ledger": verdict.ledger.to_json(),
             "quarantine": verdict.quarantine.to_json(),
@@ -126,6 +127,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "references": [reference.model_dump() for reference in plan.references],
             "schema_changes": verdict.schema_changes,
             "shard_skew": dict(verdict.shard_skew),
+            "reading_rules": plan.fingerprint_of.get("reading_rules", 0),
         }
     )
 

@@ -66,7 +66,7 @@ def measured_gates(
     counts = _counted(stage, ledger, statistics, late)
     gates = list(stage.plan.quality)
     if all(gate["check"] != "late" for gate in gates):
-        gates += late_gates(late.policy.values())
+        gates += map(dict, late_gates(late.policy.values()))
     facts = Facts(
         counts=counts,
         schema=stage.plan.fields,

@@ -47,7 +47,7 @@ def _tables(stage: Stage) -> Iterator[pa.Table]:
     # Groups have ranges in order, and ranges have records in order, so the files one after another
     # are sorted.
     for group in range(len(stage.plan.preprocess)):
-        with closing(ArrowWithTrailer(stage.quarantine_file(group))) as file:
+        with closing(ArrowWithTrailer(stage.quarantine_file(group), QUARANTINE_SCHEMA)) as file:
             yield from file.iter_tables()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trainfeed.dataset import DatasetFolder, Manifest, Version
+from trainfeed.dataset.passed_over import told_passed_over
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates import Counts, FieldFacts, GateResult, told
@@ -94,6 +95,7 @@ def _identity(version: Version) -> JsonObject:
         "plan": manifest.plan,
         "empty": manifest.empty,
         "empty_because": manifest.empty_because,
+        "passed_over": told_passed_over(manifest.passed_over),
     }
 
 

@@ -40,6 +40,16 @@ class OwnWorker:
         """Whether the worker can take a job."""
         return self._worker.is_idle and self._worker.is_alive
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives, at a job or without one."""
+        if not self._turn.acquire(blocking=False):
+            return True  # a job finds out itself, and ends a worker that died
+        try:
+            return not self._is_closed and self._worker.is_alive
+        finally:
+            self._turn.release()
+
     def run(self, job: Job[_Result], limits: WorkerLimits) -> _Result:
         """Run one job.
 

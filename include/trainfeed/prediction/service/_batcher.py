@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from trainfeed.prediction._opened_model import ModelFacts
 from trainfeed.prediction._record_outcome import Outcome
 from trainfeed.prediction._records import RawRecord
-from trainfeed.server import Metrics, Refusal
+from trainfeed.server import Metrics, Portions, Refusal
 
 __all__ = ["Answer", "BatchBounds", "Batcher", "Engine"]
 
@@ -45,6 +45,9 @@ class Engine(Protocol):
     def is_able(self) -> bool:
         """Whether the engine can predict, as far as is known."""
 
+    def revive(self) -> None:
+        """Make an engine that is not able so again, or raise."""
+
     def close(self) -> None:
         """End the model's process."""
 
@@ -56,7 +59,7 @@ class BatchBounds:
     Attributes:
         records: Most records of a batch, and of one request.
         delay_s: Longest time that a request waits for company while the model is idle.
-        queue: Most records that wait.
+        queue: Most records that wait, of which one caller gets half.
     """
 
     records: int = 256
@@ -74,6 +77,7 @@ class Answer:
 
 @dataclass
 class _Waiting:
+    who: str
     records: Sequence[RawRecord]
     answer: asyncio.Future[Answer]
     since: float = field(default_factory=time.monotonic)
@@ -95,14 +99,15 @@ class Batcher:
         self._bounds = bounds
         self._metrics = metrics
         self._queue: deque[_Waiting] = deque()
-        self._num_waiting = 0
+        self._waiting = Portions(bounds.queue)
+        self._is_over = False
         self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()
         self._record_s = 0.001
         self._latencies: deque[float] = deque(maxlen=_LATENCIES)
         # One thread, because an engine is for one thread at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trainfeed-predict")
-        _declare(metrics, lambda: self._num_waiting)
+        _declare(metrics, lambda: self._waiting.num_taken)
         for percent in (50, 99):
             about = f"Percentile {percent} of the time from a request to its outcomes, lately."
             read = partial(self._percentile, percent)
@@ -118,19 +123,25 @@ class Batcher:
         """Whether predictions are possible, as far as is known."""
         return self._engine.is_able
 
-    async def predict(self, records: Sequence[RawRecord]) -> Answer:
+    async def predict(self, records: Sequence[RawRecord], who: str) -> Answer:
         """Return the outcomes of the records of one request.
 
+        Args:
+            records: The records.
+            who: Name of the caller, whose share of the queue counts.
+
         Raises:
-            Refusal: 503, the queue is full.
+            Refusal: 503, the queue is full, or the caller has its share of it, or no batch is
+                predicted any more.
             TrainFeedError: The error of the engine for these records.
         """
-        if self._num_waiting + len(records) > self._bounds.queue:
+        if self._is_over:
+            raise _over()
+        if len(records) > self._bounds.queue or not self._waiting.take(who, len(records)):
             self._metrics.count("prediction_refused_total")
             raise self._full()
-        waiting = _Waiting(records, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(who, records, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        self._num_waiting += len(records)
         self._arrived.set()
         return await waiting.answer
 
@@ -146,20 +157,33 @@ class Batcher:
         finally:
             await asyncio.to_thread(unused.close)
 
+    async def revive(self) -> None:
+        """Replace the process of an engine that has died, between two batches.
+
+        Raises:
+            TrainFeedError: The model cannot be opened any more.
+        """
+        async with self._turn:
+            if not self._engine.is_able:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._thread, self._engine.revive)
+
     async def run(self) -> None:
         """Predict until the task is cancelled; then close the engine."""
         try:
             while True:
                 await self._arrived.wait()
-                if self._num_waiting < self._bounds.records:
+                if self._waiting.num_taken < self._bounds.records:
                     await asyncio.sleep(self._bounds.delay_s)
                 while batch := self._next_batch():
                     async with self._turn:
                         await self._answer(batch)
                 self._arrived.clear()
         finally:
+            self._is_over = True
             for waiting in self._queue:
-                waiting.answer.cancel()
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(_over())
             self._engine.close()
             self._thread.shutdown(wait=False)
 
@@ -169,7 +193,7 @@ class Batcher:
         size = 0
         while self._queue and size + len(self._queue[0].records) <= self._bounds.records:
             waiting = self._queue.popleft()
-            self._num_waiting -= len(waiting.records)
+            self._waiting.give(waiting.who, len(waiting.records))
             if not waiting.answer.done():
                 batch.append(waiting)
                 size += len(waiting.records)
@@ -216,15 +240,27 @@ class Batcher:
         return latencies[(len(latencies) - 1) * percent // 100] if latencies else 0.0
 
     def _full(self) -> Refusal:
-        seconds = self._num_waiting * self._record_s
+        num_waiting = self._waiting.num_taken
+        seconds = num_waiting * self._record_s
         return Refusal(
             503,
             "QueueFull",
-            expected=f"at most {self._bounds.queue} records that wait",
-            got=f"{self._num_waiting} that wait already",
+            expected=f"at most {self._bounds.queue} records that wait, half of them of one caller",
+            got=f"{num_waiting} that wait already",
             remedy="wait as Retry-After says; nothing of the request was predicted",
             retry_after=math.ceil(seconds),
         )
+
+
+def _over() -> Refusal:
+    return Refusal(
+        503,
+        "NoPredictions",
+        expected="a service that predicts batches",
+        got="one whose batches have ended",
+        remedy="try again; if it stays so, the service has to be started again",
+        retry_after=1,
+    )
 
 
 def _declare(metrics: Metrics, num_waiting: Callable[[], int]) -> None:

@@ -7,10 +7,11 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 
+from trainfeed.errors import TrainFeedError
 from trainfeed.models import ChosenModel
 from trainfeed.prediction._model_worker import ModelWorker, PredictionLimits
 from trainfeed.prediction._opened_model import ModelPlace
@@ -18,11 +19,14 @@ from trainfeed.prediction.service._alias_watch import AliasWatch
 from trainfeed.prediction.service._batcher import BatchBounds, Batcher
 from trainfeed.prediction.service._routes import SCOPES, make_routes
 from trainfeed.prediction.service._version_opening import VersionOpening
-from trainfeed.server import Metrics, ServerSettings, make_app, serve
+from trainfeed.server import Metrics, Parts, ServerSettings, make_app, serve
 
 __all__ = ["ServiceSettings", "serve_model"]
 
 logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+_AGAIN_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -73,17 +77,24 @@ def _app(
     metrics = Metrics()
     batcher = Batcher(worker, settings.bounds, metrics)
 
+    parts = Parts()
+    parts.add("model", lambda: batcher.is_able)
     opening = VersionOpening(place, settings.limits)
     watch = AliasWatch(chosen, opening.open, batcher, metrics, every_s=settings.watch_s)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        predicting, watching = (asyncio.create_task(each) for each in (batcher.run(), watch.run()))
+        predicting = parts.start("batches", batcher.run())
+        reviving = parts.start("process", _revive(batcher))
+        # A service of a version that was named by its number follows nothing.
+        watching = parts.start("alias", watch.run()) if chosen.alias is not None else None
         try:
             yield
         finally:
             # The watch ends first: the batcher closes the engine that it has at its own end.
-            await _ended(watching)
+            await _ended(reviving)
+            if watching is not None:
+                await _ended(watching)
             opening.close()
             await _ended(predicting)
 
@@ -96,11 +107,25 @@ def _app(
         scopes=SCOPES,
         metrics=metrics,
         lifespan=running,
-        is_healthy=lambda: batcher.is_able,
+        parts=parts,
     )
+
+
+async def _revive(batcher: Batcher) -> None:
+    """Replace a process that died while nobody asked: callers may stay away from a sick service."""
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if batcher.is_able:
+            continue
+        try:
+            await batcher.revive()
+        except TrainFeedError as error:
+            logger.error("the process that predicts was not replaced: %s", error)  # noqa: TRY400
+            await asyncio.sleep(_AGAIN_S)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with suppress(asyncio.CancelledError):
+    # Its own error, if it ended before, is in the log.
+    with suppress(asyncio.CancelledError, Exception):
         await task

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from trainfeed.errors import Outcome, PredictionTimeError, TrainFeedError
 from trainfeed.prediction.service._batcher import Answer, Batcher
 from trainfeed.prediction.service._payload import read_payload
-from trainfeed.server import Refusal
+from trainfeed.server import Refusal, caller_of, tell_outcome
 
 __all__ = ["SCOPES", "make_routes"]
 
@@ -40,10 +40,12 @@ def make_routes(
     async def predict(request: Request) -> JSONResponse:
         payload = read_payload(await request.body(), max_records)
         try:
-            answer = await batcher.predict(payload.records)
+            answer = await batcher.predict(payload.records, caller_of(request).name)
         except TrainFeedError as error:
             _log.error("records were not predicted: %s", error)
             raise _refusal(error) from error
+        if bad := sum(not outcome.is_predicted for outcome in answer.outcomes):
+            tell_outcome(request, f"{bad} of {len(answer.outcomes)} records refused")
         return _answer(answer, skip_bad=payload.skip_bad)
 
     @router.get(_MODEL)

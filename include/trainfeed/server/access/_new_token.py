@@ -11,7 +11,7 @@ from typing import Final
 
 from trainfeed.errors import ConfigError
 from trainfeed.paths import os_errors
-from trainfeed.server.access._tokens import ALL_SCOPES, TokenFile, digest_of, is_caller_name
+from trainfeed.server.access._tokens import TokenFile, are_scopes, digest_of, is_caller_name
 
 __all__ = ["new_token"]
 
@@ -21,20 +21,29 @@ _TOKEN_BYTES: Final = 32
 _LINE_END: Final = b"\n"
 
 
-def new_token(
-    tokens: Path, name: str, *, scopes: str = ALL_SCOPES, expires: datetime | None = None
-) -> str:
+def new_token(tokens: Path, name: str, *, scopes: str, expires: datetime | None = None) -> str:
     """Add a line to a token file, which is made if it is missing, and return the new token.
 
     The token itself is kept nowhere.
 
+    Args:
+        tokens: The file.
+        name: Name of the caller.
+        scopes: What the token is good for, such as ``train,read``; ``ALL_SCOPES`` for every route.
+        expires: Aware time from which the token is void; None for never.
+
     Raises:
-        ConfigError: The name, or the file, is not valid; the file is as before.
+        ConfigError: The name, the scopes or the file is not valid; the file is as before.
         StorageError: The file cannot be written.
     """
     if not is_caller_name(name):
         raise ConfigError(
             f"expected a name of at most 64 letters, digits, '.', '_', '@' and '-', got {name!r}"
+        )
+    if not are_scopes(scopes):
+        raise ConfigError(
+            f"expected scopes such as read,train, or * for every route, got {scopes!r}; no token"
+            " was made"
         )
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     words = [name, digest_of(token), scopes]

@@ -5,17 +5,19 @@ One line per token, separated by spaces; empty lines and lines that begin with `
     NAME SHA256-HEX [SCOPE[,SCOPE…]] [EXPIRES]
     NAME certificate [SCOPE[,SCOPE…]] [EXPIRES]
 
-Without scopes, or with ``*``, a token is good for every route. ``EXPIRES`` is a day or a time in
-UTC, such as ``2027-01-31`` or ``2027-01-31T12:00:00Z``. Two lines of one name are two tokens, which
-is how a token is replaced without an interruption. ``certificate`` stands for a client certificate
-whose common name is NAME. Of several lines of one token or certificate, the first that has not
-expired counts.
+With the scope ``*`` a token is good for every route. Lines without scopes, which were made before
+scopes had to be named, are good for every route too, and the log warns of them. ``EXPIRES`` is a
+day or a time in UTC, such as ``2027-01-31`` or ``2027-01-31T12:00:00Z``. Two lines of one name are
+two tokens, which is how a token is replaced without an interruption. ``certificate`` stands for a
+client certificate whose common name is NAME. Of several lines of one token or certificate, the
+first that has not expired counts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 from dataclasses import dataclass
@@ -26,10 +28,19 @@ from typing import Final
 from trainfeed.errors import ConfigError
 from trainfeed.server.access._private_files import read_private
 
-__all__ = ["ALL_SCOPES", "Caller", "TokenFile", "digest_of", "is_caller_name", "parse_expiry"]
+__all__ = [
+    "ALL_SCOPES",
+    "Caller",
+    "TokenFile",
+    "are_scopes",
+    "digest_of",
+    "is_caller_name",
+    "parse_expiry",
+]
 
 ALL_SCOPES: Final = "*"
 
+_log: Final = logging.getLogger("trainfeed.server")
 _MAX_BYTES: Final = 1 << 20
 _CERTIFICATE: Final = "certificate"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -65,6 +76,7 @@ class Caller:
 class _Line:
     proof: str
     caller: Caller
+    has_scopes: bool
 
 
 class TokenFile:
@@ -81,6 +93,25 @@ class TokenFile:
         self.path = path
         self._stamp = self._now()
         self._lines = self._read()
+        self._fault = ""
+
+    def warn(self) -> None:
+        """Warn in the log of lines without scopes, which give access to everything."""
+        if names := sorted({line.caller.name for line in self._lines if not line.has_scopes}):
+            _log.warning(
+                "%s: the tokens of %s have no scopes and are good for every route; name the scopes"
+                " behind the digest, or * for all",
+                self.path,
+                ", ".join(names),
+            )
+
+    def is_usable(self) -> bool:
+        """Return whether the file can be used now."""
+        try:
+            self._look()
+        except ConfigError:
+            return False
+        return True
 
     def caller(self, token: str | None, certificate: str | None) -> Caller | None:
         """Return the caller whose token or certificate this is, expired or not; None if unknown.
@@ -93,15 +124,36 @@ class TokenFile:
             ConfigError: The file has changed and cannot be used. No token is accepted then, because
                 the change may be a revocation.
         """
-        if (stamp := self._now()) != self._stamp:
-            self._lines = self._read()
-            self._stamp = stamp
+        self._look()
         if token is not None:
             return _matching(self._lines, digest_of(token))
         shown = [line.caller for line in self._lines if line.proof == _CERTIFICATE]
         return _valid([caller for caller in shown if caller.name == certificate])
 
-    def _now(self) -> tuple[int, int, int]:
+    def _look(self) -> None:
+        """Read the file if it has changed; a wrong one is read, and logged, once."""
+        try:
+            stamp = self._now()
+        except ConfigError as error:
+            self._tell((), error)
+            raise
+        if stamp != self._stamp:
+            try:
+                self._lines = self._read()
+            except ConfigError as error:
+                self._tell(stamp, error)
+                raise
+            self._stamp, self._fault = stamp, ""
+            self.warn()
+        if self._fault:
+            raise ConfigError(self._fault)
+
+    def _tell(self, stamp: tuple[int, ...], error: ConfigError) -> None:
+        if self._stamp != stamp or not self._fault:
+            _log.error("no request is accepted: %s", error)
+        self._stamp, self._fault = stamp, str(error)
+
+    def _now(self) -> tuple[int, ...]:
         try:
             found = os.stat(self.path)  # noqa: PTH116 (once per request)
         except OSError as error:
@@ -109,7 +161,7 @@ class TokenFile:
                 f"cannot read the tokens of clients in {self.path}: {error.strerror}; no request is"
                 " accepted until the file is there"
             ) from error
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
     def _read(self) -> list[_Line]:
         data = read_private(self.path, "the tokens of clients", max_bytes=_MAX_BYTES)
@@ -123,7 +175,7 @@ class TokenFile:
         if not found:
             raise ConfigError(
                 f"expected a line per token in {self.path}, got none; make one: trainfeed token new"
-                f" NAME --tokens {self.path}"
+                f" NAME --tokens {self.path} --scopes SCOPES"
             )
         return found
 
@@ -149,6 +201,11 @@ def is_caller_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def are_scopes(text: str) -> bool:
+    """Return whether a text may be the scopes of a line; an empty one would be every route."""
+    return _SCOPES.fullmatch(text) is not None
+
+
 def parse_expiry(text: str) -> datetime:
     """Return the time of a day, or of a time with or without ``Z``, as an aware UTC time.
 
@@ -166,10 +223,10 @@ def _parse(words: list[str], where: str) -> _Line:
     name, proof, scopes, expires = (*words, ALL_SCOPES, "")[:4] if len(words) < 4 else words
     if proof != _CERTIFICATE and not _DIGEST.fullmatch(proof):
         raise ConfigError(f"expected a SHA-256 of 64 hex digits at {where}, got another word")
-    if not _SCOPES.fullmatch(scopes):
+    if not are_scopes(scopes):
         raise ConfigError(f"expected scopes such as read,train or * at {where}, got another word")
     try:
         until = parse_expiry(expires) if len(words) == 4 else None
     except ValueError:
         raise ConfigError(f"expected a day such as 2027-01-31 at {where}") from None
-    return _Line(proof, Caller(name, frozenset(scopes.split(",")), until))
+    return _Line(proof, Caller(name, frozenset(scopes.split(",")), until), len(words) > 2)

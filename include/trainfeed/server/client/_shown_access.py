@@ -48,7 +48,7 @@ class Access:
         if len(words) != 1 or not words[0].isascii():
             raise ConfigError(
                 f"expected one token in {path}, got {len(words)} words; make the file with: umask"
-                " 077; trainfeed token new NAME > FILE"
+                " 077; trainfeed token new NAME --scopes SCOPES > FILE"
             )
         return words[0]
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from trainfeed.errors import FormatError, NotFoundError, WindowOpenError
-from trainfeed.sources.logs._logs_names import compression_of, is_log
+from trainfeed.errors import NotFoundError, WindowOpenError
+from trainfeed.sources.logs._logs_entries import FolderEntries, sort_entries
+from trainfeed.sources.logs._logs_formats import compression_of
 from trainfeed.storage import FileInfo, Location
 
-__all__ = ["CompleteRule", "LogFile", "find_logs", "list_logs", "present_logs"]
+__all__ = ["CompleteRule", "FoundLogs", "LogFile", "find_logs", "list_entries"]
 
 T = TypeVar("T")
 
@@ -54,34 +55,42 @@ class LogFile:
     compression: str
     checksum: str | None
 
+    @classmethod
+    def of(cls, info: FileInfo, checksum: str | None = None) -> LogFile:
+        """Return the log file of an entry, by its name."""
+        return cls(info, compression_of(info.name), checksum)
 
-def list_logs(folder: Location) -> list[FileInfo]:
-    """Return the log files of a folder in order of name, whether it is complete or not.
+
+@dataclass(frozen=True)
+class FoundLogs:
+    """What a complete folder holds.
+
+    Attributes:
+        files: The log files, in order of name.
+        entries: What becomes of every entry.
+    """
+
+    files: list[LogFile]
+    entries: FolderEntries
+
+
+def list_entries(folder: Location, marker: str | None) -> FolderEntries:
+    """Return what becomes of every entry of a folder, whether it is complete or not.
+
+    Args:
+        folder: The folder.
+        marker: Name of the file that marks it as complete, or None.
 
     Raises:
         NotFoundError: The folder is not there.
-        FormatError: The folder has an entry that is no log file, not hidden and not unfinished.
     """
-    return _logs_of(folder.list(), folder)
-
-
-def present_logs(folder: Location) -> list[LogFile]:
-    """Return the log files of a folder as ``list_logs`` does, without checksums.
-
-    Raises:
-        NotFoundError: The folder is not there.
-        FormatError: The folder has an entry that cannot be read as a log file.
-    """
-    infos = list_logs(folder)
-    return [
-        LogFile(info, compression_of(info.name, (folder / info.name).uri), None) for info in infos
-    ]
+    return sort_entries(folder, folder.list(broken=True), marker)
 
 
 def find_logs(
     folder: Location, rule: CompleteRule, now: datetime, *, checksums: bool = True
-) -> list[LogFile]:
-    """Return the log files of a complete folder in order of name.
+) -> FoundLogs:
+    """Return the log files of a complete folder, and the entries that are passed over.
 
     Args:
         folder: The folder of an interval.
@@ -91,44 +100,22 @@ def find_logs(
 
     Raises:
         WindowOpenError: The folder is not complete yet; with ``ready_at`` if only time is missing.
-        FormatError: The folder has an entry that is no log file, not hidden and not unfinished,
-            or a file with an unknown compression.
+        FormatError: The folder has an entry that is neither a log file nor passed over.
         StorageError: The file system does not answer.
     """
     try:
         # The marker first: a listing may come page by page while a writer still adds files.
         if rule.marker is not None and not (folder / rule.marker).exists():
             raise _incomplete(folder, _missing(folder, rule.marker))
-        listing = folder.list()
+        listing = folder.list(broken=True)
         if rule.stable is not None:
             _require_stable(folder, listing, rule.stable, now)
     except NotFoundError as error:
         raise _incomplete(folder, "the folder is not there") from error
-    infos = _logs_of(listing, folder)
-    compressions = [compression_of(info.name, (folder / info.name).uri) for info in infos]
-    known = _closed_checksums(folder, listing, infos, rule, asks=checksums)
-    return [
-        LogFile(info, compression, checksum)
-        for info, compression, checksum in zip(infos, compressions, known, strict=True)
-    ]
-
-
-def _logs_of(listing: list[FileInfo], folder: Location) -> list[FileInfo]:
-    infos = [info for info in listing if is_log(info.name)]
-    for info in infos:
-        if info.is_dir:
-            raise FormatError(
-                f"expected only files, got the folder {info.name!r}; nothing was read or published;"
-                " move it away, or hide it: names that begin with '_' are not read",
-                path=folder.uri,
-            )
-        if not info.name.isprintable():
-            raise FormatError(
-                f"expected names of printable characters, got {info.name!r}; nothing was read or"
-                " published; rename the file",
-                path=folder.uri,
-            )
-    return infos
+    entries = sort_entries(folder, listing, rule.marker).require()
+    known = _closed_checksums(folder, listing, entries.logs, rule, asks=checksums)
+    files = [LogFile.of(info, checksum) for info, checksum in zip(entries.logs, known, strict=True)]
+    return FoundLogs(files, entries)
 
 
 def _missing(folder: Location, marker: str) -> str:
@@ -174,7 +161,7 @@ def _closed_checksums(
         if asks:
             checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
         # A second listing after all requests: equal listings mean that nothing changed meanwhile.
-        if folder.list() == listing:
+        if folder.list(broken=True) == listing:
             return checksums
     except NotFoundError:
         pass  # a file has vanished meanwhile
@@ -195,8 +182,8 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
             raise _incomplete(
                 folder,
                 f"{folder.fs.scheme}:// does not show whether {info.name} is closed: it is"
-                " empty, ends with a whole block, or is erasure-coded; use webhdfs://, or 'done'"
-                " in place of 'stable'",
+                " empty, ends with a whole block, is erasure-coded, or a snapshot holds more of it;"
+                " use webhdfs://, or 'done' in place of 'stable'",
             )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, TruncatedError
 from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
-from trainfeed.sources.logs._logs_names import COMPRESSIONS
+from trainfeed.sources.logs._logs_formats import COMPRESSIONS, HEAD_BYTES, format_of_bytes
 from trainfeed.storage import Location
 
 __all__ = ["LineRange", "iter_lines"]
@@ -69,7 +69,8 @@ def iter_lines(span: LineRange) -> Iterator[pa.RecordBatch]:
         Batches of ``LANDING_SCHEMA``, 1 to ``BATCH_ROWS`` rows each; they stay valid.
 
     Raises:
-        FormatError: The file does not decompress, or has a line that is too long.
+        FormatError: The file does not decompress, is of another format, or has a line that is too
+            long.
         TruncatedError: The file ends before ``size_bytes``.
         StorageError: The file cannot be read.
     """
@@ -81,7 +82,8 @@ def iter_lines(span: LineRange) -> Iterator[pa.RecordBatch]:
 
 
 def _iter_plain(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
-    _refuse_compressed(file, span)
+    if not span.start:
+        _refuse_other_format(file.read(HEAD_BYTES), span)
     start = _first_line(file, span)
     if start is None:
         return
@@ -99,8 +101,9 @@ def _iter_plain(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
 def _iter_compressed(file: BinaryIO, span: LineRange) -> Iterator[pa.RecordBatch]:
     _refuse_no_bytes(span)
     lines = _Lines(span, 0, stop=None)
-    blocks = _iter_decompressed(file, span)
-    for block in blocks:
+    for number, block in enumerate(_iter_decompressed(file, span)):
+        if not number:
+            _refuse_other_format(block[:HEAD_BYTES], span)
         yield from lines.feed(block)
     yield from lines.end()
 
@@ -133,19 +136,21 @@ def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
         ) from error
 
 
-def _refuse_compressed(file: BinaryIO, span: LineRange) -> None:
-    """Refuse a compressed file without the suffix of its compression: no lines can be read."""
-    if span.start:
+def _refuse_other_format(head: bytes, span: LineRange) -> None:
+    """Refuse a file whose first bytes are those of another format: no lines can be read."""
+    found = format_of_bytes(head)
+    if found is None:
         return
-    head = file.read(max(len(compression.magic) for compression in COMPRESSIONS))
-    for compression in COMPRESSIONS:
-        if head.startswith(compression.magic):
-            raise FormatError(
-                f"expected lines of text, got data compressed with {compression.name}, as the"
-                " first bytes say; nothing was published;"
-                f" let the file's name end with {compression.suffix}",
-                path=span.location.uri,
-            )
+    remedy = "write its records as lines of text, or move it out of the folder"
+    if span.compression == "none":
+        suffixes = [each.suffix for each in COMPRESSIONS if head.startswith(each.magic)]
+        remedy = next((f"let the file's name end with {suffix}" for suffix in suffixes), remedy)
+    raise FormatError(
+        f"expected lines of text, got {found}, as the first bytes"
+        f"{'' if span.compression == 'none' else ' of what was decompressed'} say; nothing was"
+        f" published; {remedy}",
+        path=span.location.uri,
+    )
 
 
 def _first_line(file: BinaryIO, span: LineRange) -> int | None:

@@ -15,6 +15,7 @@ REPORT: dict[str, Any] = {
     "samples": {"eval": 0, "train": 1},
     "quarantined": {"not_json": 1},
     "filtered": {},
+    "passed_over": {"a\x1b[2Jb.tmp": "unfinished"},
     "first_samples": [{"split": "train", "name": "a\x1b]0;title\x07b", "tags": ["\u202e", "é"]}],
     "first_quarantined": [
         {"source": "s", "offset": 0, "reason": "not_json", "message": "m", "raw": "\x1b[2Jgone\r"}

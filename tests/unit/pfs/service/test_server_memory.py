@@ -24,7 +24,7 @@ def peak_bytes(pid):
 
 def test_64_clients_that_send_chunks_at_once_get_no_more_memory_than_the_limit(tmp_path):
     storage = Storage(tmp_path)
-    limits = FileLimits(user_requests=CLIENTS, buffered_bytes=BUFFERED)
+    limits = FileLimits(buffered_bytes=BUFFERED)
     data = os.urandom(CHUNK_BYTES)
     failed = []
 
@@ -36,7 +36,7 @@ def test_64_clients_that_send_chunks_at_once_get_no_more_memory_than_the_limit(t
         except Exception as error:  # noqa: BLE001 (of a thread)
             failed.append(error)
 
-    server_limits = Limits(requests=2 * CLIENTS, request_seconds=120)
+    server_limits = Limits(requests=2 * CLIENTS + 1, caller_requests=CLIENTS, request_seconds=120)
     with running(storage, limits=limits, server_limits=server_limits) as server:
         tree = server.tree(patience_seconds=100.0, answer_seconds=100.0)
         before = peak_bytes(server.pid)

@@ -16,7 +16,7 @@ from trainfeed.pfs.service._open_upload import UploadKey
 from trainfeed.pfs.service._shares import FileLimits
 from trainfeed.pfs.service._uploads import Uploads
 from trainfeed.pfs.trees import MountedTree, SourceState, _posix_target
-from trainfeed.server import Refusal
+from trainfeed.server import Parts, Refusal
 
 DATA = b"abc"
 CHUNKS = (sha256(DATA).digest(),)
@@ -104,13 +104,14 @@ def test_idle_uploads_are_closed_although_one_fails_or_ends_meanwhile(tmp_path, 
 
 
 def test_all_uploads_and_threads_of_a_server_end_although_one_upload_fails(tmp_path):
-    desk = SimpleNamespace(uploads=Uploads(Disk(), FileLimits()), disk=Disk())
+    areas = SimpleNamespace(are_there=lambda: True)
+    desk = SimpleNamespace(uploads=Uploads(Disk(), FileLimits()), disk=Disk(), areas=areas)
 
     def close():
         raise ZeroDivisionError
 
     async def asked():
-        async with _lifespan(desk)(None):
+        async with _lifespan(desk, Parts())(None):
             first, second = [await desk.uploads.begin(key_of(tmp_path, name)) for name in "ab"]
             (await desk.uploads.opened(first, "alice")).close = close
             other = await desk.uploads.opened(second, "alice")

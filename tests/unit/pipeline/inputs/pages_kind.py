@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainfeed.errors import SourceReplacedError, WindowOpenError
 from trainfeed.intervals import parse_time
-from trainfeed.pipeline.inputs import READERS, SourceReader
+from trainfeed.pipeline.inputs import READERS, Head, SourceReader
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import LateRule, Measure
@@ -67,6 +67,7 @@ class PagesInputs:
     """The page of one interval."""
 
     marker = None
+    passed_over: ClassVar = {}
 
     def __init__(self, path, name):
         self._path, self._name = path, name
@@ -132,7 +133,7 @@ class PagesReader(SourceReader):
         )
 
     def head(self, spec, interval, env, place, limit):
-        return env
+        return Head(env)
 
 
 def page(path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import FormatError, WindowOpenError
-from trainfeed.sources import CompleteRule, find_logs, list_logs
+from trainfeed.sources import CompleteRule, find_logs, list_entries
 from trainfeed.storage import Location
 from trainfeed.storage._local_files import LocalFileSystem
 
@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 def find(folder, rule=MARKED, now=NOW):
-    return find_logs(Location.parse(str(folder)), rule, now)
+    return find_logs(Location.parse(str(folder)), rule, now).files
 
 
 def fill(folder, *names, aged=timedelta(hours=1)):
@@ -55,7 +55,8 @@ def test_hidden_and_unfinished_names_are_not_read(folder):
     fill(folder, "_SUCCESS", "_metadata", ".a.txt.crc", "a.tmp", "b._COPYING_", "c.inprogress", "d")
     (folder / "_temporary").mkdir()
     assert [file.info.name for file in find(folder)] == ["d"]
-    assert [info.name for info in list_logs(Location.parse(str(folder)))] == ["d"]
+    entries = list_entries(Location.parse(str(folder)), "_SUCCESS")
+    assert [info.name for info in entries.logs] == ["d"]
 
 
 def test_an_empty_complete_folder_is_an_empty_interval(folder):
@@ -186,9 +187,7 @@ def test_whoever_only_waits_asks_for_no_checksums(folder, monkeypatch):
     fill(folder, "a.txt", "b.txt", "_SUCCESS")
     monkeypatch.setattr(LocalFileSystem, "checksum", lambda _, path: f"CRC:{Path(path).name}")
     location = Location.parse(str(folder))
-    assert [file.checksum for file in find_logs(location, MARKED, NOW, checksums=False)] == [
-        None,
-        None,
-    ]
-    asked = [file.checksum for file in find_logs(location, MARKED, NOW)]
+    unasked = find_logs(location, MARKED, NOW, checksums=False)
+    assert [file.checksum for file in unasked.files] == [None, None]
+    asked = [file.checksum for file in find_logs(location, MARKED, NOW).files]
     assert asked == ["CRC:a.txt", "CRC:b.txt"]

@@ -80,8 +80,8 @@ class FaultyFileSystem:
     def exists(self, path: str) -> bool:
         return self.faults.call("exists", lambda: self.inner.exists(path))
 
-    def list(self, path: str, wanted=None) -> list[FileInfo]:
-        return self.faults.call("list", lambda: self.inner.list(path, wanted))
+    def list(self, path: str, wanted=None, *, broken=False) -> list[FileInfo]:
+        return self.faults.call("list", lambda: self.inner.list(path, wanted, broken=broken))
 
     def checksum(self, path: str) -> str | None:
         return self.faults.call("checksum", lambda: self.inner.checksum(path))

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainfeed.compat.paddle.io import BatchSampler, DataLoader, Dataset, IterableDataset
 from trainfeed.compat.paddle.loading import GeneratorLoader
+from trainfeed.compat.paddle.reader import shuffle
 from trainfeed.decorators import (
     ComposeNotAligned,
     batch,
@@ -17,7 +18,6 @@ from trainfeed.decorators import (
     firstn,
     map_readers,
     multiprocess_reader,
-    shuffle,
     xmap_readers,
 )
 from trainfeed.readers import ReaderLike

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from trainfeed.compat.paddle.io.collate import default_collate_fn, default_convert_fn
 from trainfeed.compat.paddle.io.datasets import is_iterable
@@ -20,6 +23,9 @@ from trainfeed.processes import iter_ahead, iter_in_turn
 from trainfeed.readers import open_reader
 
 __all__ = ["DataLoader"]
+
+# numpy takes seeds of 32 bits.
+_SEED_MASK: Final = (1 << 32) - 1
 
 
 class DataLoader:
@@ -43,7 +49,9 @@ class DataLoader:
         drop_last: Whether to omit a last batch with fewer samples.
         collate_fn: Function from a list of samples to a batch; with ``batch_size=None``, called
             with each sample.
-        num_workers: Number of worker processes; 0 reads in this process.
+        num_workers: Number of worker processes; 0 reads in this process. For every pass of
+            workers, one number is drawn from numpy's global generator, which gives their seeds: so
+            a new loader draws new numbers.
         use_buffer_reader: Whether a thread reads ahead if there are no workers.
         reader_buffer_size: Maximal number of batches that the thread is ahead.
         prefetch_factor: Maximal number of batches that each worker is ahead.
@@ -157,8 +165,10 @@ class DataLoader:
         self._order.load_state_dict(state)
 
     def _batches(self, order: Any) -> Iterator[Any]:
+        # Drawn before the numbers of samples, as in the original: the same seed gives its orders.
+        seed = _drawn_seed() if self.num_workers else 0
         if self._is_iterable:
-            return itertools.islice(self._streamed(order.epoch), order.position, None)
+            return itertools.islice(self._streamed(seed), order.position, None)
         numbers = order.numbers(self.dataset)
         if self.num_workers:
             return iter_mapped(
@@ -166,19 +176,19 @@ class DataLoader:
                 lambda: numbers,
                 self.num_workers,
                 self._prefetch * self.num_workers,
-                epoch=order.epoch,
+                epoch=seed,
                 timeout_s=self._timeout_s,
             )
         return self._read_ahead(lambda: map(self._fetch.by_number, numbers))
 
-    def _streamed(self, epoch: int) -> Iterator[Any]:
+    def _streamed(self, seed: int) -> Iterator[Any]:
         if not self.num_workers:
             return self._read_ahead(self._fetch.all)
         shares = [
             functools.partial(self._fetch.share, number, self.num_workers)
             for number in range(self.num_workers)
         ]
-        return iter_in_turn(shares, self._prefetch, epoch=epoch, timeout_s=self._timeout_s)
+        return iter_in_turn(shares, self._prefetch, epoch=seed, timeout_s=self._timeout_s)
 
     def _read_ahead(self, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         return iter_ahead(read, self._ahead) if self._ahead else read()
@@ -225,6 +235,12 @@ class _Shape:
                 f"expected {len(names)} columns as in feed_list {names}, got {len(columns)}"
             )
         return dict(zip(names, columns, strict=True))
+
+
+def _drawn_seed() -> int:
+    """Return the seed of the workers of a pass, from numpy's global generator."""
+    drawn = int(np.random.randint(0, sys.maxsize))  # noqa: NPY002 (the original draws from it)
+    return drawn & _SEED_MASK or 1
 
 
 def _require_from(least: int, **numbers: Any) -> None:

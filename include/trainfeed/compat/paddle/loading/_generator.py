@@ -258,6 +258,7 @@ class GeneratorLoader:
                 capacity,
                 epoch=epoch,
                 prepare=lambda: before_fork([source]),
+                hands_over=True,
             )
         )
 

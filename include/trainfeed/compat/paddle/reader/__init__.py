@@ -1,6 +1,7 @@
 """``paddle.reader``: decorators with the original's names and arguments."""
 
 from trainfeed.compat.paddle.reader import creator
+from trainfeed.compat.paddle.reader._original_shuffle import shuffle
 from trainfeed.decorators import (
     ComposeNotAligned,
     Fake,
@@ -12,7 +13,6 @@ from trainfeed.decorators import (
     firstn,
     map_readers,
     multiprocess_reader,
-    shuffle,
     xmap_readers,
 )
 

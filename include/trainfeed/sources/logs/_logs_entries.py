@@ -1,0 +1,328 @@
+"""What becomes of an entry in a folder of logs: it is read, passed over, or stops the build.
+
+This is the one place that decides it, for every file system. An entry is *passed over* when its
+name, or what lies beside it, says that it holds no records of its own; plan and manifest name it
+with its reason. An entry *stops the build* when nobody but a person can say what it is. Everything
+else is a log, and read whole.
+
+The reasons, by the first row that fits:
+
+hidden      a name that begins with ``.`` or ``_``, as in Hadoop: markers, checksums, ``_temporary``
+marker      the file that ``source.logs.done`` names; a file whose name says that others are ready
+unfinished  a name that a tool gives to a file while it writes it
+system      a file that the desktop of an operating system leaves
+lock        a file by which a program keeps others away
+checksum    digests or a signature of other files
+backup      an older state of the file beside it, or of a file that was edited
+index       positions in the file beside it
+link        a symbolic link to a file of the same folder, which counts under its own name
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from trainfeed.errors import FormatError
+from trainfeed.printable_text import printable
+from trainfeed.sources.logs._logs_formats import COMPRESSIONS, format_of_name
+from trainfeed.storage import FileInfo, Location
+
+__all__ = ["REASONS", "FolderEntries", "sort_entries"]
+
+REASONS: Final = (
+    "hidden", "marker", "unfinished", "system", "lock", "checksum", "backup", "index", "link",
+)  # fmt: skip
+
+_MOVE: Final = "move it away, or hide it: names that begin with '_' are not read"
+
+
+class _Names(NamedTuple):
+    """Names that are passed over wherever they lie; upper and lower case are the same."""
+
+    reason: str
+    pattern: str
+    folders: bool = False
+
+
+_NAMES: Final = (
+    _Names("hidden", r"[._].*", folders=True),
+    _Names(
+        "unfinished",
+        # Flume, Hadoop, Flink, Kafka Connect; copies and downloads; editors.
+        r".*\.tmp|.*\._COPYING_|.*\.in[-_]?progress(\..*)?|\+tmp"
+        r"|.*\.(partial|filepart|crdownload|incomplete|unfinished)|.*_\.gstmp|.*\.part\.minio"
+        r"|.*\.____distcpSplit____.*|.*\.sw[opx]|.*___jb_tmp___",
+        folders=True,
+    ),
+    _Names(
+        "marker",
+        r"(done|ready|success|succeeded|complete|completed|finished|ok)(\.txt)?"
+        r"|.*\.(ok|ready|success|flag|flg|trg|trigger|ctl|fin|eof)|.*_\$folder\$",
+    ),
+    _Names("system", r"thumbs\.db|ehthumbs\.db|desktop\.ini|Icon\r"),
+    _Names("lock", r".*\.(lock|lck|pid)|~\$.*"),
+    _Names(
+        "checksum",
+        r".*\.(md5|sha1|sha224|sha256|sha384|sha512|crc|crc32)(sum)?"
+        r"|(md5|sha1|sha256|sha512)-?sums?(\.txt)?|checksums?(\.txt)?",
+    ),
+    # Editors and rsync; what logrotate puts aside of a compression that was interrupted.
+    _Names("backup", r".*~|#.*#|.*___jb_old___|.*-\d{10}\.backup"),
+)
+_KNOWN: Final = tuple(
+    (each, re.compile(each.pattern, re.IGNORECASE | re.DOTALL)) for each in _NAMES
+)
+
+# Suffixes that make a file the companion of the file beside it that has the rest of its name.
+_COMPANIONS: Final = {
+    ".done": "marker", ".complete": "marker", ".completed": "marker", ".finished": "marker",
+    ".processed": "marker",
+    ".bak": "backup", ".orig": "backup", ".save": "backup", ".backup": "backup",
+    ".asc": "checksum", ".sig": "checksum", ".minisig": "checksum",
+    ".index": "index", ".idx": "index", ".gzi": "index", ".meta": "index",
+}  # fmt: skip
+_MARKING: Final = tuple(suffix for suffix, reason in _COMPANIONS.items() if reason == "marker")
+# Names that some tools give to a file while they write it, and others to a file for good; the last
+# is that of sed.
+_UNCLEAR: Final = re.compile(
+    r".*\.(part|temp|pending|download|uploading|writing|copying)|sed[A-Za-z0-9]{6}",
+    re.IGNORECASE | re.DOTALL,
+)
+# Flink's old sink says with this companion that only the first bytes of a file are valid.
+_VALID_LENGTH: Final = ".valid-length"
+
+
+class Refusal(NamedTuple):
+    """Why an entry stops the build.
+
+    Attributes:
+        names: The entries that it is about.
+        what: What was expected, and what is there.
+        remedy: What to do.
+    """
+
+    names: tuple[str, ...]
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class FolderEntries:
+    """The entries of a folder of logs: every one is a log, passed over, or refused.
+
+    Attributes:
+        folder: The folder.
+        logs: The files that are read, in order of name.
+        passed_over: Name → reason of every entry that is not read, in order of name. Characters
+            that cannot be printed are escaped.
+        refused: Why the folder cannot be read; empty if it can.
+        infos: Name → facts, of every entry.
+    """
+
+    folder: Location
+    logs: list[FileInfo]
+    passed_over: dict[str, str]
+    refused: list[Refusal]
+    infos: Mapping[str, FileInfo]
+
+    def require(self, known: Container[str] = ()) -> FolderEntries:
+        """Return the entries, unless one of them stops the build.
+
+        Args:
+            known: Names of the files that an earlier plan has read: they stay what they were.
+
+        Raises:
+            FormatError: There are such entries; the message names the first.
+        """
+        refused = [each for each in self.refused if not all(name in known for name in each.names)]
+        if not refused:
+            return self
+        first, *others = refused
+        more = f" (and {len(others)} more such entries)" if others else ""
+        raise FormatError(
+            f"{first.what}{more}; nothing was read or published; {first.remedy}",
+            path=self.folder.uri if len(first.names) > 1 else (self.folder / first.names[0]).uri,
+        )
+
+
+def sort_entries(
+    folder: Location, listing: Sequence[FileInfo], marker: str | None
+) -> FolderEntries:
+    """Return what becomes of every entry of a folder.
+
+    Args:
+        folder: The folder.
+        listing: All of its entries, broken links included.
+        marker: Name of the file that marks it as complete, or None.
+    """
+    names = frozenset(info.name for info in listing)
+    bases = names | {_plain_name(name) for name in names}
+    reasons = {
+        info.name: reason
+        for info in listing
+        if (reason := _reason(info, bases, marker)) is not None
+    }
+    reasons |= _links(listing, reasons)
+    visible = sorted(
+        (info for info in listing if info.name not in reasons), key=lambda info: info.name
+    )
+    refused = [found for info in visible if (found := _refusal(info, visible, names)) is not None]
+    refused += [*_names_of_one(visible), *_twins(visible)]
+    return FolderEntries(
+        folder,
+        [info for info in visible if _is_plain(info) and info.name.isprintable()],
+        {printable(name): reasons[name] for name in sorted(reasons)},
+        refused,
+        {info.name: info for info in listing},
+    )
+
+
+def _plain_name(name: str) -> str:
+    """Return a name without the suffix of its compression."""
+    suffix = next((each.suffix for each in COMPRESSIONS if name.endswith(each.suffix)), "")
+    return name.removesuffix(suffix)
+
+
+def _is_plain(info: FileInfo) -> bool:
+    return not info.is_dir and info.oddity is None
+
+
+def _reason(info: FileInfo, bases: frozenset[str], marker: str | None) -> str | None:
+    """Return why an entry is passed over by its name, or None.
+
+    Args:
+        info: The entry.
+        bases: Names of files to which companions may belong.
+        marker: Name of the file that marks the folder as complete, or None.
+    """
+    if info.name == marker:
+        return "marker"
+    is_plain = _is_plain(info)
+    for each, pattern in _KNOWN:
+        if (is_plain or each.folders) and pattern.fullmatch(info.name):
+            return each.reason
+    base, dot, suffix = info.name.rpartition(".")
+    return _COMPANIONS.get(f"{dot}{suffix}".lower()) if is_plain and base in bases else None
+
+
+def _links(listing: Sequence[FileInfo], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Return the links to files of the same folder that are read, or not read, by themselves.
+
+    A link may be the way to read a hidden file, and is then a log.
+    """
+    own = {
+        info.inode[:2]
+        for info in listing
+        if info.inode and not info.is_link and reasons.get(info.name) != "hidden"
+    }
+    return {
+        info.name: "link"
+        for info in listing
+        if info.is_link and info.name not in reasons and info.inode and info.inode[:2] in own
+    }
+
+
+def _refusal(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
+    """Return why one entry stops the build, or None."""
+    return _unreadable(info) or _doubtful(info, visible, names)
+
+
+def _unreadable(info: FileInfo) -> Refusal | None:
+    """Refuse what has no lines of text, or no name that can be told."""
+    name = info.name
+    if not _is_plain(info):
+        what = f"the folder {name!r}" if info.is_dir else f"{name!r}, which is {info.oddity}"
+        return Refusal((name,), f"expected only files, got {what}", _MOVE)
+    if not name.isprintable():
+        what = f"expected names of printable characters, got {name!r}"
+        return Refusal((name,), what, "rename the file")
+    if (found := format_of_name(name)) is not None:
+        known = ", ".join(compression.suffix for compression in COMPRESSIONS)
+        return Refusal(
+            (name,),
+            f"expected a plain file or one of {known}, got {name!r}, by its name {found}",
+            "write its records as lines of text, compressed in one of these ways or not, or"
+            f" {_MOVE}",
+        )
+    return None
+
+
+def _doubtful(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
+    """Refuse what may be a log or not, whole or not."""
+    name, lower = info.name, info.name.lower()
+    if _UNCLEAR.fullmatch(name):
+        return Refusal(
+            (name,),
+            f"expected finished files, got {name!r}, as some programs call a file while they write"
+            " it",
+            f"rename it if it is whole, else {_MOVE}",
+        )
+    if f"_{name}{_VALID_LENGTH}" in names:
+        return Refusal(
+            (name,),
+            f"expected whole files, got {name!r}, of which '_{name}{_VALID_LENGTH}' says that only"
+            " its first bytes are valid",
+            "cut it to this length, and remove the file that says so",
+        )
+    if info.size_bytes and lower.endswith(_MARKING) and not _end_alike(name, visible):
+        return Refusal(
+            (name,),
+            f"expected logs and markers, got {name!r}, which may be either: other files do not end"
+            " so, and none has the rest of its name",
+            f"rename it if it is a log, else {_MOVE}",
+        )
+    return None
+
+
+def _end_alike(name: str, visible: Sequence[FileInfo]) -> bool:
+    """Whether every log has the suffix of this one, as Flume gives it to what it has read."""
+    suffix = name.rpartition(".")[2].lower()
+    return all(info.name.lower().endswith(f".{suffix}") for info in visible)
+
+
+def _names_of_one(visible: Sequence[FileInfo]) -> Iterator[Refusal]:
+    """Yield a refusal for each file that has several names here: hard links, or links to it."""
+    groups: dict[tuple[int, int], list[FileInfo]] = defaultdict(list)
+    for info in visible:
+        if info.inode is not None and info.size_bytes:
+            groups[info.inode[:2]].append(info)
+    for group in groups.values():
+        # Some file systems number files without care: two that are no links need hard links.
+        if len(group) > 1 and all(_may_be_shared(info) for info in group):
+            names = tuple(info.name for info in group)
+            yield Refusal(
+                names,
+                f"expected files of their own, got {_listed(names)}, which are names of one"
+                " file, so its records would count twice",
+                "hide all but one (names that begin with '_' are not read), or give each its own"
+                " copy",
+            )
+
+
+def _may_be_shared(info: FileInfo) -> bool:
+    return info.is_link or (info.inode is not None and info.inode.links > 1)
+
+
+def _twins(visible: Sequence[FileInfo]) -> Iterator[Refusal]:
+    """Yield a refusal for each file that is there twice, plain and compressed, or in two ways."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for info in visible:
+        if info.size_bytes:
+            groups[_plain_name(info.name)].append(info.name)
+    for names in groups.values():
+        if len(names) > 1:
+            yield Refusal(
+                tuple(names),
+                f"expected each log once, got {_listed(names)}, which differ in the suffix of"
+                " their compression alone, so records would count twice",
+                "if one was made from the other, remove one or hide it (names that begin with '_'"
+                " are not read); if not, rename one",
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(map(repr, sorted(names)))
