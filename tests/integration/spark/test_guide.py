@@ -15,6 +15,7 @@ from tests.docs.verdicts import verdicts_of
 from tests.integration.spark.conftest import ROOT, flights
 from trainfeed.dataset import init_root
 
+pytestmark = pytest.mark.timeout(1800)
 PAGE = "docs/guides/spark.md"
 PROGRAM = "trainfeed "
 DAY = date(2013, 1, 9)
