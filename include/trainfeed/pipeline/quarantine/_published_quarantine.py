@@ -5,11 +5,12 @@ Only the account that builds may read the file.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from trainfeed.pipeline.quarantine._private_quarantine import require_private
 from trainfeed.pipeline.quarantine._quarantined import Quarantine, damaged
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA
 from trainfeed.storage import posix
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 __all__ = ["QUARANTINE_FILE", "quarantine_of_version"]
 
@@ -35,7 +39,8 @@ def quarantine_of_version(version: Version) -> Quarantine:
     """
     path = version.path / QUARANTINE_FILE
     manifest = version.manifest
-    if QUARANTINE_FILE not in manifest.file_digests():
+    entry = manifest.file_digests().get(QUARANTINE_FILE)
+    if entry is None:
         raise NotFoundError(f"version {version.name} has no file {QUARANTINE_FILE}")
     return Quarantine(
         dataset=manifest.dataset,
@@ -46,13 +51,18 @@ def quarantine_of_version(version: Version) -> Quarantine:
         place=str(path),
         modified_ms=_modified_ms(version.path),
         _sources=tuple(manifest.sources),
-        _tables=lambda columns: _tables(path, columns),
+        _tables=lambda columns: _tables(path, entry[1], columns),
     )
 
 
-def _tables(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _tables(path: Path, sha256: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     with open_plain(path, follow=False) as file, _arrow_errors(path):
         require_private(path, os.fstat(file.fileno()), owner=path.parent.parent)
+        # Nothing in the file itself proves an offset or a text.
+        if (
+            got := hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
+        ) != sha256:
+            raise damaged(str(path), f"expected SHA-256 {sha256}, got {got}")
         schema = pa.ipc.open_file(file).schema
         if not schema.equals(QUARANTINE_SCHEMA):
             raise damaged(str(path), f"got columns {schema.names}, or of other types")
