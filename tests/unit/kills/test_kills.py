@@ -13,7 +13,7 @@ from tests.unit.processes import LIMIT_S
 
 ROOT = Path(__file__).parents[3]
 # Every N-th call of commands of each kind: these land, build and publish; correct; remove.
-SAMPLE = {"build": 60, "withdraw-tagged": 9, "retire": 18, "repair": 40, "accept-hole": 5}
+SAMPLE = {"build": 90, "withdraw-tagged": 11, "retire": 20, "repair": 40, "accept-hole": 6}
 CALLS = """
 import os, sys
 from pathlib import Path
