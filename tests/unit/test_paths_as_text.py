@@ -29,6 +29,7 @@ HANDED_OUT = {
     "EntrySettings.dataset_dir",
     "EntrySettings.model_save_dir",
     "Environment.datasets",
+    "MissingMark.path",
     "Report.checkpoint",
     "ModelPlace.datasets",
     "PublicBuild.root",

@@ -203,7 +203,7 @@ def test_a_changed_lookup_is_taken_from_the_kept_ones(project):
     project.edit("schema:", "lookups: {rates: rates.csv}\nschema:")
     project.edit(
         '{"value": row["value"], "label": n}',
-        '{"value": row["value"] * lookups["rates"]["b"][0].as_py(), "label": n}',
+        '{"value": row["value"] * int(lookups["rates"]["b"][0].as_py()), "label": n}',
         "preprocess.py",
     )
     project.build()

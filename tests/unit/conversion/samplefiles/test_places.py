@@ -40,7 +40,7 @@ def test_the_sample_that_cannot_be_stored_is_counted(tmp_path, schema):
 
 def test_the_file_whose_sample_cannot_be_stored_is_named(tmp_path):
     path = tmp_path / "deep.jsonl"
-    path.write_text("[1]\n" + "[" * 300 + "]" * 300 + "\n")
+    path.write_text('{"a": 1}\n{"a": ' + "[" * 300 + "]" * 300 + "}\n")
     with pytest.raises(SampleShapeError, match=re.escape(f"{path}: sample 1: ")):
         convert_files(path, tmp_path / "out", 2, "p")
 
