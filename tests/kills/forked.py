@@ -125,6 +125,7 @@ class ForkedProgram:
         self.returncode: int | None = None
         given, to_give = os.pipe() if stdin == subprocess.PIPE else (None, None)
         told, to_tell = os.pipe() if stdout == subprocess.PIPE else (None, stdout.fileno())
+        ready, is_ready = os.pipe()
         self.pid = os.fork()
         if not self.pid:
             source = os.open(os.devnull, os.O_RDONLY) if given is None else given
@@ -134,10 +135,15 @@ class ForkedProgram:
                     os.setsid()
                 elif process_group >= 0:
                     os.setpgid(0, process_group)
+                os.write(is_ready, b".")
                 _be_alone((source, to_tell, said), pass_fds, env)
             except BaseException:  # noqa: BLE001
                 os._exit(TRACEBACK)
             _run(command)
+        # As ``Popen``, which returns when the program has begun: a signal to its group finds it.
+        os.close(is_ready)
+        os.read(ready, 1)
+        os.close(ready)
         if given is not None:
             os.close(given)
         if told is not None:
