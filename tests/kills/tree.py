@@ -108,7 +108,7 @@ def _is_of_the_parts(
         later: Those after it.
     """
     left = _amounts(action)
-    if action["action"] == "prune" and left and all(map(_is_in_trash, left)):
+    if action["action"] in {"prune", "retire"} and left and all(map(_is_in_trash, left)):
         return True
     if action["action"] == "repair-failed":
         ends = [each for each in later if each["target"] == action["target"]]
