@@ -465,7 +465,7 @@ def test_double_precision_and_fractions_as_labels_are_options():
     with pytest.raises(SampleShapeError, match="label_dtype"):
         parse_sparse(line, SPARSE)
     options = SparseOptions(1, 10, label_dtype="float32")
-    with pytest.raises(SampleShapeError, match="value_dtype .*float64"):
+    with pytest.raises(SampleShapeError, match=r"value_dtype .*float64"):
         parse_sparse(line, options)
     rounded = parse_sparse(line, SparseOptions(1, 10, label_dtype="float32", rounds=True))
     assert rounded["values"][0] == np.float32(0.1234567890123)
