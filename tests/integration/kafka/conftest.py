@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from trainfeed.sources import KafkaTopic
 
-DEADLINE_S = 30
+DEADLINE_S = 120.0
 
 
 class Broker:
