@@ -65,6 +65,7 @@ def test_a_night_without_a_finding_is_in_order(dag, published):
 
 
 def test_outdated_versions_are_reported_and_do_not_fail_the_run(dag, published, caplog):
+    caplog.set_level("INFO")
     published.edit("seed: 7", "seed: 8")
     found = compare(dag)
     assert found["clicks"]["counts"] == {"outdated": 1}
@@ -74,6 +75,7 @@ def test_outdated_versions_are_reported_and_do_not_fail_the_run(dag, published, 
 
 
 def test_a_source_that_is_away_is_reported_by_the_comparison_only(dag, published, caplog):
+    caplog.set_level("INFO")
     (published.path / "recorded").rename(published.path / "elsewhere")
     compare(dag, against_source=False)
     assert "source away" not in caplog.text

@@ -82,6 +82,7 @@ def test_a_run_repairs_in_the_name_of_its_user(dag, damaged):
 
 
 def test_damage_that_is_left_fails_the_run_at_once(dag, damaged, caplog):
+    caplog.set_level("INFO")
     damaged.edit("seed: 7", "seed: 8")
     with pytest.raises(AirflowFailException, match="still damaged"):
         run(dag)
