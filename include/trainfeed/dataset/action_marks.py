@@ -7,14 +7,14 @@ history keeps who decided it, so that the loss can be told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.accounts import person
 from trainfeed.dataset.accepted_holes import hole_mark
-from trainfeed.dataset.history import Action, actions
+from trainfeed.dataset.history import Action, DamagedAction, actions
 from trainfeed.dataset.layout import DatasetFolder, is_generation, is_name, parse_generation
 from trainfeed.dataset.retirements import begun_retirement
 from trainfeed.errors import WindowError
@@ -58,13 +58,16 @@ class MissingMark:
         )
 
 
-def missing_marks(folder: DatasetFolder) -> list[MissingMark]:
+def missing_marks(
+    folder: DatasetFolder, done: Iterable[Action | DamagedAction] | None = None
+) -> list[MissingMark]:
     """Return the actions that hold by the history and have no mark, the oldest first.
 
     Damaged files of the history are passed over; ``trainfeed history`` lists them.
 
     Args:
         folder: The data set.
+        done: All its actions, the oldest first; by default they are read.
 
     Raises:
         AccessDeniedError: This account may not read the history.
@@ -72,7 +75,7 @@ def missing_marks(folder: DatasetFolder) -> list[MissingMark]:
         StorageError: The publication root refused or failed.
     """
     last: dict[tuple[str, str], tuple[Action, Path | None]] = {}
-    for action in actions(folder):
+    for action in actions(folder) if done is None else done:
         if isinstance(action, Action):
             last |= {key: (action, path) for key, path in _marks(folder, action)}
     return [

@@ -31,7 +31,6 @@ from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from trainfeed.dataset import Skip, Unpublished
-from trainfeed.errors import WithdrawnError
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.status._attempts import FoundAttempt
 from trainfeed.status._expected import Expected
@@ -173,10 +172,6 @@ def _by_mark(found: Absent, gone: Gone, expected: Expected, now: datetime) -> Ju
         ended=None if ended is None or _is_before(ended.since, gone) else ended,
     )
     judged = _by_attempt(later) or _by_record(later, expected, now)
-    is_refused = ended is not None and ended.error == WithdrawnError.__name__
-    if judged is not None and is_refused and gone.state == "withdrawn":
-        # A build that the decision of a person refused is no fault, which a monitor would call.
-        return Judgement("withdrawn", _joined(gone.mark, judged.reason), gone.since or None)
     if judged is not None:
         return judged._replace(reason=_joined(gone.mark, judged.reason))
     return Judgement(gone.state, gone.mark, gone.since or None)

@@ -46,7 +46,7 @@ def history(
         typer.echo(f"{name}: no such action")
     for each in damaged:
         print_message(f"{each.path} is damaged: {each.why}")
-    for missing in missing_marks(folder):
+    for missing in missing_marks(folder, found):
         print_message(missing.told)
     if damaged:
         raise typer.Exit(3)
