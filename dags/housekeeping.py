@@ -20,8 +20,7 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._forms import dry_run_param
-from operators.housekeeping import HousekeepingOperator
-from operators.shared_storage import SharedStorageOperator
+from operators.housekeeping import HousekeepingOperator, SharedStorageOperator
 from operators.timetable import BEFORE_ALL
 
 with DAG(

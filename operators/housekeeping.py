@@ -1,4 +1,4 @@
-"""Removes what killed and abandoned builds and launches left behind."""
+"""Removes what killed builds and launches left, and finds what homes on shared storage lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from operators._connections import environment_from_connections
 from operators._outcome import airflow_outcome
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from trainfeed.training.abandoned import LeftObject
     from trainfeed.training.kept_jobs import KeptJob
 
-__all__ = ["HousekeepingOperator"]
+__all__ = ["HousekeepingOperator", "SharedStorageOperator"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,30 @@ class HousekeepingOperator(BaseOperator):
             context, "leftovers", [f"{len(removed)} leftovers {verb}, {size} bytes", *lines]
         )
         return {"leftovers": len(removed), "bytes": size}
+
+
+class SharedStorageOperator(BaseOperator):
+    """Compare quotas and namespaces of homes with what an administrator gave; change nothing.
+
+    Ceph lets every key that reads a folder remove these attributes. The task fails if some are
+    gone: the log has each, and ``trainfeed pfs user add`` puts them back. Without a mount in the
+    form, the task is skipped.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Look at all homes of a data centre."""
+        from trainfeed.pfs.users import require_attributes
+
+        mount, datacenter = (context["params"].get(each) for each in ("mount", "datacenter"))
+        if not mount and not datacenter:
+            raise AirflowSkipException("no mount of shared storage is named in the form")
+        with airflow_outcome(context):
+            if not mount or not datacenter:
+                raise ConfigError(
+                    "expected the mount of the shared storage and the name of its data centre, got"
+                    " one of them; nothing was looked at; give both, or none"
+                )
+            require_attributes(Path(mount), datacenter)
 
 
 def _clusters(jobs: Iterable[KeptJob]) -> dict[str, Mapping[str, Any]]:

@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from trainfeed.dispatch import QueueOptions, Served, TaskQueue
+from benchmarks.dispatch.chunks_per_second import Tasks
+from trainfeed.dispatch import QueueOptions, TaskQueue
 from trainfeed.dispatch._master import _Watch, make_master
 from trainfeed.models import ChosenModel, ModelsFolder
 from trainfeed.pfs.service import FileServerSettings, make_file_server
@@ -109,29 +110,6 @@ class Doubling:
         """Do nothing."""
 
 
-@dataclass
-class _Tasks:
-    num_tasks: int = 100
-    digest: str = "0" * 64
-
-    def order(self, pass_number: int) -> list[int]:
-        return list(range(self.num_tasks + 0 * pass_number))
-
-    def served(self, pass_number: int, passes: int | None) -> Served:
-        return Served(
-            name="clicks",
-            split="train",
-            versions=(),
-            manifests=(),
-            chunks_per_task=1,
-            seed=0,
-            digest=self.digest,
-            tasks=self.num_tasks,
-            pass_number=pass_number,
-            passes=passes,
-        )
-
-
 def _files_app(settings: ServerSettings, folder: Path) -> Any:
     return make_file_server(FileServerSettings(settings, "dc", folder / "dc", is_local=True))
 
@@ -145,7 +123,7 @@ def _predictions_app(settings: ServerSettings, folder: Path) -> Any:
 
 
 def _chunks_app(settings: ServerSettings, folder: Path) -> Any:
-    tasks: Any = _Tasks()
+    tasks: Any = Tasks(100)
     queue = TaskQueue(folder / "state", tasks, QueueOptions(), time.monotonic)
     return make_master(queue, settings, _Watch(queue, 10.0))
 

@@ -19,7 +19,10 @@ _REMOVED: Final = ("removal",)
 CASES: Final[dict[tuple[str, tuple[str, ...]], str]] = {
     ("action", _REMOVED): "the history decides nothing; it is the record of what was done",
     ("applied waivers", _REMOVED): "the manifest has them; the next publication writes the file",
-    ("begin of trainings", _REMOVED): "the next run begins anew, and says which versions it takes",
+    (
+        "begin of trainings",
+        _REMOVED,
+    ): "the next run writes it, and says from which version on",
     ("boundary", _REMOVED): "determined again from the topic, and compared with both neighbours",
     ("code", _REMOVED): "only the lines of a difference are missing, which the command says",
     ("gate of a job", _REMOVED): "the gate judges again, by the sealed result of the job",

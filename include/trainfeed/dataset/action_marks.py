@@ -1,8 +1,8 @@
 """Decisions of the history whose mark is not there.
 
-The mark of a withdrawal, a removal, a retirement or an accepted hole is one file. If it is lost, no
-other file in its place says so: readers get the generation again, or its number is used anew. The
-history keeps who decided it, so that the loss can be told.
+The mark of a withdrawal, a removal, a retirement or an accepted hole is one file. If that file is
+lost, readers get the generation again, or a later build uses its number a second time. The history
+has the decision, so that the loss can be told.
 """
 
 from __future__ import annotations

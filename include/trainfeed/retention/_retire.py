@@ -16,7 +16,7 @@ from trainfeed.retention._removals import Removals, execute, plan_removals
 from trainfeed.retention.kinds import KilledRemovals, RangeToRetire, SpentPlans
 from trainfeed.retention.landing import LandingFiles
 
-__all__ = ["Retired", "retire"]
+__all__ = ["Retired", "retire", "retired_lines"]
 
 _ACTION: Final = "retire"
 _TOLD: Final = 10
@@ -127,3 +127,36 @@ def _needed(context: Context, kept: Sequence[Kept]) -> str:
         f"{len(kept)} intervals are needed and cannot be retired; nothing was changed; end these"
         f" uses, or retire a range without them: {'; '.join([*told, *more])}"
     )
+
+
+def retired_lines(name: str, asked: str, done: Retired) -> list[str]:
+    """Return the outcome of a retirement: what went for good, what was gone, what is left.
+
+    Args:
+        name: The data set.
+        asked: The range.
+        done: What a call retired, or would.
+    """
+    count, size = len(done.intervals), done.removals.num_bytes
+    intervals = "1 interval" if count == 1 else f"{count} intervals"
+    verb = "would be" if done.dry_run else "was" if count == 1 else "were"
+    lines = [f"{name}/{asked}: {intervals} {verb} retired for good, {size} bytes"]
+    if done.already:
+        first, number = done.already[0].told, len(done.already)
+        lines.append(f"{number} of them were retired before, as {name}/{first}")
+    if done.refused:
+        lines.append(f"{len(done.refused)} intervals are needed:")
+    lines += [
+        f"{kept.item.kind} {name}/{kept.item.name} stays: {kept.why}" for kept in done.removals.kept
+    ]
+    if done.dry_run and not done.refused:
+        lines.append(
+            "landing files, which hold the raw records, go with them where `retention.landing` has"
+            " a rule, and then their plans; nothing was changed"
+        )
+    elif any(kept.item.kind == "landing" for kept in done.removals.kept):
+        lines.append(
+            "landing files hold the raw records; to remove them, too, give retention.landing in"
+            f" dataset.yaml a rule, then: trainfeed prune {name} --kind landing"
+        )
+    return lines

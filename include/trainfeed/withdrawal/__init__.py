@@ -1,9 +1,8 @@
 """Withdraws published generations from readers, and gives them back."""
 
 from trainfeed.withdrawal._decision_maker import Maker
-from trainfeed.withdrawal._restore import Restored, restore
-from trainfeed.withdrawal._told_outcomes import restored_lines, withdrawn_lines
-from trainfeed.withdrawal._withdraw import Withdrawn, withdraw
+from trainfeed.withdrawal._restore import Restored, restore, restored_lines
+from trainfeed.withdrawal._withdraw import Withdrawn, withdraw, withdrawn_lines
 
 __all__ = [
     "Maker",

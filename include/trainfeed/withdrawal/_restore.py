@@ -24,7 +24,7 @@ from trainfeed.withdrawal._asked_generation import require_files
 from trainfeed.withdrawal._decision_maker import Maker
 from trainfeed.withdrawal._turn import turn_readers, verified
 
-__all__ = ["Restored", "restore"]
+__all__ = ["Restored", "restore", "restored_lines"]
 
 logger = logging.getLogger(__name__)
 
@@ -153,3 +153,18 @@ def _given_back_before(
         return None
     posix.sync_dir(folder.interval(interval))
     return Restored(mine[-1], folder.readable_generation(interval), is_new=False)
+
+
+def restored_lines(done: Restored, *, dry_run: bool) -> list[str]:
+    """Return the outcome of a restoration: the version, and what readers get."""
+    name = done.mark.name
+    if dry_run:
+        lines = [f"{name} is intact and would be restored; nothing was changed"]
+    elif done.is_new:
+        lines = [f"{name} is intact and restored; {done.mark.told}"]
+    else:
+        lines = [f"{name} was restored before; {done.mark.told}"]
+    if done.readers_get is not None:
+        gets = generation_name(done.readers_get)
+        lines.append(f"readers get {done.mark.dataset}/{done.mark.interval}/{gets}")
+    return lines

@@ -30,7 +30,7 @@ from trainfeed.withdrawal._tags_after import (
 )
 from trainfeed.withdrawal._turn import turn_readers, verified
 
-__all__ = ["Withdrawn", "withdraw"]
+__all__ = ["Withdrawn", "withdraw", "withdrawn_lines"]
 
 logger = logging.getLogger(__name__)
 
@@ -194,3 +194,33 @@ def _require_good(
             f"{name}, to which readers would turn, has the same content as {mark.name}; nothing"
             f" was changed; withdraw it first: {first}"
         )
+
+
+def withdrawn_lines(done: Withdrawn, *, dry_run: bool) -> list[str]:
+    """Return the outcome of a withdrawal: the version, what readers get, tags, and the way back."""
+    mark, name = done.mark, f"{done.mark.dataset}/{done.mark.interval}"
+    lines = [f"{mark.name} would be withdrawn; nothing was changed" if dry_run else mark.told]
+    if done.readers_get is None:
+        lines.append(f"no version of {name} is left for readers")
+    else:
+        lines.append(f"readers get {name}/{generation_name(done.readers_get)}")
+    verb = "would name" if dry_run else "names"
+    lines += [f"{mark.dataset}@{tag} {verb} that one, too" for tag in done.moved_tags]
+    lines += [
+        f"{mark.dataset}@{tag} names it, and opening {mark.dataset}@{tag} fails; to move the tag,"
+        f" withdraw with --move-tags, or: trainfeed tag {mark.dataset} RANGE {tag} --why WHY"
+        for tag in done.tags
+    ]
+    lines += [_problem(mark, problem, dry_run=dry_run) for problem in done.tag_problems]
+    if not dry_run:
+        lines.append(f"to take it back: trainfeed restore {mark.name} --why WHY")
+    return lines
+
+
+def _problem(mark: Withdrawal, problem: TagProblem, *, dry_run: bool) -> str:
+    """Return what became of a tag, beside the withdrawal."""
+    state = "would be withdrawn" if dry_run else "is withdrawn"
+    tag = f"{mark.dataset}@{problem.tag}" if problem.tag else f"the tags of {mark.dataset}"
+    verb = "cannot be read" if problem.is_damage or not problem.tag else "was not moved"
+    again = "" if dry_run else "; when that is mended, the same command again does the rest"
+    return f"{mark.name} {state}; {tag} {verb}: {problem.error}{again}"

@@ -21,7 +21,7 @@ __all__ = ["begun_retirement", "lift_retirement", "retirement_of", "write_retire
 _FILE: Final = RecordFile(
     Retirement,
     "the retirement of an interval",
-    "the interval counts as retired; a build with --rebuild 'WHY' makes it anew",
+    "the interval counts as retired; build it again with --rebuild 'WHY'",
     to_json=Retirement.to_json,
     from_json=Retirement.from_json,
 )

@@ -11,7 +11,7 @@ from trainfeed.pfs.users._remove_user import RemovedUser, remove_user
 from trainfeed.pfs.users._shared_layout import Layout
 from trainfeed.pfs.users._shared_storage import SharedStorage, open_shared_storage
 from trainfeed.pfs.users._user_name import require_user_name
-from trainfeed.pfs.users._user_record import lost_attributes
+from trainfeed.pfs.users._user_record import lost_attributes, require_attributes
 from trainfeed.pfs.users._user_sessions import EndedSessions
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "open_shared_storage",
     "public_problems",
     "remove_user",
+    "require_attributes",
     "require_user_name",
 ]

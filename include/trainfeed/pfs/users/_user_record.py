@@ -7,22 +7,35 @@ folder to which no key of a user has a path.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed.errors import NotFoundError
+from trainfeed.errors import NotFoundError, UnsuitableStoreError
 from trainfeed.paths import os_errors
 from trainfeed.pfs.users._folder_attributes import QUOTA_BYTES, QUOTA_FILES, attribute, number
 from trainfeed.pfs.users._shared_layout import Layout
 from trainfeed.records import RecordFile
 
-__all__ = ["NAMESPACE", "RECORDS", "UserRecord", "lost_attributes", "lost_of", "record_path"]
+__all__ = [
+    "NAMESPACE",
+    "RECORDS",
+    "UserRecord",
+    "lost_attributes",
+    "lost_of",
+    "record_path",
+    "require_attributes",
+]
+
+logger = logging.getLogger(__name__)
 
 NAMESPACE: Final = "ceph.dir.layout.pool_namespace"
 _FOLDER: Final = ".users"
 _MODE: Final = 0o600
+# Losses that one message names.
+_SHOWN: Final = 10
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,25 @@ def lost_attributes(mount: Path, datacenter: str) -> list[str]:
     if (found := attribute(public, NAMESPACE)) != layout.public_namespace:
         lost.append(f"{public}: {_lost('namespace', layout.public_namespace, found or 'none')}")
     return lost
+
+
+def require_attributes(mount: Path, datacenter: str) -> None:
+    """Refuse homes that lost what an administrator gave them; the log has each loss.
+
+    Raises:
+        UnsuitableStoreError: Some attributes are gone; nothing was changed.
+        ConfigError, NotFoundError, FormatError, StorageError: As of ``lost_attributes``.
+    """
+    lost = lost_attributes(mount, datacenter)
+    for each in lost:
+        logger.error("%s", each)
+    if lost:
+        raise UnsuitableStoreError(
+            f"expected the attributes that an administrator gave to the homes of {datacenter}, got"
+            f" {len(lost)} others: {'; '.join(lost[:_SHOWN])}"
+            f"{'; …' if len(lost) > _SHOWN else ''}; nothing was changed; put them back with:"
+            " trainfeed pfs user add NAME"
+        )
 
 
 def _lost(what: str, given: str, found: str) -> str:

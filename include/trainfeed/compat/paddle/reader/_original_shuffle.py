@@ -55,7 +55,7 @@ class _Unrepeatable:
         batched: Whether samples are batches.
     """
 
-    unordered = "paddle.reader.shuffle() without a seed draws every order anew; give it a seed"
+    unordered = "paddle.reader.shuffle() without a seed draws a new order each time; give a seed"
 
     def __init__(self, read: Reader, *, batched: bool) -> None:
         self._read = read
