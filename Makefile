@@ -168,6 +168,8 @@ documents: setup-dev data data/scikit-learn/.done data/obp/.done .venv-docs/.don
 	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
+golden: setup-dev ## A scripted life of every command: all files, answers and fault points are as they were recorded; after every step of a change of structure
+	$(BIN)python -m tests.golden compare
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
 	$(BIN)python -m pytest tests/model -m "not nightly" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why

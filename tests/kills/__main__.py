@@ -1,8 +1,10 @@
 """Kills every command at every call, in blocks; a finished block is a file that is not done again.
 
 ``python -m tests.kills`` kills on a local disk, and with ``--cephfs`` on the CephFS of
-``TEST_CEPHFS_PATH``, where a reader on another mount looks all the time. A block has at most
-``BLOCK`` strikes of one command. No block begins after ``--minutes``; status 75 says that blocks
+``TEST_CEPHFS_PATH``, where a reader on another mount looks all the time. There only calls below
+the publication root are taken: landing area and work folder are on the local disk there, too, and
+between two calls below the root the reader has the same files. A block has at most ``BLOCK``
+strikes of one command. No block begins after ``--minutes``; status 75 says that blocks
 are left, and the same call goes on. After a change of the code all blocks are done again.
 ``--only NAME`` takes some commands, ``--every N`` every N-th strike of each.
 """
@@ -22,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.kills.preload import Strike, begin_anew, is_loaded, library
+from tests.kills.preload import Call, Strike, begin_anew, is_loaded, library
 from tests.kills.prepared import COMMANDS
 from tests.kills.sweep import Arena, Undisturbed, full_strikes, kills
 
@@ -99,7 +101,7 @@ class _Blocks:
         began_s = time.monotonic()
         plain = self._arena.take(name)
         counts: Counter[str] = Counter()
-        for number, strikes in enumerate(_blocks(plain, every)):
+        for number, strikes in enumerate(_blocks(self._arena.calls_of(plain), every)):
             block = self._state / f"{name}-{every}-{number:03d}.json"
             kept = self._kept(block)
             if kept is None:
@@ -108,7 +110,8 @@ class _Blocks:
                 kept = {"counts": dict(self._block(name, plain, strikes))}
                 self._keep(block, kept)
             counts.update(kept["counts"])
-        told = {**counts, "calls": len(plain.calls), "seconds": round(time.monotonic() - began_s)}
+        calls = len(self._arena.calls_of(plain))
+        told = {**counts, "calls": calls, "seconds": round(time.monotonic() - began_s)}
         if not counts["faults"]:
             self._keep(path, {"every": every, "counts": told})
         self._found[name] = told
@@ -155,8 +158,8 @@ class _Blocks:
         unfinished.replace(path)
 
 
-def _blocks(plain: Undisturbed, every: int) -> Iterator[list[Strike]]:
-    strikes = [*kills(plain), *full_strikes(plain)][::every]
+def _blocks(calls: list[Call], every: int) -> Iterator[list[Strike]]:
+    strikes = [*kills(calls), *full_strikes(calls)][::every]
     for first in range(0, len(strikes), BLOCK):
         yield strikes[first : first + BLOCK]
 

@@ -187,6 +187,13 @@ class Arena:
             if key not in seen:
                 yield f"at once a reader does not see {key}"
 
+    def calls_of(self, plain: Undisturbed) -> list[Call]:
+        """Return the calls to strike: all of them, or those on the shared file system."""
+        if self._roots is None:
+            return plain.calls
+        shared = str(self._roots.resolve())
+        return [call for call in plain.calls if call.path.startswith(shared)]
+
     def reset(self) -> None:
         """Lay out what the command acts on; on a shared file system in a folder of its own."""
         self._clear()
@@ -310,15 +317,15 @@ def _copied(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def kills(plain: Undisturbed) -> list[Strike]:
+def kills(calls: list[Call]) -> list[Strike]:
     """Return SIGKILL at every call."""
-    return [Strike(call.process, call.number) for call in plain.calls]
+    return [Strike(call.process, call.number) for call in calls]
 
 
-def full_strikes(plain: Undisturbed) -> list[Strike]:
+def full_strikes(calls: list[Call]) -> list[Strike]:
     """Return a disk that is full from every tenth call on, and a quota met once between them."""
-    full = [Strike(call.process, call.number, errno.ENOSPC, True) for call in plain.calls[::10]]
-    return full + [Strike(call.process, call.number, errno.EDQUOT) for call in plain.calls[5::10]]
+    full = [Strike(call.process, call.number, errno.ENOSPC, True) for call in calls[::10]]
+    return full + [Strike(call.process, call.number, errno.EDQUOT) for call in calls[5::10]]
 
 
 def _struck(calls: list[Call], strike: Strike) -> Call | None:

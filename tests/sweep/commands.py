@@ -13,12 +13,12 @@ from tests.sweep.root import BUILT, NEXT
 from trainfeed.errors import TrainFeedError
 from trainfeed.readers import open_dataset
 
-__all__ = ["Answers", "answers_of", "area_of", "published_in"]
+__all__ = ["COMMANDS", "Answers", "answers_of", "area_of", "published_in"]
 
 _RANGE: Final = f"{day(2)}/{day(4)}"
 # What a command depends on: c, v: files of a data set; m: trainings and models.
 _READ: Final = ("read",)
-_COMMANDS: Final = (
+COMMANDS: Final = (
     ("cvm", ("status", "--json")),
     ("cvm", ("ls", "--json")),
     ("c", ("show", f"{CLICKS}/{day(2)}", "--json")),
@@ -105,7 +105,7 @@ def answers_of(project: Project, ended: datetime, area: str) -> Answers:
         area: Letters of what the commands depend on.
     """
     found = {}
-    for number, (letters, command) in enumerate(_COMMANDS):
+    for number, (letters, command) in enumerate(COMMANDS):
         if set(letters) & set(area):
             answer = _read(project) if command == _READ else project.run(*command)
             if command[0] == "gc":

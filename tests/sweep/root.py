@@ -46,11 +46,13 @@ class Life:
 
     Attributes:
         path: The folder; ``now`` in it is where commands work, ``kept`` has a copy per stage.
+        kind: What runs its commands.
         older: Stage → path of a file → what it held earlier in its life, the newest last.
         ended: When the last copy was made: what has a later time is of a case.
     """
 
     path: Path
+    kind: type[Project] = Project
     older: dict[str, dict[str, list[bytes]]] = field(default_factory=dict)
     ended: datetime | None = None
     _seen: dict[str, bytes] = field(default_factory=dict)
@@ -58,12 +60,12 @@ class Life:
 
     @property
     def project(self) -> Project:
-        return Project(self.path / "now")
+        return self.kind(self.path / "now")
 
     @classmethod
-    def lived(cls, path: Path) -> Life:
+    def lived(cls, path: Path, kind: type[Project] = Project) -> Life:
         """Live the whole life in an empty folder."""
-        life = cls(path)
+        life = cls(path, kind)
         life.project.path.mkdir()
         life.project.write()
         for step in (_begin, _withdraw, _waive, _look_ahead, _label, _train, _accept, _prune):
