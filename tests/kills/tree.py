@@ -26,7 +26,7 @@ __all__ = ["Tree", "differences", "tree_of"]
 # Name → mode and content.
 Tree = dict[str, tuple[int, bytes]]
 # Folders that a first removal, failure, attempt and lease make, and that stay. A build goes on
-# without a note of its attempt, or a lease, if there is no space for it, and then has no such folder.
+# without a note of its attempt, or a lease, if there is no space, and then has no such folder.
 _OFTEN_EMPTY = ("_trash", "unpublished", "attempts", "_leases")
 
 # A time, also in a name; the clock in milliseconds; how long something took; the number of a
