@@ -34,10 +34,10 @@ PLAIN = (
 
 def is_same(before, after):
     """Whether a value of a column is that of a sample: exact for numbers, bits for NaN aside."""
+    if before is after:
+        return True
     if isinstance(before, list | tuple):
         return len(before) == len(after) and all(map(is_same, before, after))
-    if before is None or before is np.ma.masked:
-        return after is None
     if isinstance(before, np.ma.MaskedArray):
         return not np.ma.is_masked(before) and before.tolist() == np.asarray(after).tolist()
     after = after.item() if isinstance(after, np.generic | np.ndarray) else after
