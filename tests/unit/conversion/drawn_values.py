@@ -119,6 +119,16 @@ def tables(draw):
     return schema, rows
 
 
+def one_nan(row):
+    """A sample whose NaN all have the same bits: a text says "NaN", and no more."""
+    return {
+        name: np.where(np.isnan(value), np.array(math.nan, value.dtype), value)
+        if getattr(value, "dtype", np.dtype(bool)).kind == "f"
+        else value
+        for name, value in row.items()
+    }
+
+
 def bits(schema, rows):
     """Everything about samples: the bytes of their typed records tell types, bits and absence."""
     codec = TypedCodec(schema)

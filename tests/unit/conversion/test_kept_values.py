@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.conversion.drawn_values import bits, tables
+from tests.unit.conversion.drawn_values import bits, one_nan, tables
 from trainfeed.conversion import (
     ColumnOptions,
     Encoding,
@@ -71,13 +71,15 @@ def opened(path, schema):
 def test_drawn_values_come_out_of_every_way(table, ways, tmp_path_factory):
     schema, rows = table
     folder = tmp_path_factory.mktemp("ways")
-    wanted = bits(schema, rows)
+    # Formats of text have one NaN.
+    told = one_nan if BARE & {*ways} else dict
+    wanted = bits(schema, map(told, rows))
     source = drawn(schema, rows)
     for number, kind in enumerate(ways):
         path = folder / f"{number}.{kind}"
         transcode(source, path, SinkOptions())
         source = opened(path, schema)
-    found = bits(schema, source.samples())
+    found = bits(schema, map(told, source.samples()))
     assert len(found) == len(wanted)
     changed = sum(a != b for a, b in zip(found, wanted, strict=True))
     COUNTS["samples"] += len(wanted)
