@@ -66,6 +66,7 @@ def opened(path, schema):
     return open_sample_file(path, SourceOptions(schema=schema if kind in BARE else None))
 
 
+@pytest.mark.timeout(300 + SAMPLES)
 @given(table=tables(), ways=st.lists(st.sampled_from(FORMATS), min_size=2, max_size=3))
 @settings(max_examples=SAMPLES, suppress_health_check=list(HealthCheck))
 def test_drawn_values_come_out_of_every_way(table, ways, tmp_path_factory):
