@@ -51,6 +51,7 @@ def fed(rows, size):
     return list(feed(batch(lambda: iter(rows), size), {"x": 0, "y": 0})())
 
 
+@pytest.mark.timeout(300 + SAMPLES)
 @given(table=tables(), size=st.integers(1, 4))
 @settings(max_examples=SAMPLES, suppress_health_check=list(HealthCheck))
 def test_fields_of_every_type_come_out_of_a_feed(table, size):
@@ -79,6 +80,7 @@ def test_fields_of_every_type_come_out_of_a_feed(table, size):
     assert not COUNTS["changed"], rows
 
 
+@pytest.mark.timeout(300 + SAMPLES)
 @given(
     values=st.lists(PLAIN | st.lists(PLAIN, max_size=3), min_size=1, max_size=4)
     | st.lists(

@@ -124,6 +124,7 @@ WAYS = {
 }
 
 
+@pytest.mark.timeout(300 + ROWS)
 @pytest.mark.parametrize("form", ["recordio", "tfrecord"])
 @pytest.mark.parametrize("mode", ["record", "batch"])
 def test_a_batch_has_the_values_that_the_function_returned(project, mode, form):
