@@ -9,8 +9,8 @@ does the same.
 Code and services that launches of trainings left on a cluster are removed three days after the
 launch began, if its job was never made, or has ended.
 
-The task `shared_storage` looks whether users removed quotas or namespaces from their homes, which
-Ceph lets every key that reads a folder do. It fails with the names of what is gone; `trainfeed pfs
+The task `shared_storage` looks whether homes have lost their quota or their namespace, which Ceph
+lets every key that reads a folder remove. It fails with the names of what is gone; `trainfeed pfs
 user add` puts it back. It needs the mount of an administrator, and is skipped without one.
 """
 

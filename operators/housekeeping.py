@@ -66,9 +66,9 @@ class HousekeepingOperator(BaseOperator):
 class SharedStorageOperator(BaseOperator):
     """Compare quotas and namespaces of homes with what an administrator gave; change nothing.
 
-    Ceph lets every key that reads a folder remove these attributes. The task fails if some are
-    gone: the log has each, and ``trainfeed pfs user add`` puts them back. Without a mount in the
-    form, the task is skipped.
+    Ceph lets every key that reads a folder remove its namespace. The task fails if some attributes
+    are gone: the log has each, and ``trainfeed pfs user add`` puts them back. Without a mount in
+    the form, the task is skipped.
     """
 
     def execute(self, context: Context) -> None:

@@ -12,6 +12,7 @@ from trainfeed.decorators._reader_stage import ReaderStage, block_reader, open_b
 from trainfeed.decorators._start import Start
 from trainfeed.errors import SampleShapeError
 from trainfeed.readers import Block, BlockReader, Reader, ReaderLike, RowForm, Sample
+from trainfeed.samples import array_of
 
 __all__ = ["collate", "feed"]
 
@@ -64,8 +65,9 @@ def collate(batch: Sequence[Sample], number: int = 0) -> tuple[Any, ...]:
 
     Raises:
         SampleShapeError: Samples differ in the number of columns, or values of a column differ in
-            shape or type, or a column holds None or other objects. Python integers may be mixed
-            with floats if they are exact as floats.
+            shape or type, or a column holds None, masked values or other objects, or numpy would
+            change a value of a list. Python integers may be mixed with floats if they are exact as
+            floats.
     """
     columns = _columns(batch, number)
     return tuple(_stacked(columns[key], key, number) for key in columns)
@@ -126,7 +128,14 @@ def _find(columns: Mapping[Any, Any], name: str, key: int | str, number: int) ->
 def _are_floats(values: list[Any]) -> bool:
     """Return whether Python numbers are floats mixed with integers that are exact as floats."""
     kinds = {type(value) for value in values}
-    return kinds == {int, float} and all(int(float(v)) == v for v in values if type(v) is int)
+    return kinds == {int, float} and all(_is_exact(v) for v in values if type(v) is int)
+
+
+def _is_exact(number: int) -> bool:
+    try:
+        return int(float(number)) == number
+    except OverflowError:
+        return False
 
 
 def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | list[Any]:
@@ -151,7 +160,9 @@ def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | l
 
 def _array(value: Any, where: str) -> NDArray[Any]:
     try:
-        return np.asarray(value)
+        return array_of(value)
+    except SampleShapeError as error:
+        raise SampleShapeError(f"{where}: {error}") from error
     except ValueError as error:
         raise SampleShapeError(
             f"{where}: expected numbers or lists of equal lengths, got {value!r:.80}; pad sequences"

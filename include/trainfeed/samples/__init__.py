@@ -1,5 +1,6 @@
 """Samples as records: typed by a schema, or values of any kind; statistics of samples."""
 
+from trainfeed.samples._array_values import array_of
 from trainfeed.samples._batch_reader import SampleReader
 from trainfeed.samples._codec import TypedCodec
 from trainfeed.samples._presence import absent_rows, joined_columns, masked_rows, rows_or_none
@@ -27,6 +28,7 @@ __all__ = [
     "TypedCodec",
     "ValueCodec",
     "absent_rows",
+    "array_of",
     "components_of_schema",
     "frame_records",
     "joined_columns",

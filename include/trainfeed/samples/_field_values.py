@@ -158,8 +158,8 @@ def _cast(field: Field, array: NDArray[Any], value: object) -> NDArray[Any]:
         return array
     if dtype.kind == "f":
         # An overflow becomes infinity, which is refused below unless the value was infinite
-        # already.
-        with np.errstate(over="ignore"):
+        # already. A signalling NaN of another precision is a NaN like others.
+        with np.errstate(over="ignore", invalid="ignore"):
             result = array.astype(dtype)
         if not np.isfinite(result).all() and np.any(np.isinf(result) & np.isfinite(array)):
             refuse(field, value, _limits(field))

@@ -191,7 +191,9 @@ def _values(field: Field, column: pa.Array | None, length: int) -> NDArray[Any]:
     values = _numbers(field, leaves, np.repeat(_valid(column), per_row)).reshape(shape)
     if column.null_count:
         # The bytes below a null are undefined in Arrow; records need zeros there.
-        values = np.where(_valid(column).reshape(-1, *[1] * len(field.shape)), values, 0)
+        # The zero has the type of the values: beside a plain 0, numpy makes bools integers.
+        present = _valid(column).reshape(-1, *[1] * len(field.shape))
+        values = np.where(present, values, np.zeros((), values.dtype))
     return values
 
 

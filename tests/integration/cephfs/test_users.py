@@ -16,9 +16,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from operators.housekeeping import SharedStorageOperator
 from trainfeed import faults
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, UnsuitableStoreError
 from trainfeed.pfs.users import (
@@ -29,10 +32,12 @@ from trainfeed.pfs.users import (
     public_problems,
     remove_user,
 )
-from trainfeed.pfs.users._folder_attributes import attribute
+from trainfeed.pfs.users._folder_attributes import QUOTA_BYTES, QUOTA_FILES, attribute
 from trainfeed.pfs.users._home_folder import NAMESPACE
 
 MIB = 1 << 20
+# What the upkeep calls the three attributes of a home.
+LOSSES = ("quota of bytes", "quota of files", "namespace of new files")
 # A program that writes an object for each line of its input, by the key of a user.
 OBJECT_WRITER = """
 import rados, sys
@@ -366,6 +371,70 @@ def test_a_namespace_that_a_user_removed_is_listed_and_put_back(centre, tmp_path
         f"{layout.home(user)} has the namespace {namespace} again",
     )
     assert public_problems(centre.storage) == ()
+
+
+def look(centre) -> None:
+    """Run the task of the nightly upkeep that looks at homes."""
+    name = centre.storage.layout.datacenter
+    params = {"mount": str(centre.ceph.path), "datacenter": name}
+    ti = SimpleNamespace(xcom_push=lambda **_: None)
+    SharedStorageOperator(task_id="look").execute({"params": params, "ti": ti})
+
+
+def test_a_user_cannot_take_the_quota_off_its_home(centre, tmp_path):
+    """Row S02: Ceph 16 keeps quotas from keys without the right ``p``, also from removal."""
+    user = centre.new_name()
+    centre.add(user, quota_bytes=4 * MIB, quota_files=20)
+    home = centre.home(user)
+    with mounted(centre, user, tmp_path / "home") as own:
+        for name in ("ceph.quota", QUOTA_BYTES, QUOTA_FILES):
+            with pytest.raises(OSError, match=str(tmp_path)) as refused:
+                os.removexattr(own, name)
+            assert refused.value.errno in {errno.ENODATA, errno.EPERM, errno.EACCES}
+            for value in (b"", b"0", b"max_bytes=0 max_files=0"):
+                with pytest.raises(OSError, match=str(tmp_path)):
+                    os.setxattr(own, name, value)
+    assert (attribute(home, QUOTA_BYTES), attribute(home, QUOTA_FILES)) == (str(4 * MIB), "20")
+    look(centre)
+
+
+def test_what_a_home_has_lost_is_reported_at_night_and_put_back(centre, tmp_path, caplog):
+    """Row S02: Ceph 16 lets every key that reads a folder remove its namespace."""
+    user, beside = centre.new_name(), centre.new_name()
+    namespace = centre.add(user, quota_bytes=4 * MIB, quota_files=20).namespace
+    centre.add(beside, quota_bytes=MIB)
+    home, public = centre.home(user), centre.storage.folder(centre.storage.layout.public)
+    given = {QUOTA_BYTES: str(4 * MIB), QUOTA_FILES: "20", NAMESPACE: namespace}
+    look(centre)
+    with (
+        mounted(centre, user, tmp_path / "home") as own,
+        mounted(centre, user, tmp_path / "public", centre.storage.layout.public) as shared,
+    ):
+        write_synced(own / "before", b"before")
+        os.removexattr(own, "ceph.dir.layout")
+        os.removexattr(shared, "ceph.dir.layout")
+        # A quota goes only by a key with more rights.
+        for name in (QUOTA_BYTES, QUOTA_FILES):
+            os.setxattr(home, name, b"0")
+        assert [attribute(home, name) for name in given] == ["", "", ""]
+
+        with pytest.raises(AirflowFailException, match="pfs user add"):
+            look(centre)
+        assert all(f"{home}: {what}" in caplog.text for what in LOSSES)
+        assert f"{public}: namespace" in caplog.text
+        assert str(centre.home(beside)) not in caplog.text
+        assert attribute(home, NAMESPACE) == ""
+
+        done = trainfeed("add", user, *centre.options, "--keyring", str(centre.keyring(user)))
+
+        assert done.returncode == 0, done.stderr
+        assert {name: attribute(home, name) for name in given} == given
+        look(centre)
+        write_synced(own / "after", b"after")
+        assert (own / "before").read_bytes() == b"before"
+        with pytest.raises(OSError, match="quota") as full:
+            (own / "large").write_bytes(bytes(64 * MIB))
+    assert full.value.errno == errno.EDQUOT
 
 
 @pytest.mark.nightly

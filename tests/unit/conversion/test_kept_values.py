@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.conversion.drawn_values import bits, one_nan, tables
 from trainfeed.conversion import (
     ColumnOptions,
     Encoding,
@@ -37,132 +38,14 @@ from trainfeed.conversion import (
 from trainfeed.conversion.formats import CsvOptions, read_csv, read_json_lines
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.reading_rules import ReadingRules
-from trainfeed.samples import Field, SampleReader, Schema, TypedCodec
+from trainfeed.samples import Field, SampleReader, Schema
 
 SAMPLES = int(os.environ.get("TRAINFEED_VALUES", "120"))
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "recordio", "tfrecord"]
 # Formats that do not say what their fields are.
 BARE = {"csv", "tsv", "jsonl"}
 
-WHOLE = [f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")]
-FLOATS = {"float16": 16, "float32": 32, "float64": 64}
-NASTY = [
-    *[
-        "",
-        "\\",
-        "\\N",
-        "\\\\N",
-        '"\\N"',
-        "\\\\host\\x",
-        "\\frac{1}{2}",
-        "NA",
-        "null",
-        "None",
-        "nan",
-    ],
-    *[
-        "00501",
-        "1e5",
-        "18446744073709551615",
-        "TRUE",
-        "-0",
-        " a ",
-        "a,b",
-        "a;b\t|",
-        'a"b',
-        '"',
-        '""',
-    ],
-    *[
-        "a\nb",
-        "a\rb",
-        "\r",
-        "\r\n",
-        "\n",
-        "\ufeffx",
-        "\0",
-        "\u2028",
-        "sep=;",
-        "2024-03-01T00:00+02:00",
-    ],
-    *["é", "日本", "\U0001f600", "#", "=1+1", "'", "[1, 2]", "{}", "\x0b", "\x1c", "\x85"],
-]
-
-
-def numbers(dtype):
-    if dtype in FLOATS:
-        edges = [
-            0.0,
-            -0.0,
-            math.nan,
-            math.inf,
-            -math.inf,
-            float(np.finfo(dtype).smallest_subnormal),
-        ]
-        edges += [
-            float(np.finfo(dtype).max),
-            float(np.finfo(dtype).min),
-            float(np.dtype(dtype).type(0.1)),
-        ]
-        return st.sampled_from(edges) | st.floats(width=FLOATS[dtype])
-    if dtype == "bool":
-        return st.booleans()
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    near = [low, high, high - 1, 0, *(n for n in ((1 << 53) + 1, (1 << 53) - 1) if n <= high)]
-    return st.sampled_from(near) | st.integers(low, high)
-
-
-def values(field):
-    if field.dtype == "str":
-        one = st.sampled_from(NASTY) | st.text(max_size=8)
-    elif field.dtype == "bytes":
-        one = st.sampled_from([b"", b"\\N", b"\xff\0", b"\r\n"]) | st.binary(max_size=8)
-    elif field.shape:
-        size = (
-            {"min_size": 0, "max_size": 3}
-            if field.shape[0] is None
-            else {"min_size": 2, "max_size": 2}
-        )
-        inner = numbers(field.dtype)
-        if len(field.shape) > 1:
-            inner = st.lists(inner, min_size=2, max_size=2)
-        shape = (-1, *field.shape[1:])
-        one = st.lists(inner, **size).map(
-            lambda each: np.array(each, dtype=field.dtype).reshape(
-                shape if each else (0, *shape[1:])
-            )
-        )
-    else:
-        one = numbers(field.dtype).map(lambda each: np.array(each, dtype=field.dtype))
-    return st.none() | one if field.optional else one
-
-
-@st.composite
-def tables(draw):
-    """A schema of a few fields, and a few samples."""
-    kinds = ["str", "str", "bytes", "bool", *WHOLE, *FLOATS]
-    fields = []
-    for number in range(draw(st.integers(1, 4))):
-        dtype = draw(st.sampled_from(kinds))
-        shapes = [()] if dtype in {"str", "bytes"} else [(), (), (2,), (None,), (2, 2), (None, 2)]
-        shape = draw(st.sampled_from(shapes))
-        fields.append(Field(f"f{number}", dtype, shape, draw(st.booleans())))
-    schema = Schema(tuple(fields))
-    rows = draw(
-        st.lists(
-            st.fixed_dictionaries({f.name: values(f) for f in fields}), min_size=1, max_size=10
-        )
-    )
-    return schema, rows
-
-
 COUNTS = Counter()
-
-
-def bits(schema, rows):
-    """Everything about samples: the bytes of their typed records tell types, bits and absence."""
-    codec = TypedCodec(schema)
-    return [codec.encode(row) for row in rows]
 
 
 def drawn(schema, rows):
@@ -183,18 +66,21 @@ def opened(path, schema):
     return open_sample_file(path, SourceOptions(schema=schema if kind in BARE else None))
 
 
+@pytest.mark.timeout(300 + SAMPLES)
 @given(table=tables(), ways=st.lists(st.sampled_from(FORMATS), min_size=2, max_size=3))
 @settings(max_examples=SAMPLES, suppress_health_check=list(HealthCheck))
 def test_drawn_values_come_out_of_every_way(table, ways, tmp_path_factory):
     schema, rows = table
     folder = tmp_path_factory.mktemp("ways")
-    wanted = bits(schema, rows)
+    # Formats of text have one NaN.
+    told = one_nan if BARE & {*ways} else dict
+    wanted = bits(schema, map(told, rows))
     source = drawn(schema, rows)
     for number, kind in enumerate(ways):
         path = folder / f"{number}.{kind}"
         transcode(source, path, SinkOptions())
         source = opened(path, schema)
-    found = bits(schema, source.samples())
+    found = bits(schema, map(told, source.samples()))
     assert len(found) == len(wanted)
     changed = sum(a != b for a, b in zip(found, wanted, strict=True))
     COUNTS["samples"] += len(wanted)

@@ -13,6 +13,7 @@ from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader.columns import Columns, Dense, FreshMemory, Memory, Rows
 from trainfeed.loader.order import Span
 from trainfeed.loader.sources._source import Loaded
+from trainfeed.samples import array_of
 
 __all__ = ["MapDataset", "MapSource", "content_of", "stack"]
 
@@ -170,13 +171,8 @@ def _array(value: Any) -> NDArray[Any]:
         boxed = np.empty((), object)
         boxed[()] = value
         return boxed
-    if isinstance(value, np.ma.MaskedArray):
-        raise SampleShapeError(
-            "expected values that are all there as a field, got a masked array; fill it, and give"
-            " the mask as a field of its own"
-        )
     try:
-        array = np.asarray(value)
+        array = array_of(value)
     except ValueError as error:
         raise SampleShapeError(
             f"expected lists of equal lengths as a field, got {value!r:.80}; pad them, and give"

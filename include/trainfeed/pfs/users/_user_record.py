@@ -1,8 +1,8 @@
 """What an administrator gave to a user, kept where no user's key reaches.
 
-Ceph lets every key that reads a folder remove the attributes of that folder: its quotas, and the
-namespace of new files. Without a record nobody knows what is gone. It lies beside the homes, in a
-folder to which no key of a user has a path.
+Ceph 16 lets every key that reads a folder remove the namespace of its new files; quotas go by keys
+with more rights. Without a record nobody knows what is gone. It lies beside the homes, in a folder
+to which no key of a user has a path.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class _Counted:
     def take(self, block: NDArray[Any]) -> None:
         """Add rows, shape ``(n, num)`` with ``n`` from 1 on."""
         rows = np.ascontiguousarray(block.T)
-        floats = rows.astype(np.float64, copy=False)
+        # A signalling NaN of a narrower type would be a warning in the log of the build.
+        with np.errstate(invalid="ignore"):
+            floats = rows.astype(np.float64, copy=False)
         if block.dtype.kind == "f" and not (is_finite := np.isfinite(floats)).all():
             finite = [row[there] for row, there in zip(rows, is_finite, strict=True)]
             doubles = [row[there] for row, there in zip(floats, is_finite, strict=True)]
