@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -32,23 +33,21 @@ def array_of(value: object) -> NDArray[Any]:
         SampleShapeError: A value would change, or is masked.
         ValueError: Lists have different lengths.
     """
-    leaves = list(_leaves(value)) if isinstance(value, _LISTS) else [value]
-    if any(isinstance(each, np.ma.MaskedArray) and np.ma.is_masked(each) for each in leaves):
-        raise SampleShapeError(
-            "expected values that are all there, got a masked array; fill it, and give the mask as"
-            " a field of its own"
-        )
+    if not isinstance(value, _LISTS):
+        if isinstance(value, np.ma.MaskedArray):
+            _require_whole(value)
+        return np.asarray(value)
+    kinds = _kinds(value)
     array: NDArray[Any] = np.asarray(value)
-    if isinstance(value, _LISTS) and not _is_surely_kept(leaves, array):
+    if not _is_surely_kept(kinds, array):
         _require_kept(value, array)
     return array
 
 
-def _is_surely_kept(leaves: Iterable[Any], array: NDArray[Any]) -> bool:
+def _is_surely_kept(kinds: set[Any], array: NDArray[Any]) -> bool:
     """Return whether the types alone tell that no value changes; true of nearly all lists."""
     if array.dtype.kind == "O":
         return True
-    kinds = {each.dtype if isinstance(each, _ARRAYS) else type(each) for each in leaves}
     if len(kinds) > 1:
         return False
     return all(
@@ -59,12 +58,34 @@ def _is_surely_kept(leaves: Iterable[Any], array: NDArray[Any]) -> bool:
     )
 
 
-def _leaves(value: Iterable[Any]) -> Iterator[Any]:
-    for item in value:
-        if isinstance(item, _LISTS):
-            yield from _leaves(item)
-        else:
-            yield item
+def _kinds(level: Sequence[Any]) -> set[Any]:
+    """Return the types of what nested lists hold, of arrays their dtypes.
+
+    A list of numbers is as long as numpy can make it: no step here is one of Python for each.
+    """
+    kinds: set[Any] = set()
+    while True:
+        types = set(map(type, level))
+        lists = {each for each in types if issubclass(each, _LISTS)}
+        arrays = {each for each in types if issubclass(each, _ARRAYS)}
+        kinds |= types - lists - arrays
+        if arrays:
+            for each in level:
+                if isinstance(each, np.ma.MaskedArray):
+                    _require_whole(each)
+                if isinstance(each, _ARRAYS):
+                    kinds.add(each.dtype)
+        if not lists:
+            return kinds
+        level = [*chain.from_iterable(each for each in level if isinstance(each, _LISTS))]
+
+
+def _require_whole(array: NDArray[Any]) -> None:
+    if np.ma.is_masked(array):
+        raise SampleShapeError(
+            "expected values that are all there, got a masked array; fill it, and give the mask as"
+            " a field of its own"
+        )
 
 
 def _require_kept(value: object, array: NDArray[Any]) -> None:

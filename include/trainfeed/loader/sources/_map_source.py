@@ -173,6 +173,9 @@ def _array(value: Any) -> NDArray[Any]:
         return boxed
     try:
         array = array_of(value)
+    except SampleShapeError:
+        # It is a ValueError, too, and says already what is wrong.
+        raise
     except ValueError as error:
         raise SampleShapeError(
             f"expected lists of equal lengths as a field, got {value!r:.80}; pad them, and give"
