@@ -325,6 +325,15 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     assert page.index(">failed<") < page.index(">passed<")
 
 
+def test_the_form_for_a_failed_gate_stands_above_the_tables(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    message = f"{MESSAGE}\nnothing was published\nlet it pass: trainfeed waive clicks/2026-01-02"
+    run([], [failed(error="GateError", message=message, report=ACCOUNT)])
+    page = look()
+    assert page.index("quarantine_ratio is 0.2") < page.index(">waive.clicks<")
+    assert page.index(">waive.clicks<") < page.index("<h2>Gates</h2>")
+
+
 def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
     waiver = {"gates": ACCOUNT["gates"], "who": HOSTILE, "account": "builder"}
     waiver |= {"why": "a storm", "until": "2026-12-31"}
