@@ -50,15 +50,16 @@ class RetireIntervalsOperator(BaseOperator):
                 params["why"],
                 dry_run=params["dry_run"],
             )
-        _log(done)
-        name = params["dataset"]
-        told = retired_lines(name, params["range"], done)
-        tell_result(context, f"{name}/{params['range']}", told)
-        if done.refused:
-            raise AirflowFailException(
-                f"{len(done.refused)} intervals of {params['range']} are needed; the log above"
-                " names each with the reason; nothing was changed"
-            )
+            _log(done)
+            name = params["dataset"]
+            told = retired_lines(name, params["range"], done)
+            tell_result(context, f"{name}/{params['range']}", told)
+            if done.refused:
+                raise AirflowFailException(
+                    f"{len(done.refused)} of the intervals of {params['range']} cannot be retired,"
+                    " the result names each with the reason; nothing was changed; end these uses"
+                    f" (a tag: trainfeed untag {name} TAG), or retire a range without them"
+                )
         return {
             "intervals": len(done.intervals),
             "bytes": done.removals.num_bytes,

@@ -95,3 +95,17 @@ def test_what_is_needed_fails_the_task_and_stays(dag, two):
     with pytest.raises(AirflowFailException, match="started"):
         retire(dag, user=None)
     assert two.folder.generations(DAYS[0]) == [1]
+
+
+def test_a_dry_run_that_is_refused_leaves_its_result_and_its_reason(dag, two):
+    TOLD.clear()
+    with (
+        hold_versions(two.folder, [(DAYS[0], 1)], "an evaluation"),
+        pytest.raises(AirflowFailException),
+    ):
+        retire(dag, dry_run=True)
+    told, failure = TOLD
+    assert "an evaluation" in told["lines"][-1]
+    # The page links the forms of the commands in the message.
+    assert "trainfeed untag clicks" in failure["message"]
+    assert two.folder.generations(DAYS[0]) == [1]

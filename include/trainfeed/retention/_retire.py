@@ -125,7 +125,8 @@ def _needed(context: Context, kept: Sequence[Kept]) -> str:
     more = [f"and {len(kept) - _TOLD} more"] if len(kept) > _TOLD else []
     return (
         f"{len(kept)} intervals are needed and cannot be retired; nothing was changed; end these"
-        f" uses, or retire a range without them: {'; '.join([*told, *more])}"
+        f" uses (a tag: trainfeed untag {name} TAG), or retire a range without them:"
+        f" {'; '.join([*told, *more])}"
     )
 
 
@@ -145,7 +146,8 @@ def retired_lines(name: str, asked: str, done: Retired) -> list[str]:
         first, number = done.already[0].told, len(done.already)
         lines.append(f"{number} of them were retired before, as {name}/{first}")
     if done.refused:
-        lines.append(f"{len(done.refused)} intervals are needed:")
+        needed = "1 interval is" if len(done.refused) == 1 else f"{len(done.refused)} intervals are"
+        lines.append(f"{needed} needed:")
     lines += [
         f"{kept.item.kind} {name}/{kept.item.name} stays: {kept.why}" for kept in done.removals.kept
     ]
