@@ -63,8 +63,8 @@ def forms(messages: Iterable[str], dataset: str, interval: str) -> str:
         if dataset or DATASET not in dag
     ]
     values = {"Data set": dataset, "Interval": interval}
-    filled = "; ".join(f"{name}: {value}" for name, value in values.items() if value)
-    note = f"<p>{_HOW} {text(filled)}</p>" if rows else ""
+    filled = ". ".join(f"{name}: {value}" for name, value in values.items() if value)
+    note = f"<p>{text(filled)}</p><p>{_HOW}</p>" if rows else ""
     return section("Forms for what the message advises", table(("form", "choose"), rows), note)
 
 

@@ -36,6 +36,7 @@ _STATES: Final = {
     "deferred": "waiting",
     "awaiting_input": "waits for an answer",
 }
+_INTERVAL: Final = re.compile(r"[0-9][A-Za-z0-9._-]{0,199}")
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
 _ENDED: Final = frozenset({"success", "failed"})
@@ -107,7 +108,10 @@ def _told_sentence(facts: RunFacts) -> str:
 
 def _interval(facts: RunFacts) -> str:
     trained_on = facts.job.get("intervals") or [""]
-    return str(facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1])
+    told = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
+    # A plan that failed has left no report, and the note has the interval since the start.
+    noted = facts.note if not facts.is_form and _INTERVAL.fullmatch(facts.note) else ""
+    return str(told or noted)
 
 
 def _forms(facts: RunFacts) -> str:

@@ -446,6 +446,18 @@ def test_the_page_of_a_training_names_its_interval(client, log_in, reports):
     assert "<h1>clicks / 2026-01-02 " in page
 
 
+def test_a_run_whose_plan_failed_is_of_the_interval_in_its_note(client, log_in, run):
+    with create_session() as session:
+        of_day = DagRun(dag_id="build.clicks", run_id="refused", run_type="manual")
+        of_day.run_after = datetime(2026, 1, 8, tzinfo=UTC)
+        of_day.note = "2026-01-07"
+        session.add(of_day)
+    run([], [failed("plan", error="WithdrawnError", message="trainfeed restore clicks/2026-01-07")])
+    page = client.get(address("build.clicks", "refused"), headers=log_in("viewer")).text
+    assert "<h1>clicks / 2026-01-07 " in page
+    assert "Interval: 2026-01-07" in page
+
+
 def test_a_task_that_was_killed_is_named_without_a_message(look, reports, run):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
     run([Stage("preprocess", {"failed": 1, "success": 2})], [failed("preprocess")])

@@ -181,7 +181,9 @@ class Person:
 
     def _open_tab(self, run: DagRun) -> None:
         self._browser.open(f"{self._page(run)}/plugin/data-set")
-        self._browser.find(_FRAME)
+        self._browser.enter(_FRAME)
+        self._browser.find("//h1")
+        self._browser.leave()
 
     def _view(self, name: str, height: int = _HEIGHT) -> None:
         width, dark = _VIEWS[name]
