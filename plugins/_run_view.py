@@ -171,7 +171,7 @@ def _failed(facts: RunFacts) -> str:
     if facts.job:
         what = "The training has a result; no model was promoted by this run."
     if facts.is_form:
-        what = "What it did before is told above." if facts.told else ""
+        what = "Its result stands below." if facts.told else ""
     return f"Task {tasks} failed. {'' if facts.publish else what}"
 
 

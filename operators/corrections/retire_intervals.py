@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
 from operators._stage import open_dataset
 from operators._told_result import tell_result
+from trainfeed.errors import ConflictError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,7 +55,7 @@ class RetireIntervalsOperator(BaseOperator):
             told = retired_lines(name, params["range"], done)
             tell_result(context, f"{name}/{params['range']}", told)
             if done.refused:
-                raise AirflowFailException(
+                raise ConflictError(
                     f"{len(done.refused)} of the intervals of {params['range']} cannot be retired,"
                     " the result names each with the reason; nothing was changed; end these uses"
                     f" (a tag: trainfeed untag {name} TAG), or retire a range without them"
