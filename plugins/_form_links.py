@@ -43,7 +43,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 _PAGES: Final = "../../../../dags/"
 _HOW: Final = (
     "Open the form in a new tab, with Ctrl-click, the middle button, or a long press, and choose"
-    " Trigger there: the Trigger at the top of this page belongs to another DAG."
+    " Trigger there: the Trigger at the top of this page is that of this run's DAG."
 )
 
 

@@ -113,7 +113,8 @@ class Corrections:
         return self._evidence.said(run, dag_id)
 
     def _run(self, dag_id: str, fields: _Fields, failed: DagRun | None = None) -> DagRun:
-        shot = "-".join((self._name, dag_id, str(fields.get("action", "form"))))
+        kind = "dry-run" if fields["dry_run"] else str(fields.get("action", "form"))
+        shot = f"{self._name}-{dag_id}-{kind}"
         views = dag_id == "retire"
         return self._started(
             dag_id,

@@ -177,7 +177,7 @@ class Person:
         if not re.fullmatch(r"[a-z0-9-]+", name):
             raise ValueError(f"expected a name like 'trigger', got {name!r}")
         self._shots += 1
-        self._browser.shoot(self._folder / f"{self._shots:02}-{name}.png")
+        self._browser.shoot(self._folder / f"{self._shots:03}-{name}.png")
 
     def _open_tab(self, run: DagRun) -> None:
         self._browser.open(f"{self._page(run)}/plugin/data-set")
