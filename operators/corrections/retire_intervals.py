@@ -37,7 +37,7 @@ class RetireIntervalsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Retire the intervals; a task that is cleared completes what a killed one began."""
         from trainfeed.retention import Context as Retention
-        from trainfeed.retention import retire, retired_lines
+        from trainfeed.retention import retire, retire_advice, retired_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -57,8 +57,8 @@ class RetireIntervalsOperator(BaseOperator):
             if done.refused:
                 raise ConflictError(
                     f"{len(done.refused)} of the intervals of {params['range']} cannot be retired,"
-                    " the result names each with the reason; nothing was changed; end these uses"
-                    f" (a tag: trainfeed untag {name} TAG), or retire a range without them"
+                    " the result names each with the reason; nothing was changed;"
+                    f" {retire_advice(name, done.refused)}"
                 )
         return {
             "intervals": len(done.intervals),

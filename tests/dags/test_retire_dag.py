@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.tags import Decision, apply_change, propose_tag
 
 # What tasks left for the page of their run.
 TOLD = []
@@ -106,6 +107,16 @@ def test_a_dry_run_that_is_refused_leaves_its_result_and_its_reason(dag, two):
         retire(dag, dry_run=True)
     told, failure = TOLD
     assert "an evaluation" in told["lines"][-1]
-    # The page links the forms of the commands in the message.
-    assert "trainfeed untag clicks" in failure["message"]
+    assert (failure["error"], "untag" in failure["message"]) == ("ConflictError", False)
+    assert two.folder.generations(DAYS[0]) == [1]
+
+
+def test_a_tag_that_keeps_an_interval_is_advised_to_be_removed(dag, two):
+    """The page of the run links the forms of the commands in its message."""
+    apply_change(two.folder, propose_tag(two.folder, DAYS[0], "prod", Decision.now("a release")))
+    for dry_run in (True, False):
+        TOLD.clear()
+        with pytest.raises(AirflowFailException):
+            retire(dag, dry_run=dry_run)
+        assert "trainfeed untag clicks TAG" in TOLD[-1]["message"]
     assert two.folder.generations(DAYS[0]) == [1]
