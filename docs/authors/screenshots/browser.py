@@ -85,11 +85,17 @@ class Browser:
         deadline_s = time.monotonic() + _WAIT_S
         while True:
             for found in self._call("POST", "/elements", {"using": "xpath", "value": xpath}):
-                if self._call("GET", f"/element/{found[_ELEMENT]}/displayed"):
+                if self._is_shown(found[_ELEMENT]):
                     return str(found[_ELEMENT])
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"no {xpath} on the page {self._call('GET', '/url')}")
             threading.Event().wait(_POLL_S)
+
+    def _is_shown(self, element: str) -> bool:
+        try:
+            return bool(self._call("GET", f"/element/{element}/displayed"))
+        except RuntimeError:
+            return False  # the page was drawn again meanwhile
 
     def click(self, xpath: str) -> None:
         """Click on an element as soon as nothing covers it."""
