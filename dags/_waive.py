@@ -59,7 +59,8 @@ def _form(spec: DatasetSpec) -> dict[str, Param]:
             type="string",
             format="date",
             title="Until",
-            description="Midnight of this day, UTC: later, the build does not pass any more.",
+            description="Midnight of this day, UTC, at most a year ahead: later, the build does not"
+            " pass any more.",
         ),
         "plan": Param(
             None,

@@ -59,13 +59,13 @@ class FindOutdatedOperator(BaseOperator):
                     continue
                 told += _lines(report)
                 found[name] = _small(report)
-        tell_result(context, "all data sets", told)
-        if failed:
-            context["ti"].xcom_push(key="compared", value=found)
-            raise AirflowFailException(
-                f"{', '.join(failed)} could not be compared, the errors stand above; the other"
-                f" {len(found)} data sets were"
-            )
+            tell_result(context, "all data sets", told)
+            if failed:
+                context["ti"].xcom_push(key="compared", value=found)
+                raise AirflowFailException(
+                    f"{', '.join(failed)} could not be compared, the result has the errors; the"
+                    f" other {len(found)} data sets were"
+                )
         return found
 
 

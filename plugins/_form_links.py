@@ -2,6 +2,8 @@
 
 The messages of trainfeed name commands. Who reads one in a browser has forms in their place: the
 DAGs that do the same. Airflow cannot fill in a form by its address, so the page shows the values.
+The frame of the tab may open no window and not leave the page around it, so a plain click shows
+Airflow once more within the tab; a click that the browser itself takes for a new tab does not.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
 }
 # From the page of a run, /trainfeed/dags/DAG/runs/RUN, to the pages of Airflow.
 _PAGES: Final = "../../../../dags/"
+_HOW: Final = (
+    "Open the form in a new tab, with Ctrl-click, the middle button, or a long press, and choose"
+    " Trigger there: the Trigger at the top of this page is that of this run's DAG."
+)
 
 
 def forms(messages: Iterable[str], dataset: str, interval: str) -> str:
@@ -57,8 +63,8 @@ def forms(messages: Iterable[str], dataset: str, interval: str) -> str:
         if dataset or DATASET not in dag
     ]
     values = {"Data set": dataset, "Interval": interval}
-    filled = "; ".join(f"{name}: {value}" for name, value in values.items() if value)
-    note = f"<p>Press Trigger there. {text(filled)}</p>" if rows else ""
+    filled = ". ".join(f"{name}: {value}" for name, value in values.items() if value)
+    note = f"<p>{text(filled)}</p><p>{_HOW}</p>" if rows else ""
     return section("Forms for what the message advises", table(("form", "choose"), rows), note)
 
 

@@ -47,8 +47,8 @@ _MOST_TRAININGS: Final = 20
 _MOST_FAILURES: Final = 5
 # Tasks in the order of a run; other tasks of a DAG come after them.
 _STAGES: Final = (
-    "wait_for_logs", "plan", "ingest", "preprocess", "convert", "spark", "check", "ask", "publish",
-    "train", "evaluate", "approve", "promote",
+    "waive", "wait_for_logs", "plan", "ingest", "preprocess", "convert", "spark", "check", "ask",
+    "publish", "train", "evaluate", "approve", "promote",
 )  # fmt: skip
 _FAILED: Final = frozenset({"failed", "up_for_retry"})
 _Report = Mapping[str, Any]
@@ -104,6 +104,7 @@ class RunFacts:
         dag_id: The DAG.
         run_id: The run.
         state: State of the run; empty if there is no such run.
+        note: Note of the run: its interval, unless a person has written something else.
         stages: Tasks of the run, in order.
         failures: Failed tasks.
         plan: Report of the plan, or of a dry run.
@@ -122,6 +123,7 @@ class RunFacts:
     dag_id: str
     run_id: str
     state: str = ""
+    note: str = ""
     stages: tuple[Stage, ...] = ()
     failures: tuple[Failure, ...] = ()
     plan: _Report = field(default_factory=dict)
@@ -154,9 +156,7 @@ def is_known(dag_id: str) -> bool:
 
 def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
     """Return the facts about a run of a DAG of trainfeed."""
-    state = session.scalar(
-        select(DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-    )
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
 
     def report(task_id: str, key: str = "return_value") -> _Report:
         return xcom(session, dag_id, run_id, task_id, key=key)
@@ -164,7 +164,8 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
     common: dict[str, Any] = {
         "dag_id": dag_id,
         "run_id": run_id,
-        "state": str(state or ""),
+        "state": str(run.state or "") if run else "",
+        "note": str(run.note or "") if run else "",
         "stages": stages(session, dag_id, run_id),
         "failures": failures(session, dag_id, run_id),
     }

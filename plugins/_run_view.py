@@ -36,6 +36,7 @@ _STATES: Final = {
     "deferred": "waiting",
     "awaiting_input": "waits for an answer",
 }
+_INTERVAL: Final = re.compile(r"[0-9][A-Za-z0-9._-]{0,199}")
 _REFRESH_S: Final = 10
 _QUIET: Final = frozenset({"success", "waiting", "scheduled", "queued", "removed"})
 _ENDED: Final = frozenset({"success", "failed"})
@@ -67,8 +68,9 @@ def _parts(facts: RunFacts, trainings: Sequence[Training], note: str) -> Iterabl
     yield from told_results(facts.told)
     yield _steps(facts.stages)
     yield section("Trainings", announced(facts.publish.get("training")), started(trainings))
-    yield from map(_failure, facts.failures)
+    yield from map(_why, facts.failures)
     yield _forms(facts)
+    yield from map(_account_of_failure, facts.failures)
     if facts.plan.get("dry_run"):
         yield section("What a build would do", told_lines(facts.plan.get("lines")))
     if facts.version:
@@ -106,7 +108,10 @@ def _told_sentence(facts: RunFacts) -> str:
 
 def _interval(facts: RunFacts) -> str:
     trained_on = facts.job.get("intervals") or [""]
-    return str(facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1])
+    told = facts.publish.get("interval") or facts.plan.get("interval") or trained_on[-1]
+    # A plan that failed has left no report, and the note has the interval since the start.
+    noted = facts.note if not facts.is_form and _INTERVAL.fullmatch(facts.note) else ""
+    return str(told or noted)
 
 
 def _forms(facts: RunFacts) -> str:
@@ -166,7 +171,7 @@ def _failed(facts: RunFacts) -> str:
     if facts.job:
         what = "The training has a result; no model was promoted by this run."
     if facts.is_form:
-        what = "What it did before is told above." if facts.told else ""
+        what = "Its result stands below." if facts.told else ""
     return f"Task {tasks} failed. {'' if facts.publish else what}"
 
 
@@ -218,24 +223,39 @@ def _steps(stages: Sequence[Stage]) -> str:
     return f'<div class="steps">{"".join(marks)}</div>' if marks else ""
 
 
-def _failure(failure: Failure) -> str:
+def _why(failure: Failure) -> str:
+    """Return why a task failed: its message, or the first line and the remedy of a long one."""
     told = failure.told
     unit = f" (unit {failure.map_index})" if failure.map_index >= 0 else ""
     again = " It will be tried again." if failure.state == "up_for_retry" else ""
     title = f"Why {failure.task_id}{unit} failed"
     if not told:
         return section(title, f"<p>{text(_NO_MESSAGE + again)}</p>")
-    report = told.get("report") or {}
     said = str(told.get("message", "")).splitlines() or [""]
     kind = f"<p>{badge(str(told.get('error', 'error')), 'bad')} {text(again)}</p>"
-    if not isinstance(report, Mapping) or not report:
+    if not _is_accounted(failure):
         return section(title, kind, message(told.get("message", "")))
-    if "gate" in report:
-        return section(title, kind, message(told.get("message", ""))) + gate(report["gate"])
     # Only the first line and the remedy: the tables below show the middle of the message.
     remedy = f"<p>{text(' '.join(map(_as_sentence, said[-2:])))}</p>"
+    return section(title, kind, message(said[0]), remedy)
+
+
+def _account_of_failure(failure: Failure) -> str:
+    """Return the tables behind the message of a failed task; empty if it has none."""
+    told = failure.told
+    report = told.get("report")
+    if isinstance(report, Mapping) and "gate" in report:
+        return gate(report["gate"])
+    if not isinstance(report, Mapping) or not _is_accounted(failure):
+        return ""
     whole = f"<details><summary>The whole message</summary>{message(told['message'])}</details>"
-    return section(title, kind, message(said[0]), remedy) + "".join(account(report)) + whole
+    return "".join(account(report)) + whole
+
+
+def _is_accounted(failure: Failure) -> bool:
+    """Return whether the tables of a failed build say what its message says."""
+    report = failure.told.get("report")
+    return isinstance(report, Mapping) and bool(report) and "gate" not in report
 
 
 def _as_sentence(line: str) -> str:

@@ -62,18 +62,18 @@ class PruneDatasetsOperator(BaseOperator):
                 told += _lines(name, removals, dry_run=bool(params["dry_run"]))
                 found[name] = _small(removals)
                 failed += [name] if removals.excess else []
-        tell_result(context, params["dataset"] or "all data sets", told)
-        if failed:
-            context["ti"].xcom_push(key="pruned", value=found)
-            _fail(failed, errors)
+            tell_result(context, params["dataset"] or "all data sets", told)
+            if failed:
+                context["ti"].xcom_push(key="pruned", value=found)
+                _fail(failed, errors)
         return found
 
 
 def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
     """Raise for data sets that failed: a retry may help if it may help with each of them."""
     told = (
-        f"{', '.join(failed)}: not pruned, or above max_bytes, the reasons stand above; the other"
-        " data sets were pruned"
+        f"{', '.join(failed)}: not pruned, or above max_bytes, the result has the reasons; the"
+        " other data sets were pruned"
     )
     may_pass = all(error.outcome is Outcome.RETRY for error in errors)
     if may_pass and len(errors) == len(failed):

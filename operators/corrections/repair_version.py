@@ -53,11 +53,11 @@ class RepairVersionOperator(BaseOperator):
             )
             generation = parse_generation(named) if named else None
             report = repair(spec, env, params["interval"], generation, wish)
-        tell_result(context, report.version, _lines(report))
-        if not (report.is_whole or report.dry_run):
-            raise AirflowFailException(
-                f"{report.version} is still damaged; the log above says why, and what can be done"
-            )
+            tell_result(context, report.version, _lines(report))
+            if not (report.is_whole or report.dry_run):
+                raise AirflowFailException(
+                    f"{report.version} is still damaged; the result says why, and what can be done"
+                )
         return _small(report)
 
 

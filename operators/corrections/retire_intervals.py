@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from operators._outcome import airflow_outcome
 from operators._person import run_person
 from operators._run_request import require_known
 from operators._stage import open_dataset
 from operators._told_result import tell_result
+from trainfeed.errors import ConflictError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +37,7 @@ class RetireIntervalsOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Retire the intervals; a task that is cleared completes what a killed one began."""
         from trainfeed.retention import Context as Retention
-        from trainfeed.retention import retire, retired_lines
+        from trainfeed.retention import retire, retire_advice, retired_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -50,15 +50,16 @@ class RetireIntervalsOperator(BaseOperator):
                 params["why"],
                 dry_run=params["dry_run"],
             )
-        _log(done)
-        name = params["dataset"]
-        told = retired_lines(name, params["range"], done)
-        tell_result(context, f"{name}/{params['range']}", told)
-        if done.refused:
-            raise AirflowFailException(
-                f"{len(done.refused)} intervals of {params['range']} are needed; the log above"
-                " names each with the reason; nothing was changed"
-            )
+            _log(done)
+            name = params["dataset"]
+            told = retired_lines(name, params["range"], done)
+            tell_result(context, f"{name}/{params['range']}", told)
+            if done.refused:
+                raise ConflictError(
+                    f"{len(done.refused)} of the intervals of {params['range']} cannot be retired,"
+                    " the result names each with the reason; nothing was changed;"
+                    f" {retire_advice(name, done.refused)}"
+                )
         return {
             "intervals": len(done.intervals),
             "bytes": done.removals.num_bytes,

@@ -91,6 +91,8 @@ def test_a_data_set_that_cannot_be_compared_fails_the_run_after_the_others(dag, 
     with pytest.raises(AirflowFailException, match="broken could not be compared"):
         compare(dag, task)
     assert task.xcoms["compared"]["clicks"]["counts"] == {"current": 1}
+    # The page of the run has the reason.
+    assert "broken could not be compared" in task.xcoms["failure"]["message"]
 
 
 def test_the_report_can_be_an_xcom(dag, published):

@@ -15,6 +15,9 @@ from trainfeed.dataset.history import actions
 
 __all__ = ["project"]
 
+# What tasks left for the page of their run.
+LEFT = []
+
 # Airflow's own reading of .airflowignore.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
 DAY = "2024-03-01"
@@ -48,7 +51,7 @@ def run(dag, **params):
     values = {**dag.params.dump(), "dataset": "clicks", "interval": DAY, **params}
     context = {
         "params": values,
-        "ti": SimpleNamespace(xcom_push=lambda **_: None),
+        "ti": SimpleNamespace(xcom_push=lambda **left: LEFT.append(left)),
         "dag_run": SimpleNamespace(
             dag_id="repair",
             run_id="manual",
@@ -84,6 +87,8 @@ def test_a_run_repairs_in_the_name_of_its_user(dag, damaged):
 def test_damage_that_is_left_fails_the_run_at_once(dag, damaged, caplog):
     caplog.set_level("INFO")
     damaged.edit("seed: 7", "seed: 8")
+    LEFT.clear()
     with pytest.raises(AirflowFailException, match="still damaged"):
         run(dag)
+    assert [each["key"] for each in LEFT] == ["told", "failure"]
     assert "spec.seed: 7 → 8" in caplog.text

@@ -42,20 +42,23 @@ def rebuilt(tmp_path, monkeypatch):
     return project
 
 
-def prune(dag, **params):
+def prune(dag, task=None, **params):
     run = SimpleNamespace(
         dag_id="retention",
         run_id="scheduled__2024-03-05",
         run_type=SimpleNamespace(value="scheduled"),
         run_after=datetime(2024, 3, 5, tzinfo=UTC),
     )
-    context = {"params": {**dag.params.dump(), **params}, "dag_run": run, "ti": Pushed()}
+    context = {"params": {**dag.params.dump(), **params}, "dag_run": run, "ti": task or Pushed()}
     return dag.get_task("prune").execute(context)
 
 
 class Pushed:
+    def __init__(self):
+        self.pushed = {}
+
     def xcom_push(self, key, value):
-        self.pushed = {key: value}
+        self.pushed[key] = value
 
 
 def test_it_is_on_at_once_and_never_twice(dag):
@@ -85,4 +88,5 @@ def test_by_a_stated_rule_a_run_removes_and_says_so_in_the_history(dag, rebuilt)
 def test_a_data_set_that_stays_above_its_bytes_fails_the_run(dag, rebuilt):
     rebuilt.edit("seed: 7", "seed: 7\nretention: {max_bytes: 1}")
     with pytest.raises(AirflowFailException, match="clicks: not pruned, or above max_bytes"):
-        prune(dag, dataset="clicks")
+        prune(dag, task := Pushed(), dataset="clicks")
+    assert set(task.pushed) == {"told", "pruned", "failure"}

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset.leases import hold_versions
 from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.tags import Decision, apply_change, propose_tag
 
 # What tasks left for the page of their run.
 TOLD = []
@@ -94,4 +95,28 @@ def test_what_is_needed_fails_the_task_and_stays(dag, two):
         retire(dag)
     with pytest.raises(AirflowFailException, match="started"):
         retire(dag, user=None)
+    assert two.folder.generations(DAYS[0]) == [1]
+
+
+def test_a_dry_run_that_is_refused_leaves_its_result_and_its_reason(dag, two):
+    TOLD.clear()
+    with (
+        hold_versions(two.folder, [(DAYS[0], 1)], "an evaluation"),
+        pytest.raises(AirflowFailException),
+    ):
+        retire(dag, dry_run=True)
+    told, failure = TOLD
+    assert "an evaluation" in told["lines"][-1]
+    assert (failure["error"], "untag" in failure["message"]) == ("ConflictError", False)
+    assert two.folder.generations(DAYS[0]) == [1]
+
+
+def test_a_tag_that_keeps_an_interval_is_advised_to_be_removed(dag, two):
+    """The page of the run links the forms of the commands in its message."""
+    apply_change(two.folder, propose_tag(two.folder, DAYS[0], "prod", Decision.now("a release")))
+    for dry_run in (True, False):
+        TOLD.clear()
+        with pytest.raises(AirflowFailException):
+            retire(dag, dry_run=dry_run)
+        assert "trainfeed untag clicks TAG" in TOLD[-1]["message"]
     assert two.folder.generations(DAYS[0]) == [1]

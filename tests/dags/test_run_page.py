@@ -325,6 +325,15 @@ def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     assert page.index(">failed<") < page.index(">passed<")
 
 
+def test_the_form_for_a_failed_gate_stands_above_the_tables(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    message = f"{MESSAGE}\nnothing was published\nlet it pass: trainfeed waive clicks/2026-01-02"
+    run([], [failed(error="GateError", message=message, report=ACCOUNT)])
+    page = look()
+    assert page.index("quarantine_ratio is 0.2") < page.index(">waive.clicks<")
+    assert page.index(">waive.clicks<") < page.index("<h2>Gates</h2>")
+
+
 def test_waived_gates_stand_with_who_and_why_as_text(look, reports):
     waiver = {"gates": ACCOUNT["gates"], "who": HOSTILE, "account": "builder"}
     waiver |= {"why": "a storm", "until": "2026-12-31"}
@@ -435,6 +444,18 @@ def test_the_page_of_a_training_names_its_interval(client, log_in, reports):
     reports[key] = {"job": "clicks-1", "intervals": ["2026-01-01", "2026-01-02"]}
     page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
     assert "<h1>clicks / 2026-01-02 " in page
+
+
+def test_a_run_whose_plan_failed_is_of_the_interval_in_its_note(client, log_in, run):
+    with create_session() as session:
+        of_day = DagRun(dag_id="build.clicks", run_id="refused", run_type="manual")
+        of_day.run_after = datetime(2026, 1, 8, tzinfo=UTC)
+        of_day.note = "2026-01-07"
+        session.add(of_day)
+    run([], [failed("plan", error="WithdrawnError", message="trainfeed restore clicks/2026-01-07")])
+    page = client.get(address("build.clicks", "refused"), headers=log_in("viewer")).text
+    assert "<h1>clicks / 2026-01-07 " in page
+    assert "Interval: 2026-01-07" in page
 
 
 def test_a_task_that_was_killed_is_named_without_a_message(look, reports, run):

@@ -1,6 +1,7 @@
 """A published day is tagged, withdrawn, restored, repaired and retired by the forms of the DAGs.
 
-Every form is first sent as a dry run. What a run says is compared with the folder of the data set.
+Every form is first sent as a dry run, and its result is looked at. What a run says is
+compared with the folder of the data set.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class Corrections:
         require(self._opened() is not None, "the dry run withdrew the day")
         self._sent("withdraw", form)
         require(self._opened() is None, f"{self._version} opens, though withdrawn")
-        self._sent("withdraw", {**form, "action": "restore"})
+        build = f"build.{self._name}"
+        failed = self._started(build, lambda: self._person.trigger(build, self._day))
+        self._look(failed, "withdrawn", expects="Forms for what the message advises")
+        self._sent("withdraw", {**form, "action": "restore"}, failed=failed)
         require(self._opened() is not None, f"{self._version} was not restored")
 
     def repair_files(self) -> None:
@@ -79,11 +83,13 @@ class Corrections:
     def retire(self) -> None:
         """Retire the day: its tag refuses it first; it goes when the tag is gone."""
         form = {"dataset": self._name, "range": self._day, "why": _WHY}
-        run = self._run("retire", form)
-        require(run.state == "failed", f"expected the tag to refuse it, the run is {run.state}")
-        require(self._opened() is not None, f"{self._version} is gone")
+        failed = self._run("retire", {**form, "dry_run": True})
+        require(failed.state == "failed", f"expected a refusal, the run is {failed.state}")
+        self._look(failed, "retire-refused", expects="Forms for what the message advises")
         untag = {"action": "untag", "dataset": self._name, "tag": "walked", "why": _WHY}
-        self._sent("tag", untag)
+        self._sent("tag", untag, failed=failed)
+        self._sent("retire", form, dry_run=True)
+        require(self._opened() is not None, f"the dry run retired {self._version}")
         self._sent("retire", form)
         require(self._opened() is None, f"{self._version} is still there")
 
@@ -96,14 +102,24 @@ class Corrections:
         except TrainFeedError:
             return None
 
-    def _sent(self, dag_id: str, fields: _Fields, *, dry_run: bool = False) -> dict[str, Any]:
-        """Send a form, and return what its task says."""
-        run = self._run(dag_id, {**fields, "dry_run": dry_run})
+    def _sent(
+        self, dag_id: str, fields: _Fields, *, dry_run: bool = False, failed: DagRun | None = None
+    ) -> dict[str, Any]:
+        """Send a form, look at its result, and return what its task says."""
+        run = self._run(dag_id, {**fields, "dry_run": dry_run}, failed)
         require(run.state == "success", f"expected {run.run_id} to succeed, got {run.state}")
+        shot = f"{fields.get('action', dag_id)}{'-dry-run' if dry_run else ''}-result"
+        self._look(run, shot, expects="Result")
         return self._evidence.said(run, dag_id)
 
-    def _run(self, dag_id: str, fields: _Fields) -> DagRun:
-        # The tick of the dry run is left as it is when it is off.
-        filled = {name: value for name, value in fields.items() if value}
-        shot = "-".join((self._name, dag_id, str(fields.get("action", "form"))))
-        return self._started(dag_id, lambda: self._person.send(dag_id, filled, shot=shot))
+    def _run(self, dag_id: str, fields: _Fields, failed: DagRun | None = None) -> DagRun:
+        kind = "dry-run" if fields["dry_run"] else str(fields.get("action", "form"))
+        shot = f"{self._name}-{dag_id}-{kind}"
+        views = dag_id == "retire"
+        return self._started(
+            dag_id,
+            lambda: self._person.send(dag_id, fields, failed=failed, shot=shot, views=views),
+        )
+
+    def _look(self, run: DagRun, shot: str, *, expects: str) -> None:
+        self._person.look_at_run(run, f"{self._name}-{shot}", expects=expects)

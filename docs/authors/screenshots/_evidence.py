@@ -36,12 +36,15 @@ class Evidence:
         require(run.conf.get("window_start") == day, f"expected {day}, got {dict(run.conf)}")
         require(run.note == day, f"expected the note {day!r}, got {run.note!r}")
 
-    def published(self, run: DagRun, day: str, verdict: str = "built") -> dict[str, Any]:
-        """The run published the first generation of a day, or found it; returns what it said."""
+    def published(
+        self, run: DagRun, day: str, verdict: str = "built", generation: str = "g0001"
+    ) -> dict[str, Any]:
+        """The run published a generation of a day, or found it; returns what it said."""
         require(run.state == "success", f"expected {run.run_id} to succeed, got {run.state}")
         report: dict[str, Any] = self._client.xcom(run, "publish")
         got = (report["interval"], report["generation"], report["verdict"])
-        require(got == (day, "g0001", verdict), f"expected {day} {verdict} as g0001, got {got}")
+        expected = (day, generation, verdict)
+        require(got == expected, f"expected {expected}, got {got}")
         require(report["samples"] > 0, f"expected samples in {day}, got {report}")
         require(run.note == day, f"expected the note {day!r}, got {run.note!r}")
         return report

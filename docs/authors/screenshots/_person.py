@@ -23,7 +23,16 @@ _START: Final = f"{_DIALOG}//*[@id='element_window_start']"
 _DATES: Final = "//*[@data-testid='datetime-input']"
 _TRIGGER: Final = "//*[@data-testid='trigger-dag-submit']"
 _BACKFILL: Final = "//button[contains(., 'Run Backfill')]"
+_FRAME: Final = "//iframe[@title='Data set']"
 _OPEN: Final = "//*[@data-part='content' and @data-state='open']"
+# Name → width, and whether it is dark. The first one is that of every other screenshot.
+_VIEWS: Final = {
+    "": (1400, False),
+    "-dark": (1400, True),
+    "-phone": (390, False),
+    "-phone-dark": (390, True),
+}
+_HEIGHT: Final = 1150
 
 
 class Person:
@@ -38,6 +47,7 @@ class Person:
     def __init__(self, browser: Browser, stack: AirflowStack, folder: Path) -> None:
         self._browser, self._stack, self._folder = browser, stack, folder
         self._shots = 0
+        self._view("")
 
     def log_in(self, dag_id: str) -> None:
         """Open a page of a DAG, and log in on the way."""
@@ -47,15 +57,18 @@ class Person:
         self._browser.click("//button[@type='submit']")
         self._browser.find("//button[contains(., 'Trigger')]")
 
-    def trigger(self, dag_id: str, day: str, *, dry_run: bool = False, shot: str = "") -> None:
-        """Fill the form for one interval and press the button."""
+    def trigger(
+        self, dag_id: str, day: str, *, dry_run: bool = False, rebuild: str = "", shot: str = ""
+    ) -> None:
+        """Fill the form for one interval, which is built again if a reason is given; send it."""
         self._form(dag_id)
+        if rebuild:
+            self._browser.type(f"{_DIALOG}//*[@id='element_rebuild']", rebuild)
         if "select" in self._browser.attribute(_START, "outerHTML"):
             self._browser.type(f"{_START}//input", day)
             self._browser.type(f"{_START}//input", _ENTER)
         else:
-            year, month, dom = day.split("-")
-            self._browser.type(_START, f"{month}{dom}{year}")
+            self._browser.type(_START, _typed(day))
         if dry_run:
             self._browser.click(f"{_DIALOG}//label[.//input[@name='element_dry_run']]")
         if shot:
@@ -79,28 +92,42 @@ class Person:
         self._browser.click(f"{_BACKFILL}[not(@disabled)]")
         self._browser.gone(_BACKFILL)
 
-    def send(self, dag_id: str, fields: Mapping[str, str | bool], *, shot: str = "") -> None:
+    def send(
+        self,
+        dag_id: str,
+        fields: Mapping[str, str | bool],
+        *,
+        failed: DagRun | None = None,
+        shot: str = "",
+        views: bool = False,
+    ) -> None:
         """Fill the form of a DAG that has no interval to choose from, and press the button.
 
         Args:
             dag_id: The DAG.
-            fields: Name → text that is typed or chosen, or True to tick a box.
+            fields: Name → text that is typed or chosen, or whether a box is ticked.
+            failed: The run whose page has the link to the form; by default the form is looked up.
             shot: Name of a screenshot of the filled form.
+            views: Whether the form is shown in every view.
         """
-        self._form(dag_id, next(iter(fields)))
+        self._form(dag_id, next(iter(fields)), failed)
         for name, value in fields.items():
             field = f"{_DIALOG}//*[@id='element_{name}']"
-            if value is True:
-                self._browser.click(f"{_DIALOG}//label[.//input[@name='element_{name}']]")
+            if isinstance(value, bool):
+                box = f"{_DIALOG}//label[.//input[@name='element_{name}']]"
+                if ('data-state="checked"' in self._browser.attribute(box, "outerHTML")) != value:
+                    self._browser.click(box)
             elif "select" in self._browser.attribute(field, "outerHTML"):
-                self._browser.type(f"{field}//input", str(value))
+                self._browser.type(f"{field}//input", value)
                 self._browser.type(f"{field}//input", _ENTER)
             else:
-                self._browser.type(field, str(value))
+                is_date = 'type="date"' in self._browser.attribute(field, "outerHTML")
+                self._browser.type(field, _typed(value) if is_date else value)
         if shot:
-            self.shoot(shot)
+            self._shoot_views(shot) if views else self.shoot(shot)
         self._browser.click(_TRIGGER)
         self._browser.gone(_TRIGGER)
+        self._browser.leave()
 
     def toggle(self, dag_id: str) -> None:
         """Pause a DAG, or let it go on."""
@@ -108,21 +135,24 @@ class Person:
         self._browser.click("//*[@data-testid='toggle-pause']")
 
     def look_at_run(self, run: DagRun, shot: str, *, expects: str) -> None:
-        """Open the tab *Data set* of a run, and the page that it shows on a phone."""
-        self._browser.open(f"{self._page(run)}/plugin/data-set")
-        self._browser.find("//iframe[@title='Data set']")
-        self.shoot(shot)
-        self._browser.open(self._bare(run))
-        self._browser.find("//h1")
+        """Open the tab *Data set* of a run in every view.
+
+        Those of a phone are of the whole page, without Airflow around it.
+        """
+        self._open_tab(run)
+        for view in _VIEWS:
+            if "phone" in view:
+                self._browser.open(self._bare(run))
+                self._browser.find("//h1")
+            self._view(view)
+            if "phone" in view:
+                self._view(view, self._browser.height())
+                if cut := self._browser.runs_out():
+                    raise AssertionError(f"wider than a phone: {cut}")
+            self.shoot(f"{shot}{view}")
+        self._view("")
         if expects not in (said := self._browser.text()):
             raise AssertionError(f"expected {expects!r} on the page of {run.run_id}, got {said!r}")
-
-    def look_at_phone(self, phone: Browser, run: DagRun, shot: str) -> None:
-        """Open the page of a run in a narrow window."""
-        phone.open(self._bare(run))
-        phone.find("//h1")
-        self._shots += 1
-        phone.shoot(self._folder / f"{self._shots:02}-{shot}.png")
 
     def look_at_links(self, run: DagRun, shot: str) -> None:
         """Open the details of the last task, with its links."""
@@ -147,11 +177,32 @@ class Person:
         if not re.fullmatch(r"[a-z0-9-]+", name):
             raise ValueError(f"expected a name like 'trigger', got {name!r}")
         self._shots += 1
-        self._browser.shoot(self._folder / f"{self._shots:02}-{name}.png")
+        self._browser.shoot(self._folder / f"{self._shots:03}-{name}.png")
 
-    def _form(self, dag_id: str, first: str = "window_start") -> None:
+    def _open_tab(self, run: DagRun) -> None:
+        self._browser.open(f"{self._page(run)}/plugin/data-set")
+        self._browser.enter(_FRAME)
+        self._browser.find("//h1")
+        self._browser.leave()
+
+    def _view(self, name: str, height: int = _HEIGHT) -> None:
+        width, dark = _VIEWS[name]
+        self._browser.view(width, height, dark=dark)
+
+    def _shoot_views(self, name: str) -> None:
+        for view in _VIEWS:
+            self._view(view)
+            self.shoot(f"{name}{view}")
+        self._view("")
+
+    def _form(self, dag_id: str, first: str = "window_start", failed: DagRun | None = None) -> None:
         """Open the form of a DAG, and wait for a field."""
-        self._browser.open(f"{self._stack.url}/dags/{dag_id}")
+        if failed is None:
+            self._browser.open(f"{self._stack.url}/dags/{dag_id}")
+        else:
+            self._open_tab(failed)
+            self._browser.enter(_FRAME)
+            self._browser.click(f"//a[.='{dag_id}']")
         self._browser.click("//button[contains(., 'Trigger')]")
         self._browser.find(f"{_DIALOG}//*[@id='element_{first}']")
 
@@ -161,3 +212,9 @@ class Person:
     def _bare(self, run: DagRun) -> str:
         run_id = quote(run.run_id, safe="")
         return f"{self._stack.url}/trainfeed/dags/{run.dag_id}/runs/{run_id}"
+
+
+def _typed(day: str) -> str:
+    """Return the keys that a field for dates takes, in the order of its parts."""
+    year, month, day_of_month = day.split("-")
+    return f"{month}{day_of_month}{year}"

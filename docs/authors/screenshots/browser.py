@@ -29,20 +29,19 @@ _FLAGS: Final = (
     "--hide-scrollbars",
     "--lang=en",
 )
+_TOO_WIDE: Final = """
+return [...document.querySelectorAll("html, body *")]
+  .filter(each => each.clientWidth > 0 && each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.innerText.slice(0, 80))
+"""
 _WAIT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
 
 class Browser:
-    """Chromium with an empty profile, from entry to exit of a ``with`` block.
+    """Chromium with an empty profile, from entry to exit of a ``with`` block."""
 
-    Args:
-        width: Width of the page, in pixels.
-        height: Height of the page, in pixels.
-    """
-
-    def __init__(self, *, width: int = 1280, height: int = 900) -> None:
-        self._size = (width, height)
+    def __init__(self) -> None:
         self._profile = Path(tempfile.mkdtemp(prefix="trainfeed-browser-"))
 
     def __enter__(self) -> Self:
@@ -50,16 +49,9 @@ class Browser:
             [_DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._port = self._listening()
-        options = {
-            "args": [
-                *_FLAGS,
-                f"--user-data-dir={self._profile}",
-                f"--window-size={self._size[0]},{self._size[1]}",
-            ]
-        }
+        options = {"args": [*_FLAGS, f"--user-data-dir={self._profile}"]}
         wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
         self._session = self._ask("POST", "/session", wanted)["sessionId"]
-        self._resize()
         return self
 
     def __exit__(
@@ -73,12 +65,16 @@ class Browser:
         self._driver.communicate()
         shutil.rmtree(self._profile, ignore_errors=True)
 
-    def _resize(self) -> None:
-        """Give the page its size: a window is never narrower than 500 pixels, and has a frame."""
-        width, height = self._size
+    def view(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Give the page a size in pixels, which a window may not have, and a colour scheme."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
-        self._call("POST", "/goog/cdp/execute", command)
+        for name, params in (
+            ("DeviceMetricsOverride", metrics),
+            ("EmulatedMedia", {"features": [scheme]}),
+        ):
+            command = {"cmd": f"Emulation.set{name}", "params": params}
+            self._call("POST", "/goog/cdp/execute", command)
 
     def open(self, url: str) -> None:
         """Go to a page."""
@@ -89,11 +85,17 @@ class Browser:
         deadline_s = time.monotonic() + _WAIT_S
         while True:
             for found in self._call("POST", "/elements", {"using": "xpath", "value": xpath}):
-                if self._call("GET", f"/element/{found[_ELEMENT]}/displayed"):
+                if self._is_shown(found[_ELEMENT]):
                     return str(found[_ELEMENT])
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"no {xpath} on the page {self._call('GET', '/url')}")
             threading.Event().wait(_POLL_S)
+
+    def _is_shown(self, element: str) -> bool:
+        try:
+            return bool(self._call("GET", f"/element/{element}/displayed"))
+        except RuntimeError:
+            return False  # the page was drawn again meanwhile
 
     def click(self, xpath: str) -> None:
         """Click on an element as soon as nothing covers it."""
@@ -115,6 +117,22 @@ class Browser:
     def attribute(self, xpath: str, name: str) -> str:
         """A property of an element, such as its ``outerHTML``."""
         return str(self._call("GET", f"/element/{self.find(xpath)}/property/{name}"))
+
+    def height(self) -> int:
+        """The height of the whole document, in pixels."""
+        return int(self._run("return document.documentElement.scrollHeight"))
+
+    def runs_out(self) -> list[str]:
+        """The words of every element that is wider than its place, so that some are not seen."""
+        return [str(words) for words in self._run(_TOO_WIDE)]
+
+    def enter(self, frame: str) -> None:
+        """Look into a frame: what follows is meant for the document in it, until ``leave``."""
+        self._call("POST", "/frame", {"id": {_ELEMENT: self.find(frame)}})
+
+    def leave(self) -> None:
+        """Look at the whole page again."""
+        self._call("POST", "/frame", {"id": None})
 
     def gone(self, xpath: str) -> None:
         """Wait until no such element is shown."""
@@ -138,6 +156,9 @@ class Browser:
             before = now
             threading.Event().wait(2 * _POLL_S)
         path.write_bytes(before)
+
+    def _run(self, script: str) -> Any:
+        return self._call("POST", "/execute/sync", {"script": script, "args": []})
 
     def _listening(self) -> int:
         """The port that the driver chose and printed."""

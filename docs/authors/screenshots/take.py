@@ -1,6 +1,6 @@
 """Keep the screenshots of this folder: `python docs/authors/screenshots/take.py [FOLDER]`.
 
-It walks through `orders`, a topic, as `walk.py` does and keeps eight of what the browser saw;
+It walks through `orders`, a topic, as `walk.py` does and keeps some of what the browser saw;
 with FOLDER it keeps those of a walk that has been made. README.md here says what they show.
 """
 
@@ -27,6 +27,12 @@ KEPT: Final = {
     "refused-phone": "orders-refused-phone",
     "training-paused": "orders-training-paused",
     "caught-up": "orders-identical",
+    "forms": "orders-withdrawn",
+    "forms-phone-dark": "orders-gate-failed-phone-dark",
+    "waived-dark": "orders-waived-dark",
+    "retire-form": "orders-retire-dry-run",
+    "retire-form-phone-dark": "orders-retire-dry-run-phone-dark",
+    "retire-dry-run-phone": "orders-retire-dry-run-result-phone",
 }
 MOST_BYTES: Final = 200_000
 
@@ -44,15 +50,15 @@ def main(folder: Path | None) -> None:
 
 def keep(folder: Path) -> None:
     """Copy the screenshots of a walk; all are looked for before one is replaced."""
-    found = {name: _only(folder, shot) for name, shot in KEPT.items()}
+    found = {name: _first(folder, shot) for name, shot in KEPT.items()}
     for name, path in found.items():
         shutil.copyfile(path, HERE / f"{name}.png")
 
 
-def _only(folder: Path, shot: str) -> Path:
-    paths = sorted(folder.glob(f"[0-9][0-9]-{shot}.png"))
-    if len(paths) != 1:
-        raise SystemExit(f"expected one screenshot {shot} in {folder}, got {len(paths)}")
+def _first(folder: Path, shot: str) -> Path:
+    paths = sorted(folder.glob(f"[0-9][0-9][0-9]-{shot}.png"))
+    if not paths:
+        raise SystemExit(f"expected a screenshot {shot} in {folder}, got none")
     if (size := paths[0].stat().st_size) > MOST_BYTES:
         raise SystemExit(f"expected at most {MOST_BYTES} bytes, got {size}: {paths[0]}")
     return paths[0]

@@ -7,7 +7,7 @@ run removes is found first, with the reasons for what stays; a dry run ends ther
 from trainfeed.retention._context import Context, Kind
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._removals import Removals, execute, plan_removals, prune
-from trainfeed.retention._retire import Retired, retire, retired_lines
+from trainfeed.retention._retire import Retired, retire, retire_advice, retired_lines
 from trainfeed.retention._rule import held_against
 from trainfeed.retention._scheduled import scheduled_kinds
 from trainfeed.retention._uses import Uses, uses_of
@@ -29,6 +29,7 @@ __all__ = [
     "plan_removals",
     "prune",
     "retire",
+    "retire_advice",
     "retired_lines",
     "scheduled_kinds",
     "uses_of",

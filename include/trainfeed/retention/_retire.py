@@ -16,7 +16,7 @@ from trainfeed.retention._removals import Removals, execute, plan_removals
 from trainfeed.retention.kinds import KilledRemovals, RangeToRetire, SpentPlans
 from trainfeed.retention.landing import LandingFiles
 
-__all__ = ["Retired", "retire", "retired_lines"]
+__all__ = ["Retired", "retire", "retire_advice", "retired_lines"]
 
 _ACTION: Final = "retire"
 _TOLD: Final = 10
@@ -124,9 +124,16 @@ def _needed(context: Context, kept: Sequence[Kept]) -> str:
     told = [f"{name}/{each.item.name}: {each.why}" for each in kept[:_TOLD]]
     more = [f"and {len(kept) - _TOLD} more"] if len(kept) > _TOLD else []
     return (
-        f"{len(kept)} intervals are needed and cannot be retired; nothing was changed; end these"
-        f" uses, or retire a range without them: {'; '.join([*told, *more])}"
+        f"{len(kept)} intervals are needed and cannot be retired; nothing was changed;"
+        f" {retire_advice(name, kept)}: {'; '.join([*told, *more])}"
     )
+
+
+def retire_advice(name: str, kept: Sequence[Kept]) -> str:
+    """Return what can be done about intervals of a data set that cannot be retired."""
+    is_tagged = any(each.why.startswith("tag ") for each in kept)
+    untag = f" (a tag: trainfeed untag {name} TAG)" if is_tagged else ""
+    return f"end these uses{untag}, or retire a range without them"
 
 
 def retired_lines(name: str, asked: str, done: Retired) -> list[str]:
@@ -145,7 +152,8 @@ def retired_lines(name: str, asked: str, done: Retired) -> list[str]:
         first, number = done.already[0].told, len(done.already)
         lines.append(f"{number} of them were retired before, as {name}/{first}")
     if done.refused:
-        lines.append(f"{len(done.refused)} intervals are needed:")
+        needed = "1 interval is" if len(done.refused) == 1 else f"{len(done.refused)} intervals are"
+        lines.append(f"{needed} needed:")
     lines += [
         f"{kept.item.kind} {name}/{kept.item.name} stays: {kept.why}" for kept in done.removals.kept
     ]

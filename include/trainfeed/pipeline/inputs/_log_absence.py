@@ -141,10 +141,14 @@ class Absence:
         until = format_time(deadline(self._logs, self._interval))
         found = f"folder {self._folder.uri} is not complete: {self._incomplete.reason}"
         found = "; ".join([found, *self._beside()])
+        ready = self._incomplete.ready_at
+        if ready is None:
+            advice = f"let them be written and run again, or {remedy}"
+        else:  # the logs are there, and leaving them out would lose them
+            advice = f"only time is missing: run again after {format_time(ready)}"
         return LogsMissingError(
             f"expected the logs of {self._name}, waited for from {since} to {until}"
-            f" (source.logs.wait), got none: {found}; nothing was read or written; let them be"
-            f" written and run again, or {remedy}"
+            f" (source.logs.wait), got none: {found}; nothing was read or written; {advice}"
         )
 
     def _beside(self) -> Iterator[str]:

@@ -147,10 +147,11 @@ def describe(report: DryRun) -> list[str]:
     if report.verdict == "kept":
         return [f"dry run of {name}: {report.note}; a build would read and publish nothing"]
     if report.verdict == "identical":
-        found = f"{report.generation} is published from the same inputs"
         verdict = "a build would find it identical, read nothing and publish nothing"
-        notes = [] if report.note is None else [report.note]
-        return ["; ".join([f"dry run of {name}: {found}", verdict, *notes])]
+        if report.note is not None:  # such as that its inputs were not compared
+            return [f"dry run of {name}: {verdict}; {report.note}"]
+        same = f"{report.generation} is published from the same inputs"
+        return [f"dry run of {name}: {same}; {verdict}"]
     lines = [f"dry run of {name}: nothing was written"]
     lines += [_read_line(part, lands=report.lands) for part in report.reads]
     if (more := report.sources - len(report.reads)) > 0:

@@ -67,6 +67,17 @@ def test_a_missing_folder_fails_with_what_was_expected_and_since_when(project):
     assert not project.folder.interval(DAY).exists()
 
 
+@pytest.mark.parametrize("rule", ["fail", "empty"])
+def test_logs_that_changed_a_moment_ago_are_not_advised_to_be_left_out(project, rule):
+    project.edit("wait: 2d", "wait: 2d, stable: 1h")
+    decide(project, rule)
+    come(project)
+    with pytest.raises(LogsMissingError, match=r"run again after 20\S+Z$") as error:
+        project.build()
+    assert "missing: empty" not in str(error.value)
+    assert "source.logs.missing" not in str(error.value)
+
+
 def test_the_neighbours_of_a_missing_folder_are_named(project):
     for name in ("dt=2024-02-28", "dt=2024-02-29", "dt=2024-03-02", "dt=2023-01-01", "other"):
         (project.logs.parent / name).mkdir()

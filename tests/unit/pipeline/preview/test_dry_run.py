@@ -54,6 +54,10 @@ def test_a_published_interval_would_be_found_identical(project):
         "dry run of clicks/2024-03-01: g0001 is published from the same inputs; a build would find"
         " it identical, read nothing and publish nothing"
     )
+    # Inputs that were not compared are not said to be the same.
+    (line,) = describe(replace(said, note="its source was not compared"))
+    assert "the same inputs" not in line
+    assert line.endswith("; its source was not compared")
 
 
 def test_a_rebuild_reads_what_has_landed(project):
