@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.tags import TagProblem, move_tag, tags_naming
+from trainfeed.dataset.tags import TagProblem, confirm_changes, move_tag, tag_names, tags_naming
 from trainfeed.dataset.withdrawals import Withdrawal
 from trainfeed.errors import ConflictError, TrainFeedError
 from trainfeed.withdrawal._decision_maker import Maker
@@ -72,6 +72,8 @@ def let_tags_follow(
     found = naming_tags(folder, mark)
     moved: list[str] = []
     problems = list(found.problems)
+    if not dry_run:
+        problems += _confirmed(folder)
     for tag in found.tags:
         try:
             if readers_get is None:
@@ -84,6 +86,17 @@ def let_tags_follow(
             problems.append(TagProblem(tag, error))
     left = tuple(tag for tag in found.tags if tag not in moved)
     return TagsAfter(left, tuple(moved), tuple(problems))
+
+
+def _confirmed(folder: DatasetFolder) -> list[TagProblem]:
+    """Confirm the changes of all tags; an earlier call may have moved one, and was killed then."""
+    problems = []
+    for tag in tag_names(folder):
+        try:
+            confirm_changes(folder, tag)
+        except TrainFeedError as error:
+            problems.append(TagProblem(tag, error))
+    return problems
 
 
 def require_target(mark: Withdrawal, tags: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
+from trainfeed.canonical_json import seal
 from trainfeed.dataset.tags import Decision, apply_change, current_tag, propose_tag
 from trainfeed.dataset.withdrawals import withdrawals
 from trainfeed.errors import ConflictError, FormatError
@@ -104,3 +105,14 @@ def test_a_tag_that_another_person_moves_meanwhile_stays_where_that_person_put_i
     assert "does not name 2024-03-01/g0002" in str(problem.error)
     assert current_tag(twice.folder, "prod").number == 2
     assert go(twice, move_tags=True).tag_problems == ()
+
+
+def test_a_tag_that_a_killed_call_moved_is_confirmed_by_the_next_one(twice):
+    tag(twice, "prod", f"{DAY}/g0002")
+    assert go(twice, move_tags=True).moved_tags == ("prod",)
+    # As a kill between the change and its confirmation leaves them.
+    (twice.folder.tag("prod") / "LAST.json").write_bytes(seal(b'{"number":1'))
+    assert not go(twice, 2, move_tags=True).is_new
+    (twice.folder.tag("prod") / "0002.json").unlink()
+    with pytest.raises(FormatError, match="change 2 of tag"):
+        current_tag(twice.folder, "prod")

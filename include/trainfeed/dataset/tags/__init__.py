@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trainfeed.dataset.tags._tag import Decision, Tag, TaggedVersion
     from trainfeed.dataset.tags._tag_files import (
         change_of_request,
+        confirm_changes,
         current_tag,
         listed_tag,
         require_tag,
@@ -47,6 +48,7 @@ __all__ = [
     "TaggedVersion",
     "apply_change",
     "change_of_request",
+    "confirm_changes",
     "cover_tag",
     "current_tag",
     "current_tags",
@@ -73,6 +75,7 @@ _HOMES: Final = {
     "TaggedVersion": "._tag",
     "apply_change": "._tagging",
     "change_of_request": "._tag_files",
+    "confirm_changes": "._tag_files",
     "cover_tag": "._tagged_coverage",
     "current_tag": "._tag_files",
     "current_tags": "._tagged_versions",

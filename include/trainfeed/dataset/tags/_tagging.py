@@ -123,6 +123,7 @@ def untag(folder: DatasetFolder, tag: str, decision: Decision) -> tuple[Tag, boo
     """
     before = current_tag(folder, tag) or require_tag(folder, tag)
     if before.kind == "untag":
+        confirm_changes(folder, tag)
         return before, False
     after = replace(
         before,

@@ -13,8 +13,9 @@ from tests.unit.dataset.tags.conftest import ASKED, DAYS
 from tests.unit.dataset.tags.test_tags import decided, give
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
+from trainfeed.canonical_json import seal
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, tag_history
+from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, tag_history, untag
 from trainfeed.errors import ConflictError, FormatError
 
 ROOT = Path(__file__).parents[4]
@@ -89,3 +90,20 @@ def test_of_many_changes_at_once_one_is_made_and_all_others_are_told(clicks):
     (winner,) = [each for each in results if isinstance(each, str)]
     assert all(winner in str(each) for each in results if not isinstance(each, str))
     assert [each.decision.why for each in tag_history(clicks.folder, "prod")] == [winner]
+
+
+def lose_the_confirmation(clicks):
+    """As a kill between a change and its confirmation leaves them."""
+    last = clicks.folder.tag("prod") / "LAST.json"
+    last.write_bytes(seal(b'{"number":1'))
+
+
+def test_a_removal_that_is_asked_for_again_is_confirmed_so_its_loss_is_noticed(clicks):
+    clicks.publish(*DAYS[:5])
+    give(clicks)
+    untag(clicks.folder, "prod", decided("of no use"))
+    lose_the_confirmation(clicks)
+    assert untag(clicks.folder, "prod", decided("of no use"))[1] is False
+    (clicks.folder.tag("prod") / "0002.json").unlink()
+    with pytest.raises(FormatError, match="change 2 of tag"):
+        require_tag(clicks.folder, "prod")
