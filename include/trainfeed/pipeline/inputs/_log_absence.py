@@ -92,12 +92,15 @@ class Absence:
         """Return the decision to skip the interval, or None if the rule is another.
 
         Raises:
-            WindowOpenError: The wait has not ended.
+            WindowOpenError: The wait has not ended, or the logs are there and only time is missing.
             LogsMissingError: The wait has ended, and the interval may not be missing.
         """
         self.require_decided()
         if self._logs.missing != "skip":
             return None
+        if self._incomplete.ready_at is not None:
+            # The logs are there: to skip the interval would lose them.
+            raise self._incomplete
         until = format_time(deadline(self._logs, self._interval))
         why = f"folder {self._path} of {self._logs.connection} is not complete: {self._why()}"
         return Skip(

@@ -78,6 +78,16 @@ def test_logs_that_changed_a_moment_ago_are_not_advised_to_be_left_out(project, 
     assert "source.logs.missing" not in str(error.value)
 
 
+def test_logs_that_changed_a_moment_ago_are_waited_for_and_not_skipped(project):
+    project.edit("wait: 2d", "wait: 2d, stable: 1h")
+    decide(project, "skip")
+    come(project)
+    with pytest.raises(WindowOpenError) as error:
+        project.build()
+    assert error.value.ready_at > datetime.now(UTC)
+    assert read_skip(project.folder, DAY) is None
+
+
 def test_the_neighbours_of_a_missing_folder_are_named(project):
     for name in ("dt=2024-02-28", "dt=2024-02-29", "dt=2024-03-02", "dt=2023-01-01", "other"):
         (project.logs.parent / name).mkdir()
