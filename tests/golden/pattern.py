@@ -21,10 +21,11 @@ _TIMES: Final = re.compile(
 )
 # Alike in some recordings by chance: durations, sizes of what has durations in it, and clocks.
 _CHANCE: Final = re.compile(
-    r'("(?:seconds|inode|modified_ns|[a-z_]*_s|pid|bytes_freed|time)": )(\{[^}]*\}|[0-9.e-]+)'
+    r'("(?:seconds|inode|modified_ns|[a-z_]*_s|pid|bytes|time)": ?)(\{[^}]*\}|[0-9.e-]+)'
+    r"|(seconds +│ )[^│\n]*|(process )[0-9]+|(│ +)[0-9]{3,}(?= +│)"
     r"|()(?<![0-9.])[0-9.]+ (?:s|ms|bytes|B|KiB)\b"
 )
-_BLANKS: Final = re.compile(r" +|-{3,}|\.{2,}")
+_BLANKS: Final = re.compile(r" +|-{3,}|─+|\.{2,}")
 Step = dict[str, Any]
 
 
@@ -81,8 +82,13 @@ def _common_text(texts: list[str | None]) -> str | None:
 
 
 def _words(text: str) -> list[str]:
-    plain = _CHANCE.sub(lambda match: f"{match[1] or ''}{_ANY}", _TIMES.sub(_ANY, text))
+    plain = _CHANCE.sub(_without_chance, _TIMES.sub(_ANY, text))
     return _WORDS.findall(_BLANKS.sub(lambda match: match[0][0], plain))
+
+
+def _without_chance(match: re.Match[str]) -> str:
+    before = next(filter(None, (match[1], *match.groups()[2:])), "")
+    return f"{before}{_ANY}"
 
 
 def _differences_of(expected: Step, found: Step) -> Iterator[str]:

@@ -37,7 +37,7 @@ STAGES: Final = ("plan", "ingest", "preprocess", "convert", "check", "publish", 
 # What is damaged. Sources and specifications are not: their files keep their identities.
 PARTS: Final = ("root", "landing", "work", "converted")
 _LEASED: Final = timedelta(days=7)
-_LONG_AGO: Final = datetime.now(UTC) - timedelta(days=900)
+_LONG_AGO: Final = datetime(2024, 4, 1, tzinfo=UTC)
 
 
 @dataclass
