@@ -200,6 +200,8 @@ class Arena:
         self._copy(self._scratch / "prepared", self.places.path)
         if not self._is_inside:
             self._copy(self._scratch / "prepared-root", self.places.root)
+            # A time that the client has given a folder, and not sent yet, would win over later ones.
+            self._settle()
 
     def run(self, arguments: tuple[str, ...] = (), strike: Strike | None = None) -> End:
         """Run a command of trainfeed in a fork of this process."""
@@ -218,7 +220,6 @@ class Arena:
     def _begin(self, plain: Undisturbed) -> None:
         if self._observer is not None and self._roots is not None:
             root = self._other / self.places.root.relative_to(self._roots.resolve())
-            self._settle()
             self._observer.begin(root, self._name, plain.before, plain.after)
             self._is_observed = True
 
