@@ -200,7 +200,7 @@ class Arena:
         self._copy(self._scratch / "prepared", self.places.path)
         if not self._is_inside:
             self._copy(self._scratch / "prepared-root", self.places.root)
-            # A time that the client has given a folder, and not sent yet, would win over later ones.
+            # A time that the client gave a folder, and did not send yet, would win over later ones.
             self._settle()
 
     def run(self, arguments: tuple[str, ...] = (), strike: Strike | None = None) -> End:
