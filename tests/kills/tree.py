@@ -8,6 +8,9 @@ kinds of files say so. They may, and nothing else:
   as that of a run that nobody disturbed; the second names no more than that, or what is left in
   the trash; and a repair that had no space says that it failed, before the one that did not;
 * the note that landing files were removed has the number of those that its removal found.
+
+A pointer for which there is no space is taken away, and readers find the newest generation without
+it, which ``look`` compares; the next build of the interval writes it again.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ _CLOCK = re.compile(rb'"(clock_ms|seconds|pid|inode)": ?[0-9.]+')
 _SEAL = re.compile(rb'"digest": "[0-9a-f]{64}"\n}\n$')
 _UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _HISTORY = re.compile(r"history/\d{6}/\d{8}T\d{6}\.\d{6}Z-([\w-]+)-[0-9a-f]{8}\.json")
+_POINTER = re.compile(r"versions/[^/]+/CURRENT$")
 _VERSION = re.compile(r"versions/[^/]+/g\d{4}$")
 _NEW_S = 86_400
 _NOTE = re.compile(rb'"files":(\d+)')
@@ -60,7 +64,7 @@ def tree_of(folders: Sequence[Path], root: Path) -> Tree:
 
 def differences(plain: Tree, found: Tree) -> list[str]:
     """Return what is lost, what is there besides, and what is other than in an undisturbed run."""
-    lost = [f"lost {name}" for name in plain.keys() - found.keys()]
+    lost = [f"lost {name}" for name in plain.keys() - found.keys() if not _POINTER.search(name)]
     more = [f"also {name}" for name in found.keys() - plain.keys()]
     other = [
         f"other {name}: {_shown(plain[name])} became {_shown(found[name])}"

@@ -132,6 +132,21 @@ def test_a_note_about_landing_files_may_count_those_that_were_left(trees, change
     assert bool(different()) == is_other
 
 
+@pytest.mark.parametrize(
+    ("name", "is_other"),
+    [
+        ("clicks/versions/2024-03-01/CURRENT", False),
+        ("clicks/versions/2024-03-01/CURRENT.json", True),
+        ("clicks/tags/prod/LAST.json", True),
+    ],
+)
+def test_a_pointer_that_is_gone_is_no_difference_and_another_file_is_one(trees, name, is_other):
+    plain, found, different = trees
+    write(plain, name, {})
+    (found / name).parent.mkdir(parents=True)
+    assert bool(different()) is is_other
+
+
 def test_a_version_of_another_age_is_a_difference(trees):
     plain, found, different = trees
     for folder in (plain, found):
