@@ -181,7 +181,8 @@ def browser():
     except InstallError as error:
         pytest.skip(str(error))
     assert shutil.which("chromedriver")
-    with Browser(width=1440) as browser:
+    with Browser() as browser:
+        browser.view(1440, 900)
         yield browser
 
 
