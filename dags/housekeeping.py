@@ -9,9 +9,10 @@ does the same.
 Code and services that launches of trainings left on a cluster are removed three days after the
 launch began, if its job was never made, or has ended.
 
-The task `shared_storage` looks whether homes have lost their quota or their namespace, which Ceph
-lets every key that reads a folder remove. It fails with the names of what is gone; `trainfeed pfs
-user add` puts it back. It needs the mount of an administrator, and is skipped without one.
+The task `shared_storage` compares the quota and the namespace of each home with what was given to
+it: Ceph lets every key that reads a folder remove the namespace. The task fails with the names of
+what is gone; `trainfeed pfs user add` puts it back. It needs the mount of an administrator, and is
+skipped without one.
 """
 
 from __future__ import annotations

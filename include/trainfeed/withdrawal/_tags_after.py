@@ -73,7 +73,7 @@ def let_tags_follow(
     moved: list[str] = []
     problems = list(found.problems)
     if not dry_run:
-        problems += _confirmed(folder)
+        problems += _confirmed(folder, problems)
     for tag in found.tags:
         try:
             if readers_get is None:
@@ -88,12 +88,17 @@ def let_tags_follow(
     return TagsAfter(left, tuple(moved), tuple(problems))
 
 
-def _confirmed(folder: DatasetFolder) -> list[TagProblem]:
-    """Confirm the changes of all tags; an earlier call may have moved one, and was killed then."""
+def _confirmed(folder: DatasetFolder, known: Sequence[TagProblem]) -> list[TagProblem]:
+    """Confirm the changes of all tags; an earlier call may have moved one, and was killed then.
+
+    Tags with a known problem are left out, and so are all if they cannot be listed.
+    """
+    left_out = {problem.tag for problem in known}
     problems = []
-    for tag in tag_names(folder):
+    for tag in () if "" in left_out else tag_names(folder):
         try:
-            confirm_changes(folder, tag)
+            if tag not in left_out:
+                confirm_changes(folder, tag)
         except TrainFeedError as error:
             problems.append(TagProblem(tag, error))
     return problems

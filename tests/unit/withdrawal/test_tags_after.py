@@ -116,3 +116,11 @@ def test_a_tag_that_a_killed_call_moved_is_confirmed_by_the_next_one(twice):
     (twice.folder.tag("prod") / "0002.json").unlink()
     with pytest.raises(FormatError, match="change 2 of tag"):
         current_tag(twice.folder, "prod")
+
+
+def test_a_damaged_confirmation_is_one_problem_and_the_withdrawal_stands(twice, meanwhile):
+    tag(twice, "prod", f"{DAY}/g0002")
+    meanwhile(lambda: (twice.folder.tag("prod") / "LAST.json").write_bytes(b"{}"))
+    done = go(twice, move_tags=True)
+    assert done.is_new
+    assert [problem.tag for problem in done.tag_problems] == ["prod"]
