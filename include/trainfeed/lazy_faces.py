@@ -1,30 +1,46 @@
 """Faces of rooms that import a module at the first access to one of its names.
 
-They are for rooms from which fast or small processes need only a part.
+They are for rooms from which fast or small processes need only a part. Such a face names its
+modules where a type checker reads them, under ``TYPE_CHECKING``, and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-__all__ = ["on_demand"]
 
-
-def on_demand(face: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def on_demand(face: str, file: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a face.
 
     Args:
-        face: Name of the room's package.
-        homes: Name → module; a module that begins with a dot is in the room. ``module:other``, when
-            the name is another one there.
+        face: ``__name__`` of the face.
+        file: ``__file__`` of the face, which is read at the first access.
     """
 
+    @cache
+    def homes() -> dict[str, tuple[str, str]]:
+        return dict(_homes(ast.parse(Path(file).read_bytes())))
+
     def find(name: str) -> Any:
-        if name not in homes:
+        # Python asks each package for names of its own; they are nobody's home.
+        home = None if name.startswith("__") else homes().get(name)
+        if home is None:
             raise AttributeError(f"module {face!r} has no attribute {name!r}")
-        module, _, other = homes[name].partition(":")
-        return getattr(import_module(module, face), other or name)
+        return getattr(import_module(home[0]), home[1])
 
     return find
+
+
+def _homes(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield name → module and its name there, for the imports under ``TYPE_CHECKING``."""
+    for block in tree.body:
+        if isinstance(block, ast.If):
+            for node in block.body:
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    for alias in node.names:
+                        yield alias.asname or alias.name, (node.module, alias.name)

@@ -7,7 +7,7 @@ forms: ``pfs://home/x`` is short, for the user and the data centre of ``~/.train
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -46,23 +46,5 @@ __all__ = [
 ]
 
 # Every process that opens a file imports this room; few of them need more than the face.
-_HOMES: Final = {
-    "Area": "._datacenter",
-    "Datacenter": "._datacenter",
-    "Datacenters": "._datacenter",
-    "PfsPath": "._pfs_path",
-    "SharedPlace": "._shared_places",
-    "area_folder": "._mounted",
-    "config_path": "._config_file",
-    "is_available": "._mount_points",
-    "is_shared": "._shared_places",
-    "local_matches": "._shared_places",
-    "local_path": "._mounted",
-    "local_source": "._shared_places",
-    "local_target": "._shared_places",
-    "read_datacenters": "._config_file",
-    "require_user": "._pfs_path",
-    "shared_place": "._shared_places",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

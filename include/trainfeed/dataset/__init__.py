@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -70,41 +70,5 @@ __all__ = [
 
 # Imported on demand: workers of a loader need ``dataset.chunks`` only, and not the Arrow and
 # pydantic that these names bring along.
-_HOMES: Final = {
-    "AcceptedHole": ".accepted_holes",
-    "Coverage": ".coverage",
-    "DatasetFolder": ".layout",
-    "Declined": ".trainings",
-    "Leaf": ".ledger",
-    "Ledger": ".ledger",
-    "Manifest": ".manifest",
-    "PositionFile": ".version",
-    "RootMark": ".root",
-    "Skip": ".skips",
-    "SourceLedger": ".ledger",
-    "TrainingMarks": ".trainings",
-    "Unpublished": ".unpublished",
-    "Untrained": ".trainings",
-    "ValidLeaf": ".ledger",
-    "Version": ".version",
-    "content_digest": ".manifest",
-    "cover": ".coverage",
-    "cover_named": ".coverage",
-    "has_positions": ".version",
-    "init_root": ".root",
-    "lift_skip": ".skips",
-    "lift_unpublished": ".unpublished",
-    "published_in": ".coverage",
-    "published_root": ".root",
-    "read_schedule": ".schedules",
-    "read_skip": ".skips",
-    "read_unpublished": ".unpublished",
-    "record_schedule": ".schedules",
-    "require_readable_root": ".root",
-    "require_root": ".root",
-    "require_writable_root": ".root",
-    "write_skip": ".skips",
-    "write_unpublished": ".unpublished",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -6,7 +6,7 @@ side, ``trainfeed dispatch serve`` the master. Trainers import neither SQLite no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -35,21 +35,5 @@ __all__ = [
     "serve_master",
 ]
 
-_HOMES: Final = {
-    "Answer": "._wire",
-    "Ask": "._wire",
-    "Failure": "._wire",
-    "Lease": "._wire",
-    "MasterClient": "._master_client",
-    "MasterOptions": "._master",
-    "PassReport": "._wire",
-    "QueueOptions": "._queue_state",
-    "Served": "._wire",
-    "Status": "._wire",
-    "TaskList": "._task_list",
-    "TaskQueue": "._queue",
-    "TaskSpan": "._task_list",
-    "serve_master": "._master",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -6,7 +6,7 @@ launchers: the job's name and identity, its folder, and the result that proves i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -59,34 +59,5 @@ __all__ = [
 
 # A rank imports this package before it watches for the death of its launcher, so the import must be
 # fast: each name is loaded on first use.
-_HOMES: Final = {
-    "EXHAUSTED": "._rank_status",
-    "JOB_FILE": "._job_spec",
-    "REJECTED": "._rank_status",
-    "RESULT_FILE": "._job_result",
-    "RETRYABLE": "._rank_status",
-    "ClusterSettings": ".kubernetes",
-    "JobAttempt": "._job_record",
-    "JobLook": "._job_look",
-    "JobPlacement": "._job_placement",
-    "JobRecord": "._job_record",
-    "JobRemoval": "._job_removal",
-    "JobResult": "._job_result",
-    "JobRoots": "._job_roots",
-    "JobSpec": "._job_spec",
-    "JobState": "._job_state",
-    "JobVersion": "._job_spec",
-    "KubernetesLauncher": ".kubernetes",
-    "Launcher": "._launcher",
-    "LocalLauncher": ".local",
-    "RankLook": "._job_look",
-    "RankProcess": "._rank_process",
-    "ResultFile": "._job_files",
-    "describe": "._job_spec",
-    "digested_below": "._job_files",
-    "read_checkpoint_note": "._checkpoint_note",
-    "seal_checkpoint_note": "._checkpoint_note",
-    "wait_for_end": "._rank_process",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -32,21 +32,5 @@ __all__ = [
 ]
 
 # Worker processes import this package and need none of these names, which would import Arrow.
-_HOMES: Final = {
-    "Batch": ".state",
-    "DataLoader": "._loader",
-    "IntervalWindow": "._intervals",
-    "LoaderReport": ".state",
-    "LoaderState": ".state",
-    "Mixture": ".order",
-    "ReadMeasure": "._measure",
-    "RecordFiles": ".sources",
-    "TFRecordFiles": ".sources",
-    "Tail": ".order",
-    "Verify": ".sources",
-    "measure_read": "._measure",
-    "mix": ".order",
-    "open_intervals": "._intervals",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

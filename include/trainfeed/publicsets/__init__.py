@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -41,24 +41,5 @@ __all__ = [
 ]
 
 # A training opens a public set without an import of the stages that build one.
-_HOMES: Final = {
-    "PUBLIC_ROOT": "._public_place",
-    "PUBLIC_SETS": "._public_catalogue",
-    "PublicBuild": "._public_build",
-    "PublicRow": "._public_listing",
-    "PublicSet": "._public_catalogue",
-    "PublicUse": "._public_use",
-    "PublicVersion": "._public_version",
-    "build_public_set": "._public_build",
-    "known_public_root": "._public_place",
-    "list_public_sets": "._public_listing",
-    "open_public": "._public_version",
-    "public_root": "._public_place",
-    "public_set": "._public_catalogue",
-    "public_version": "._public_version",
-    "publishing_root": "._public_place",
-    "use_public_set": "._public_use",
-    "word_numbers": "._word_numbers",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -7,7 +7,7 @@ Clients import no web framework.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -49,30 +49,5 @@ __all__ = [
     "tell_outcome",
 ]
 
-_HOMES: Final = {
-    "ALL_SCOPES": ".access",
-    "Access": ".client",
-    "ByteClient": ".client",
-    "Caller": ".access",
-    "Limits": "._server_settings",
-    "Metrics": "._metrics",
-    "Parts": "._parts",
-    "Portions": "._portions",
-    "Refusal": "._http_refusal",
-    "Reply": ".client",
-    "ServerSettings": "._server_settings",
-    "ServiceClient": ".client",
-    "TokenFile": ".access",
-    "caller_of": "._guarded_app",
-    "is_loopback": "._server_settings",
-    "make_app": "._guarded_app",
-    "new_token": ".access",
-    "parse_expiry": ".access",
-    "public_text": "._http_refusal",
-    "read_body": "._body",
-    "serve": "._serve",
-    "tell_audit": "._guarded_app",
-    "tell_outcome": "._guarded_app",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -68,38 +68,5 @@ __all__ = [
     "record_topic",
 ]
 
-_HOMES: Final = {
-    "LANDING_SCHEMA": ".landing",
-    "CompleteRule": ".logs",
-    "Evidence": "._evidence",
-    "FolderEntries": ".logs",
-    "FoundLogs": ".logs",
-    "KafkaTopic": ".kafka",
-    "Known": "._proof",
-    "LandingFile": ".landing",
-    "LandingWriter": ".landing",
-    "LineRange": ".logs",
-    "LogFile": ".logs",
-    "OffsetRange": "._topic",
-    "PartitionBoundary": "._boundary",
-    "PartitionState": "._topic",
-    "Proof": "._evidence",
-    "RecordedTopic": "._recorded",
-    "Records": "._evidence",
-    "Stamps": "._topic",
-    "Topic": "._topic",
-    "TopicIdentity": "._topic",
-    "View": "._evidence",
-    "find_boundaries": "._boundary",
-    "find_logs": ".logs",
-    "iter_lines": ".logs",
-    "landing_folder": ".landing",
-    "landing_name": ".landing",
-    "list_entries": ".logs",
-    "minutes_misplaced": "._choice",
-    "open_topic": "._open_topic",
-    "prove": "._proof",
-    "record_topic": "._recording",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

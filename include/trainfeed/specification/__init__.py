@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -168,71 +168,5 @@ __all__ = [
 ]
 
 # Imported on demand: the name of a data set is checked without pydantic, schedules and YAML.
-_HOMES: Final = {
-    "AcceptedValuesCheck": ".quality",
-    "CountCheck": ".quality",
-    "DatasetSpec": "._model",
-    "DriftCheck": ".quality",
-    "FieldSpec": "._source_part",
-    "Gate": ".quality",
-    "GpuSpec": ".training",
-    "KafkaSourceSpec": "._topics",
-    "KafkaTopics": "._topics",
-    "LateRule": "._source_kind",
-    "LauncherName": ".training",
-    "LogsSourceSpec": "._logs",
-    "Measure": "._source_kind",
-    "MetricGate": ".training",
-    "MissingRule": "._source_kind",
-    "ModelSpec": ".training",
-    "NullRatioCheck": ".quality",
-    "OutputSpec": "._dataset_part",
-    "PreprocessSpec": "._source_part",
-    "QualityCheck": ".quality",
-    "QuarantineRatioCheck": ".quality",
-    "RECORDED": "._topics",
-    "RESERVED_NAMES": "._dataset_names",
-    "RangeCheck": ".quality",
-    "RecordedSourceSpec": "._topics",
-    "RelativeCountCheck": ".quality",
-    "ResourceSpec": "._dataset_part",
-    "RetentionRule": "._retention_part",
-    "RetentionSpec": "._retention_part",
-    "SPEC_FILE": "._dataset_names",
-    "SchemaEvolutionCheck": ".quality",
-    "Severity": ".quality",
-    "ShardSkewCheck": ".quality",
-    "ShareCheck": ".quality",
-    "SourceKind": "._source_kind",
-    "SourceSpec": "._source_part",
-    "SplitSpec": "._source_part",
-    "StoreFolderSpec": ".training",
-    "TolerationSpec": ".training",
-    "TopicPart": "._source_kind",
-    "TrackingSpec": ".training",
-    "TrainSpec": ".training",
-    "TrainingWish": ".training",
-    "UniqueCheck": ".quality",
-    "UploadsSpec": "._uploads_part",
-    "check_dataset_name": "._dataset_names",
-    "check_name": "._dataset_names",
-    "did_you_mean": "._near_names",
-    "earlier_versions": ".quality",
-    "expand_path": "._logs",
-    "fingerprint_fields": "._model",
-    "gate_limits": ".quality",
-    "gate_name": ".quality",
-    "json_schema": "._json_schema",
-    "json_schema_text": "._json_schema",
-    "load_spec": "._load",
-    "load_specs": "._load",
-    "logs_root": "._logs",
-    "nearest": "._near_names",
-    "read_module": "._load",
-    "shown_number": ".quality",
-    "spec_folders": "._load",
-    "spec_or_error": "._load",
-    "train_contradictions": ".training",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -6,7 +6,7 @@ credentials.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -26,13 +26,5 @@ __all__ = [
 ]
 
 # Ranks import this package and need the event files only.
-_HOMES: Final = {
-    "TENSORBOARD": "._event_files",
-    "EventFiles": "._event_files",
-    "MlflowSettings": "._mlflow_settings",
-    "Tracker": "._tracker",
-    "deliver_cancellation": "._changes_by_hand",
-    "deliver_change": "._changes_by_hand",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -8,7 +8,7 @@ else of trainfeed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -23,12 +23,5 @@ __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "Training
 
 # A rank imports this package before it watches for the death of its launcher, so the import must be
 # fast: each name is loaded on first use.
-_HOMES: Final = {
-    "Checkpoint": ".checkpoints",
-    "ConfigError": "trainfeed.errors",
-    "DataLoader": "trainfeed.loader",
-    "DatasetReader": "trainfeed.readers",
-    "TrainingJob": ".ranks",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -56,34 +56,5 @@ __all__ = [
     "write_uploads_removal",
 ]
 
-_HOMES: Final = {
-    "HASH": "._label_table",
-    "KEY": "._label_table",
-    "AppliedUpload": "._applied",
-    "IntervalUploads": "._interval_states",
-    "LabelFields": "._label_rows",
-    "Labels": "._label_table",
-    "LeftToDo": "._left_to_do",
-    "Receipt": "._receipt",
-    "ReceiptBook": "._receipt_book",
-    "Refusal": "._receipt",
-    "UploadsRemoval": "._removed_uploads",
-    "UploadsReport": "._check",
-    "applied_uploads": "._applied",
-    "check_uploads": "._check",
-    "first_look": "._first_look",
-    "hash_of_key": "._label_table",
-    "interval_uploads": "._interval_states",
-    "keeping": "._removed_uploads",
-    "label_column": "._label_table",
-    "labels_of": "._applied",
-    "left_to_do": "._left_to_do",
-    "lift_empty_folder": "._removed_uploads",
-    "mark_announced": "._announced",
-    "take_bytes": "._removed_uploads",
-    "take_upload": "._removed_uploads",
-    "unannounced": "._announced",
-    "write_uploads_removal": "._removed_uploads",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

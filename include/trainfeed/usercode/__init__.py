@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -45,23 +45,5 @@ __all__ = [
     "typed_cells",
 ]
 
-_HOMES: Final = {
-    "code_texts": "._folder_code",
-    "digest_of_texts": "._folder_code",
-    "document_digests": "._documents",
-    "imported_names": "._folder_code",
-    "load_function": "._folder_code",
-    "guessed_types": "._lookups",
-    "load_lookup": "._lookups",
-    "load_lookups": "._lookups",
-    "load_training_function": "._training_function",
-    "lookup_digests": "._lookups",
-    "read_document": "._documents",
-    "require_current_names": "._training_code",
-    "require_function": "._user_source",
-    "running_libraries": "._folder_code",
-    "training_texts": "._training_code",
-    "typed_cells": "._lookup_cells",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

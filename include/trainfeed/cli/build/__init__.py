@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -25,16 +25,5 @@ __all__ = [
     "settle",
 ]
 
-_HOMES: Final = {
-    "IntervalBuild": "._range_build",
-    "Training": "._training_wish",
-    "bring_forward": "._bring_forward",
-    "build": "._build_command",
-    "build_each": "._range_build",
-    "build_one": "._one_build",
-    "declines": "._training_wish",
-    "require_training": "._training_wish",
-    "settle": "._training_wish",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

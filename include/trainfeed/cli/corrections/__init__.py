@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -17,14 +17,5 @@ if TYPE_CHECKING:
 
 __all__ = ["accept_hole", "repair", "restore", "tag", "tags", "untag", "withdraw"]
 
-_HOMES: Final = {
-    "accept_hole": "._accept_hole_command",
-    "repair": "._repair_command",
-    "restore": "._restore_command",
-    "tag": "._tag_command",
-    "tags": "._tags_command",
-    "untag": "._untag_command",
-    "withdraw": "._withdraw_command",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

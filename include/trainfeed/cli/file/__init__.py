@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -21,12 +21,5 @@ __all__ = [
     "progress",
 ]
 
-_HOMES: Final = {
-    "app": "._file_commands",
-    "print_samples": "._file_text",
-    "print_statistics": "._file_stats",
-    "process_base64": "._base64_command",
-    "progress": "._file_options",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

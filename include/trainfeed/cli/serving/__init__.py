@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -19,11 +19,5 @@ __all__ = [
     "token",
 ]
 
-_HOMES: Final = {
-    "dispatch": "._dispatch:app",
-    "predict": "._predict_command",
-    "serve": "._serve_command",
-    "token": "._token:app",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -14,12 +14,5 @@ if TYPE_CHECKING:
 
 __all__ = ["init", "new", "public", "schema", "uploads"]
 
-_HOMES: Final = {
-    "init": "._init",
-    "new": "._new",
-    "public": "._public:app",
-    "schema": "._new",
-    "uploads": "._uploads_command:app",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

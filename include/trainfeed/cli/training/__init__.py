@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -17,10 +17,5 @@ __all__ = [
     "train",
 ]
 
-_HOMES: Final = {
-    "jobs": "._jobs:app",
-    "models": "._models:app",
-    "train": "._train_command",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -27,15 +27,5 @@ __all__ = [
     "waivers",
 ]
 
-_HOMES: Final = {
-    "boundaries": "._boundaries_command:app",
-    "gc": "._gc",
-    "history": "._history_command",
-    "prune_dataset": "._prune",
-    "retire": "._retire_command",
-    "show_leases": "._leases_command",
-    "waive": "._waive_command",
-    "waivers": "._waivers_command:app",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

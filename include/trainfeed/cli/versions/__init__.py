@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -29,17 +29,5 @@ __all__ = [
     "verify",
 ]
 
-_HOMES: Final = {
-    "diff": "._diff_command",
-    "drift": "._drift_command",
-    "head": "._version_look",
-    "lineage": "._lineage_command",
-    "ls": "._look",
-    "outdated": "._outdated_command",
-    "show": "._look",
-    "stats": "._version_look",
-    "status": "._status_command",
-    "verify": "._verify_versions",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -64,30 +64,5 @@ __all__ = [
 ]
 
 # A list of tags opens no version, and does without Arrow.
-_HOMES: Final = {
-    "Decision": "._tag",
-    "NamingTags": "._tagged_versions",
-    "Tag": "._tag",
-    "TagChange": "._tagging",
-    "TagProblem": "._tagged_versions",
-    "TagProposal": "._tagging",
-    "TaggedData": "._tagged_coverage",
-    "TaggedVersion": "._tag",
-    "apply_change": "._tagging",
-    "change_of_request": "._tag_files",
-    "confirm_changes": "._tag_files",
-    "cover_tag": "._tagged_coverage",
-    "current_tag": "._tag_files",
-    "current_tags": "._tagged_versions",
-    "listed_tag": "._tag_files",
-    "move_tag": "._tagging",
-    "propose_tag": "._tag_proposals",
-    "require_tag": "._tag_files",
-    "tag_history": "._tag_files",
-    "tag_names": "._tag_files",
-    "tagged_versions": "._tagged_versions",
-    "tags_naming": "._tagged_versions",
-    "untag": "._tagging",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

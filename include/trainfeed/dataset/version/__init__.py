@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -35,19 +35,5 @@ __all__ = [
     "has_positions",
 ]
 
-_HOMES: Final = {
-    "BUILT": "._version_parts",
-    "CHUNKS": "._version_parts",
-    "CHUNKS_SCHEMA": "._version_parts",
-    "DOCUMENTS": "._version_parts",
-    "POSITIONS": "._version_parts",
-    "POSITIONS_SCHEMA": "._version_parts",
-    "STATISTICS": "._version_parts",
-    "PositionFile": "._position_file",
-    "PositionRows": "._position_file",
-    "ShardChunk": "._version_parts",
-    "Version": "._opened_version",
-    "has_positions": "._position_file",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

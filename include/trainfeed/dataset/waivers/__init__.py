@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -41,22 +41,5 @@ __all__ = [
     "write_waiver",
 ]
 
-_HOMES: Final = {
-    "Applied": "._applied_waivers",
-    "Gate": "._gate_files",
-    "Refused": "._refused",
-    "Waiver": "._waiver",
-    "apply_waivers": "._applied_waivers",
-    "gate_facts": "._gate_files",
-    "is_same_gate": "._gate_files",
-    "lift_refused": "._refused",
-    "read_applied": "._applied_waivers",
-    "read_refused": "._refused",
-    "read_waiver": "._waiver",
-    "read_waivers": "._waiver",
-    "waiver_numbers": "._waiver",
-    "write_refused": "._refused",
-    "write_waiver": "._waiver",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

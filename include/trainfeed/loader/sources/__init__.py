@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -29,17 +29,5 @@ __all__ = [
 ]
 
 # Names are imported on demand: worker processes import this package and need few of them.
-_HOMES: Final = {
-    "Loaded": "._source",
-    "MISSING": "._skips",
-    "MapSource": "._map_source",
-    "RecordFiles": "._record_files",
-    "Source": "._source",
-    "TFRecordFiles": "._tfrecord_files",
-    "Verify": "._known_chunks",
-    "content_of": "._map_source",
-    "published_source": "._published",
-    "stack": "._map_source",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -30,20 +30,5 @@ __all__ = [
 ]
 
 # Names are imported on demand: worker processes import this package and need few of them.
-_HOMES: Final = {
-    "Engine": "._set_engine",
-    "Feed": "._load_window",
-    "InlineFeed": "._feeds",
-    "MixtureEngine": "._mixture_engine",
-    "Pass": "._pass",
-    "ReadAhead": "._load_window",
-    "RunReader": "._pass",
-    "SetEngine": "._set_engine",
-    "ThreadFeed": "._feeds",
-    "ThreadPlan": "._feeds",
-    "Window": "._load_window",
-    "WindowReader": "._pass",
-    "load_window": "._load_window",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

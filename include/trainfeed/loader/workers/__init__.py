@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -19,11 +19,5 @@ __all__ = [
 ]
 
 # Names are imported on demand: worker processes import this package and need few of them.
-_HOMES: Final = {
-    "LoaderJob": "._messages",
-    "RingFeed": "._ring",
-    "WorkerPool": "._worker_team",
-    "slot_plan": "._ring",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -68,32 +68,5 @@ __all__ = [
     "without",
 ]
 
-_HOMES: Final = {
-    "UNPROVEN": "._boundary_proof",
-    "Boundary": "._boundary_file",
-    "Loss": "._losses",
-    "Neighbour": "._recorded_edges",
-    "RestoredFile": "._recorded_edges",
-    "TopicWindow": "._boundary_file",
-    "boundary_files": "._boundary_file",
-    "deciding": "._topic_boundaries",
-    "folders_of_others": "._boundary_file",
-    "is_proved": "._boundary_proof",
-    "keep_boundaries": "._topic_boundaries",
-    "known_boundaries": "._boundary_file",
-    "last_proved": "._boundary_proof",
-    "look_for_boundary": "._topic_boundaries",
-    "milliseconds": "._boundary_file",
-    "read_boundary": "._boundary_file",
-    "reasons": "._boundary_proof",
-    "require_empty_proved": "._boundary_proof",
-    "require_in_order": "._topic_boundaries",
-    "require_neighbours_agree": "._recorded_edges",
-    "require_recorded": "._recorded_edges",
-    "resolve_boundary": "._topic_boundaries",
-    "restore_boundaries": "._recorded_edges",
-    "transaction_open": "._topic_boundaries",
-    "without": "._losses",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -50,26 +50,5 @@ __all__ = [
     "settle_quarantine",
 ]
 
-_HOMES: Final = {
-    "FunctionJob": "._jobs",
-    "Mode": "._batch_mode",
-    "PreparedPart": "._prepared_part",
-    "RecordAccount": "._prepared_part",
-    "SampleLimits": "._sample_limits",
-    "StageJob": "._jobs",
-    "TurnedDownRecords": "._account",
-    "UserFunction": "._user_function",
-    "batch_bytes_of": "._group",
-    "explain": "._jobs",
-    "fitting_processes": "._sample_limits",
-    "memory_ran_out": "._jobs",
-    "memory_remedy": "._jobs",
-    "mode_of": "._modes",
-    "require_bounded": "._account",
-    "require_room_for_fields": "._sample_limits",
-    "room_for_samples": "._sample_limits",
-    "run_function": "._function_run",
-    "settle_quarantine": "._function_run",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

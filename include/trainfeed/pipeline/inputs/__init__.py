@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -52,29 +52,5 @@ __all__ = [
     "repairs",
 ]
 
-_HOMES: Final = {
-    "READERS": "._source_readers",
-    "Absence": "._log_absence",
-    "Awaited": "._awaited",
-    "CheckedFile": "._boundary_check",
-    "Head": "._source_reader",
-    "Inputs": "._source_reader",
-    "KeptInputs": "._kept_inputs",
-    "KnownInputs": "._source_reader",
-    "PieceReader": "._source_readers",
-    "PublishedInputs": "._published_inputs",
-    "Repair": "._boundary_check",
-    "SourceReader": "._source_reader",
-    "check_boundaries": "._boundary_check",
-    "deadline": "._log_absence",
-    "find_interval_logs": "._log_inputs",
-    "is_away": "._published_inputs",
-    "late_policies": "._source_readers",
-    "late_skews": "._source_readers",
-    "logs_folder": "._log_inputs",
-    "logs_of": "._log_absence",
-    "reader_of": "._source_readers",
-    "repairs": "._boundary_check",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -27,15 +27,5 @@ __all__ = [
     "settle_used",
 ]
 
-_HOMES: Final = {
-    "UNLABELLED": "._label_join",
-    "JoinAccount": "._join_account",
-    "JoinCounts": "._join_account",
-    "LabelJoin": "._label_join",
-    "count_used": "._label_files",
-    "load_labels": "._label_files",
-    "settle_labels": "._label_files",
-    "settle_used": "._label_files",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

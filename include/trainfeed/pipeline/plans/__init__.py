@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -91,46 +91,5 @@ __all__ = [
     "write_landing",
 ]
 
-_HOMES: Final = {
-    "PLANS": "._plan_file",
-    "REMEDY": "._landed_ranges",
-    "KeptCode": "._kept_code",
-    "KeptLookup": "._kept_lookups",
-    "MadeBy": "._plan_file",
-    "Plan": "._plan_file",
-    "Planned": "._planned",
-    "PlannedFile": "._plan_file",
-    "PlannedInput": "._planned",
-    "PlannedRange": "._plan_file",
-    "PlannedReference": "._references",
-    "PlannedShard": "._planned",
-    "Sizes": "._pieces",
-    "cut": "._pieces",
-    "earlier_plans": "._plan_file",
-    "first_few": "._planned",
-    "group_ranges": "._pieces",
-    "group_shards": "._pieces",
-    "holds": "._landed_ranges",
-    "is_landed": "._landed_ranges",
-    "keep_code": "._kept_code",
-    "keep_lookups": "._kept_lookups",
-    "kept_code": "._kept_code",
-    "kept_lookup": "._kept_lookups",
-    "landed_leaf": "._landed_ranges",
-    "landing_file": "._landed_ranges",
-    "landing_name_of": "._landed_ranges",
-    "leaf_of": "._landed_ranges",
-    "load_plan": "._plan_file",
-    "opened_landing": "._landed_ranges",
-    "plan_of_version": "._plan_file",
-    "planned_of": "._planned",
-    "promised_leaf": "._landed_ranges",
-    "read_statistics": "._references",
-    "replaced_inputs": "._planned",
-    "save_plan": "._saved_plan",
-    "told_changes": "._kept_code",
-    "unit_of_input": "._planned",
-    "write_landing": "._landed_ranges",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

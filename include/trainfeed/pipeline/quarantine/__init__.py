@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -59,29 +59,5 @@ __all__ = [
     "unpublished_plans",
 ]
 
-_HOMES: Final = {
-    "MOST_RAW_BYTES": "._quarantined",
-    "PRIVATE_MODE": "._private_quarantine",
-    "QUARANTINE_FILE": "._published_quarantine",
-    "Access": "._access_log",
-    "DamagedLine": "._access_log",
-    "Example": "._turned_down",
-    "Quarantine": "._quarantined",
-    "QuarantinedPlace": "._quarantined",
-    "QuarantinedPositions": "._quarantined",
-    "QuarantinedRecord": "._quarantined",
-    "Reason": "._turned_down",
-    "accesses": "._access_log",
-    "excerpt": "._excerpt",
-    "plain": "._excerpt",
-    "plans_with_work": "._work_quarantine",
-    "quarantine_of_plan": "._work_quarantine",
-    "quarantine_of_version": "._published_quarantine",
-    "read_raw": "._raw_access",
-    "read_raw_at": "._raw_access",
-    "told_reasons": "._turned_down",
-    "turned_down": "._turned_down",
-    "unpublished_plans": "._work_quarantine",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

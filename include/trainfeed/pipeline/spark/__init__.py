@@ -16,7 +16,7 @@ without it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -26,10 +26,5 @@ if TYPE_CHECKING:
 
 __all__ = ["SPARK_CONNECTION", "SparkApplication", "SparkCluster"]
 
-_HOMES: Final = {
-    "SPARK_CONNECTION": "._cluster",
-    "SparkApplication": "._spark_application",
-    "SparkCluster": "._cluster",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

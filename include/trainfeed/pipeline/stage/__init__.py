@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -34,19 +34,5 @@ __all__ = [
     "unit_of",
 ]
 
-_HOMES: Final = {
-    "Experience": "._space",
-    "Space": "._space",
-    "Stage": "._opened_stage",
-    "kept": "._opened_stage",
-    "landed_bytes": "._space",
-    "lift_end": "._recorded_end",
-    "measured_again": "._measured_again",
-    "recorded_end": "._recorded_end",
-    "require_space": "._space",
-    "run_stage": "._run_stage",
-    "space": "._space",
-    "unit_of": "._run_stage",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -14,11 +14,5 @@ if TYPE_CHECKING:
 __all__ = ["Access", "ByteClient", "Reply", "ServiceClient"]
 
 # Each of the two clients has a library of its own, and a program uses one of them.
-_HOMES: Final = {
-    "Access": "._shown_access",
-    "ByteClient": "._byte_client",
-    "Reply": "._byte_client",
-    "ServiceClient": "._service_client",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trainfeed.lazy_faces import on_demand
 
@@ -14,11 +14,5 @@ if TYPE_CHECKING:
 __all__ = ["TrainingJob", "cluster_rank", "job_lease", "run_kept"]
 
 # A rank imports this room before it watches for the death of its launcher.
-_HOMES: Final = {
-    "TrainingJob": "._training_job",
-    "cluster_rank": "._cluster_rank",
-    "job_lease": "._job_lease",
-    "run_kept": "._cluster_rank",
-}
 
-__getattr__ = on_demand(__name__, _HOMES)
+__getattr__ = on_demand(__name__, __file__)
