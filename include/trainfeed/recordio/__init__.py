@@ -1,19 +1,29 @@
 """RecordIO files: bytes to records and back, without a cluster and without a schema."""
 
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
-from trainfeed.recordio._access import RandomAccess
-from trainfeed.recordio._append import RecordAppender
-from trainfeed.recordio._byte_source import MappedFile, ReadableFile
-from trainfeed.recordio._chunk import ChunkBuffers, ReusedMemory, decode_payload, read_chunk
-from trainfeed.recordio._chunk_index import RangeScanner, RecordIndex
-from trainfeed.recordio._chunk_walk import iter_chunks, verify_shard
-from trainfeed.recordio._chunks_ahead import BufferPool, ChunkPlace, decode_chunks, read_chunks
-from trainfeed.recordio._filling import ChunkFraming, ChunkLimits
-from trainfeed.recordio._fluid import FluidScanner
-from trainfeed.recordio._framing import record_bounds, split_records
-from trainfeed.recordio._record_writer import RecordWriter
-from trainfeed.recordio._recordio_format import MAX_RAW_BYTES, ChunkInfo, Codec
-from trainfeed.recordio._scanner import RecordScanner
+from trainfeed.recordio.chunk import (
+    ChunkBuffers,
+    MappedFile,
+    ReadableFile,
+    ReusedMemory,
+    decode_payload,
+    read_chunk,
+)
+from trainfeed.recordio.format import MAX_RAW_BYTES, ChunkInfo, Codec, record_bounds, split_records
+from trainfeed.recordio.read import (
+    BufferPool,
+    ChunkPlace,
+    RandomAccess,
+    RangeScanner,
+    RecordIndex,
+    RecordScanner,
+    decode_chunks,
+    iter_chunks,
+    read_chunks,
+    verify_shard,
+)
+from trainfeed.recordio.salvage import FluidScanner
+from trainfeed.recordio.write import ChunkFraming, ChunkLimits, RecordAppender, RecordWriter
 
 __all__ = [
     "MAX_RAW_BYTES",

@@ -18,7 +18,7 @@ from trainfeed.recordio import (
     RecordScanner,
     RecordWriter,
 )
-from trainfeed.recordio import _access as access_module
+from trainfeed.recordio import read as access_module
 
 RECORDS = [bytes([number]) * (number % 5) for number in range(23)]
 

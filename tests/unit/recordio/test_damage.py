@@ -24,11 +24,11 @@ from trainfeed.recordio import (
     RecordIndex,
     RecordScanner,
     RecordWriter,
-    _byte_source,
     iter_chunks,
     read_chunk,
     verify_shard,
 )
+from trainfeed.recordio import chunk as _byte_source
 
 RECORDS = [b"Hello", b"", b"World!", b"x" * 60, b"\x04\x03\x02\x01" * 5, b"end"]
 

@@ -1,33 +1,177 @@
-"""The table of codecs: for each one how to compress, read the announced size, and decompress.
-
-A decoder does not trust its input: the size that a payload announces is read first, without
-decompressing, and checked; the output goes into memory of exactly that size.
-"""
+"""The codecs of RecordIO, and the sizes that compressed data announce."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import cramjam
 from isal import isal_zlib
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.recordio._recordio_format import Codec
-from trainfeed.recordio.compression._snappy import snappy_raw_bytes
-from trainfeed.recordio.compression._zstd import zstd_content_bytes, zstd_frame_bytes
+from trainfeed.recordio.format import Codec
 
-__all__ = [
-    "Payload",
-    "compress",
-    "decompress",
-    "decompress_into",
-    "raw_bytes_of",
-    "resolve_level",
-]
+# --- The size that a framed snappy stream announces, read without decompressing it
+
+_IDENTIFIER: Final = b"\xff\x06\x00\x00sNaPpY"
+_COMPRESSED: Final = 0x00
+_STORED: Final = 0x01
+_SKIPPABLE: Final = 0x80
+_VARINT_MAX_BYTES: Final = 5
+_HEAD_BYTES: Final = 8 + _VARINT_MAX_BYTES
+# Heads of smaller frames than this are read together, _READ_BYTES at a time.
+_SMALL_FRAME_BYTES: Final = 4 << 10
+_READ_BYTES: Final = 64 << 10
+# Writers make no empty frames. Each would take four bytes and a step of the loop, so a hostile
+# payload could hold millions of them.
+_MAX_EMPTY_FRAMES: Final = 64
+
+
+class _Payload(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
+
+
+def snappy_raw_bytes(payload: _Payload) -> int:
+    """Return the sum of the sizes that the frames of a stream announce.
+
+    Raises:
+        FormatError: The payload is not such a stream, or has too many frames without data.
+    """
+    if bytes(payload[: len(_IDENTIFIER)]) != _IDENTIFIER:
+        raise FormatError("expected a snappy stream, its identifier is missing")
+    total = num_empty = 0
+    for head, frame_bytes in _frames(payload):
+        raw_bytes = 0
+        if head[0] < _SKIPPABLE:
+            raw_bytes = _block_bytes(head[: 4 + frame_bytes], frame_bytes)
+        total += raw_bytes
+        # Counts empty frames beyond those with data; a frame with data makes up for an empty one.
+        num_empty += -1 if raw_bytes else 1
+        if num_empty > _MAX_EMPTY_FRAMES:
+            raise FormatError(
+                f"expected at most {_MAX_EMPTY_FRAMES} snappy frames without data beyond as many as"
+                " there are with data"
+            )
+    return total
+
+
+def _frames(payload: _Payload) -> Iterator[tuple[bytes, int]]:
+    """Yield for every frame after the identifier its first bytes and its length without head.
+
+    The head of a frame is its type (1 byte) and length (3 bytes).
+    """
+    num_bytes, position, frame_bytes = len(payload), len(_IDENTIFIER), _SMALL_FRAME_BYTES
+    window, start = b"", position
+    while position < num_bytes:
+        if position + _HEAD_BYTES > start + len(window):
+            # The payload may be in a file. Small frames: one read for many of them. Large frames:
+            # one small read per head, which skips the data between.
+            size = _HEAD_BYTES if frame_bytes >= _SMALL_FRAME_BYTES else _READ_BYTES
+            window, start = bytes(payload[position : position + size]), position
+        head = window[position - start : position - start + _HEAD_BYTES]
+        frame_bytes = int.from_bytes(head[1:4], "little")
+        if len(head) < 4 or position + 4 + frame_bytes > num_bytes:
+            raise FormatError(f"snappy frame at byte {position} of the payload runs past its end")
+        yield head, frame_bytes
+        position += 4 + frame_bytes
+
+
+def _block_bytes(head: bytes, frame_bytes: int) -> int:
+    """Return the raw size of a frame with data, which starts with 8 bytes of head and checksum."""
+    if head[0] == _COMPRESSED:
+        return _varint(head[8:])
+    if head[0] == _STORED and frame_bytes >= 4:
+        return frame_bytes - 4
+    raise FormatError(f"snappy frame of unknown type {head[0]:#04x}, or without checksum")
+
+
+def _varint(data: bytes) -> int:
+    value = 0
+    for index, byte in enumerate(data):
+        # Seven bits per byte, lowest first; the highest bit is set in all bytes but the last.
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value
+    raise FormatError("snappy block announces no size")
+
+
+# --- The sizes that a zstd frame states, read without decompressing it
+
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_MAX_HEADER_BYTES: Final = 18
+_CONTENT_FIELD_BYTES: Final = (0, 2, 4, 8)
+_RLE_BLOCK: Final = 1
+_RESERVED_BLOCK: Final = 3
+
+
+class _Bytes(Protocol):
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
+
+
+class _FrameHeader(NamedTuple):
+    num_bytes: int
+    content_bytes: int
+    has_checksum: bool
+
+
+def zstd_content_bytes(data: _Bytes) -> int:
+    """Return the content size that a frame states.
+
+    Raises:
+        FormatError: ``data`` is not a frame, states no size, or needs a dictionary.
+    """
+    return _parse_header(data).content_bytes
+
+
+def zstd_frame_bytes(data: memoryview) -> int:
+    """Return the length of the frame at the start of ``data``.
+
+    Raises:
+        FormatError: ``data`` is not a frame, or ends inside it.
+    """
+    header = _parse_header(data)
+    position, last = header.num_bytes, False
+    while not last:
+        word = int.from_bytes(data[position : position + 3], "little")
+        # An RLE block stores one byte, whatever its size.
+        last, kind, size = bool(word & 1), word >> 1 & 3, word >> 3
+        if kind == _RESERVED_BLOCK:
+            raise FormatError("zstd frame holds a block of a reserved type")
+        position += 3 + (1 if kind == _RLE_BLOCK else size)
+        if position > len(data):
+            raise FormatError("zstd frame runs past the payload")
+    return position + (4 if header.has_checksum else 0)
+
+
+def _parse_header(data: _Bytes) -> _FrameHeader:
+    head = bytes(data[:_MAX_HEADER_BYTES])
+    if len(head) < 6 or not head.startswith(_MAGIC):
+        raise FormatError("expected a zstd frame, its magic is missing")
+    descriptor = head[4]
+    single = bool(descriptor & 0x20)
+    # Bits 0 and 1: dictionary, bit 3: reserved (the unused bit 4 may be set).
+    if descriptor & 0x0B:
+        raise FormatError("expected a zstd frame without dictionary and reserved bits")
+    # Content flag 0 means one byte if the frame is a single segment, otherwise no size.
+    field_bytes = _CONTENT_FIELD_BYTES[descriptor >> 6] or int(single)
+    if not field_bytes:
+        raise FormatError("expected a zstd frame that states its content size")
+    # Behind magic and descriptor comes a window byte, unless the frame is a single segment.
+    start = 5 if single else 6
+    field = head[start : start + field_bytes]
+    if len(field) < field_bytes:
+        raise FormatError("zstd frame ends inside its header")
+    # The two-byte form starts at 256, because the one-byte form covers smaller sizes.
+    content_bytes = int.from_bytes(field, "little") + (256 if field_bytes == 2 else 0)
+    return _FrameHeader(start + field_bytes, content_bytes, bool(descriptor & 0x04))
+
+
+# --- The table of codecs: for each one how to compress, read the announced size, and decompress
 
 _GZIP_WINDOW_BITS: Final = 31
 _GZIP_OVERHEAD_BYTES: Final = 18
@@ -253,3 +397,6 @@ _CODERS: Final = {
         default_level=1,
     ),
 }
+
+
+# --- The codecs of RecordIO, and the sizes that compressed data announce

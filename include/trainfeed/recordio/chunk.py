@@ -1,25 +1,22 @@
-"""Chunks: framing to bytes and back, a whole chunk at a time; decoding verifies every number."""
+"""One chunk: from the bytes of a file to its payload, with every number checked."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import io
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import Struct
+from types import TracebackType
+from typing import BinaryIO, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.recordio._byte_source import ByteSource, ReadableFile, open_source
-from trainfeed.recordio._foreign import refuse_foreign_layout
-from trainfeed.recordio._framing import check_sizes
-from trainfeed.recordio._recordio_format import (
-    HEADER_BYTES,
-    MAX_RAW_BYTES,
-    ChunkInfo,
-    Codec,
-    Header,
-    located,
-)
+from trainfeed.paths import FilePath, os_errors, path_of, plain_fd, plain_size
 from trainfeed.recordio.compression import (
     Payload,
     compress,
@@ -27,18 +24,252 @@ from trainfeed.recordio.compression import (
     decompress_into,
     raw_bytes_of,
 )
+from trainfeed.recordio.format import (
+    HEADER_BYTES,
+    MAX_RAW_BYTES,
+    ChunkInfo,
+    Codec,
+    Header,
+    check_sizes,
+    located,
+)
 
-__all__ = [
-    "ChunkBuffers",
-    "ChunkReader",
-    "EncodedChunk",
-    "ReusedMemory",
-    "check_left",
-    "decode_payload",
-    "encode_chunk",
-    "read_chunk",
-    "read_header",
-]
+# --- Sources of bytes: a path, a descriptor, an open binary file, or a mapped file
+
+# Reads of a file object return new bytes; this limits their size.
+_READ_BYTES: Final = 1 << 20
+
+
+class ByteSource(Protocol):
+    """Bytes that can be read at any position.
+
+    Attributes:
+        path: Name for messages; None when unknown.
+    """
+
+    path: str | None
+
+    def num_bytes(self) -> int:
+        """Return the present size in bytes."""
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        """Fill ``out`` from ``offset_bytes`` on; return the bytes read, fewer only at the end."""
+
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview | None:
+        """Return bytes without a copy, fewer only at the end; None where that is not possible."""
+
+
+@contextmanager
+def open_source(file: ReadableFile) -> Iterator[ByteSource]:
+    """Make a source of a path, a descriptor, a seekable binary file, or a mapped file.
+
+    A path is opened here and closed at the end; anything else stays open. Reads do not use or move
+    the position of a descriptor, so threads may share it. They do move that of a binary file.
+
+    Raises:
+        NotFoundError: No file is at the path.
+        FormatError: The path is not a plain file.
+        StorageError: The file cannot be opened.
+    """
+    if isinstance(file, MappedFile):
+        yield file
+    elif isinstance(file, int):
+        yield _Descriptor(file)
+    elif isinstance(file, str | os.PathLike):
+        path = os.fspath(file)
+        with _opened(path) as fd:
+            yield _Descriptor(fd, path)
+    else:
+        yield _Stream(file)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    with os_errors(path):
+        fd = plain_fd(path, follow=True)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+class _Descriptor:
+    def __init__(self, fd: int, path: str | None = None) -> None:
+        self.path = path_of(fd) if path is None else path
+        self._fd = fd
+
+    def num_bytes(self) -> int:
+        with os_errors(self.path):
+            return plain_size(self._fd, self.path)
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        num_bytes = 0
+        with os_errors(self.path):
+            while num_bytes < len(out):
+                # preadv has no file position, so threads may share the descriptor.
+                got = os.preadv(self._fd, [out[num_bytes:]], offset_bytes + num_bytes)
+                if not got:
+                    break
+                num_bytes += got
+        return num_bytes
+
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
+
+
+class _Stream:
+    def __init__(self, file: BinaryIO) -> None:
+        self.path = path_of(file)
+        self._file = file
+
+    def num_bytes(self) -> int:
+        with os_errors(self.path):
+            return self._file.seek(0, io.SEEK_END)
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        num_bytes = 0
+        with os_errors(self.path):
+            self._file.seek(offset_bytes)
+            # One read of a file on a network may return less than was requested.
+            while num_bytes < len(out):
+                data = self._file.read(min(len(out) - num_bytes, _READ_BYTES))
+                if not data:
+                    break
+                out[num_bytes : num_bytes + len(data)] = data
+                num_bytes += len(data)
+        return num_bytes
+
+    def view(self, _offset_bytes: int, _num_bytes: int) -> None:
+        return None
+
+
+class MappedFile:
+    """A file mapped into memory: views of it are no copies, and stay valid.
+
+    Use it for files on a local disk that do not change. If a mapped file is truncated, or its disk
+    fails, the kernel kills the process that reads the lost bytes (SIGBUS); over a network every
+    page is a request of its own. Descriptors and paths have neither drawback.
+
+    The map takes no memory besides the page cache. Threads may share it. The file is unmapped when
+    the object is closed and its last view is gone.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: As above.
+        name: As above; the attribute that file objects have.
+
+    Raises:
+        NotFoundError: No file is at the path.
+        FormatError: The path is not a plain file.
+        StorageError: The file cannot be opened.
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self.path: str | None = os.fspath(path)
+        self.name = self.path
+        # An empty file cannot be mapped.
+        self._data: memoryview | None = memoryview(b"")
+        with _opened(self.path) as fd:
+            if num_bytes := _Descriptor(fd, self.path).num_bytes():
+                with os_errors(self.path):
+                    self._data = memoryview(mmap.mmap(fd, num_bytes, prot=mmap.PROT_READ))
+
+    def num_bytes(self) -> int:
+        """Return the size of the file when it was mapped, in bytes."""
+        return len(self._mapped())
+
+    def read_into(self, offset_bytes: int, out: memoryview) -> int:
+        """Fill ``out`` from ``offset_bytes`` on; return the bytes read, fewer only at the end."""
+        data = self.view(offset_bytes, len(out))
+        out[: len(data)] = data
+        return len(data)
+
+    def view(self, offset_bytes: int, num_bytes: int) -> memoryview:
+        """Return bytes without a copy, fewer only at the end; the view stays valid."""
+        return self._mapped()[offset_bytes : offset_bytes + num_bytes]
+
+    def close(self) -> None:
+        """Release the file; safe to call twice. Views stay valid."""
+        # Only this reference is dropped: the mapping ends with the last view.
+        self._data = None
+
+    def _mapped(self) -> memoryview:
+        if self._data is None:
+            raise ValueError("the file is closed")
+        return self._data
+
+    def __enter__(self) -> Self:
+        """Return the file itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release the file."""
+        self.close()
+
+
+ReadableFile: TypeAlias = FilePath | int | BinaryIO | MappedFile
+
+
+# --- Recognises two other layouts of the same name and magic, so that errors name them
+
+_WORDS: Final = Struct("<5I")
+# Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; larger ones are not tested.
+_MAX_FLUID_BYTES: Final = 64 << 20
+_MAX_ELASTICDL_BYTES: Final = 64 << 10
+_CRC32C_POLYNOMIAL: Final = 0x82F63B78
+_REMEDIES: Final = {
+    "Fluid": "read its records with FluidScanner",
+    "ElasticDL": "convert the file with the software that wrote it",
+}
+
+
+def refuse_foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> None:
+    """Raise if a chunk of another layout is here.
+
+    Raises:
+        FormatError: A chunk of another layout is here; the message names the layout and the remedy.
+    """
+    if layout := foreign_layout(source, offset_bytes, end_bytes):
+        raise FormatError(
+            f"expected the Go layout of RecordIO, this is the {layout} layout, not Go layout;"
+            f" {_REMEDIES[layout]}"
+        )
+
+
+def foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> str | None:
+    """Return the name of the layout whose checksum matches the chunk here; None if none does."""
+    words = bytearray(_WORDS.size)
+    source.read_into(offset_bytes, memoryview(words))
+    _, _, checksum, _, stored_bytes = _WORDS.unpack(words)
+    left_bytes = end_bytes - offset_bytes - _WORDS.size
+    if not 0 < stored_bytes <= min(left_bytes, _MAX_FLUID_BYTES):
+        return None
+    payload = bytearray(stored_bytes)
+    source.read_into(offset_bytes + _WORDS.size, memoryview(payload))
+    if isal_zlib.crc32(payload) == checksum:
+        return "Fluid"
+    if stored_bytes <= _MAX_ELASTICDL_BYTES and _crc32c(payload) == checksum:
+        return "ElasticDL"
+    return None
+
+
+def _crc32c(data: bytearray) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (_CRC32C_POLYNOMIAL if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+# --- Chunks: framing to bytes and back, a whole chunk at a time; decoding verifies every number
 
 # A codec may make incompressible data larger: by at most one part in _MAX_GROWTH, plus a fixed
 # overhead for its headers.
