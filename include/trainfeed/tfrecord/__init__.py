@@ -1,11 +1,7 @@
 """TFRecord files, and the Examples in them as arrays; without TensorFlow."""
 
-from trainfeed.tfrecord._record_index import TFRecordAccess, TFRecordIndex, TFRecordRange
-from trainfeed.tfrecord._tfrecord_format import MAX_RECORD_BYTES, Compression
-from trainfeed.tfrecord._tfrecord_reader import TFRecordReader, iter_records
-from trainfeed.tfrecord._tfrecord_writer import TFRecordWriter, framed_record
-from trainfeed.tfrecord.examples import (
-    ExampleCodec,
+from trainfeed.tfrecord.codec import ExampleCodec
+from trainfeed.tfrecord.example import (
     FeatureValue,
     SampleField,
     SequenceExample,
@@ -13,8 +9,12 @@ from trainfeed.tfrecord.examples import (
     decode_sequence_example,
     encode_example,
     encode_sequence_example,
-    parse_examples,
 )
+from trainfeed.tfrecord.format import MAX_RECORD_BYTES, Compression
+from trainfeed.tfrecord.index import TFRecordAccess, TFRecordIndex, TFRecordRange
+from trainfeed.tfrecord.parse import parse_examples
+from trainfeed.tfrecord.read import TFRecordReader, iter_records
+from trainfeed.tfrecord.write import TFRecordWriter, framed_record
 
 __all__ = [
     "MAX_RECORD_BYTES",

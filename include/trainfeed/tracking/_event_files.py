@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from trainfeed.paths import listed, make_folders, os_errors
 from trainfeed.tfrecord import framed_record
-from trainfeed.tfrecord.examples import encode_varint
+from trainfeed.tfrecord.wire import encode_varint
 
 __all__ = ["TENSORBOARD", "EventFiles"]
 

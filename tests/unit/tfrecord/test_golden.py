@@ -17,7 +17,7 @@ from trainfeed.tfrecord import (
     encode_example,
     encode_sequence_example,
 )
-from trainfeed.tfrecord._tfrecord_format import masked
+from trainfeed.tfrecord.format import masked
 
 T1 = [b"hello", b""]
 NO_INTS, NO_FLOATS = np.empty(0, np.int64), np.empty(0, np.float32)

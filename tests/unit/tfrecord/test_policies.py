@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
 from trainfeed.tfrecord import TFRecordReader, TFRecordWriter, iter_records
-from trainfeed.tfrecord._record_resync import _length_of
-from trainfeed.tfrecord._tfrecord_format import masked
+from trainfeed.tfrecord.format import masked
+from trainfeed.tfrecord.read import _length_of
 
 TAIL = DamagePolicy.tolerate_truncated_tail()
 HEADER_BYTES = 12

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trainfeed.errors import FormatError
 from trainfeed.samples import Field, Schema
 from trainfeed.tfrecord import ExampleCodec, encode_example, parse_examples
-from trainfeed.tfrecord.examples import _parse as parse_module
+from trainfeed.tfrecord import parse as parse_module
 
 SCHEMA = Schema(
     (

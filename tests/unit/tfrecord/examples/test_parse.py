@@ -7,7 +7,7 @@ import pytest
 
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.tfrecord import ExampleCodec, encode_example, parse_examples
-from trainfeed.tfrecord.examples import _parse as parsing
+from trainfeed.tfrecord import parse as parsing
 
 FIELDS = {"image": ("uint8", (4,)), "label": ("int64", ())}
 

@@ -1,21 +1,237 @@
-"""Parses many Examples to one array per field."""
+"""Parses many Examples to one array per field, without a step per sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
-from trainfeed.tfrecord.examples._example import scan_example
-from trainfeed.tfrecord.examples._feature_columns import FeatureColumn, Fields, columns_of
-from trainfeed.tfrecord.examples._features import ListKind, RawFeature, check_packed
-from trainfeed.tfrecord.examples._layout import Layout
-from trainfeed.tfrecord.examples._lockstep import Lists, Structure
+from trainfeed.tfrecord.example import FeatureColumn, Fields, columns_of, scan_example
+from trainfeed.tfrecord.wire import ListKind, RawFeature, check_packed, encode_varint
 
-__all__ = ["BatchParser", "parse_examples", "parse_row"]
+# --- Records that differ only in values, so that one parsed record gives the places in all
+
+# Bits of a byte that must equal the template: all in tags, lengths and keys; none in values; in
+# varints the continuation bit, so that every number takes the same bytes.
+_ALL_BITS: Final = 0xFF
+_NO_BITS: Final = 0
+_CONTINUATION_BIT: Final = 0x80
+
+
+class _ValuePlace(NamedTuple):
+    """Place of a field in a record; ``kind`` is None if the field is absent."""
+
+    kind: ListKind | None
+    start: int
+    end: int
+
+
+class Layout:
+    """The places of fields in all records with the layout of a template.
+
+    Args:
+        template: A record.
+        columns: The fields.
+
+    Attributes:
+        places: Place of each column in a record.
+
+    Raises:
+        FormatError: The record is not an Example, or a column is not in one piece.
+    """
+
+    def __init__(self, template: bytes, columns: Sequence[FeatureColumn]) -> None:
+        features = scan_example(template)
+        self.places = [_place(column, features.get(column.name)) for column in columns]
+        mask = np.full(len(template), _ALL_BITS, np.uint8)
+        for feature in features.values():
+            free = _CONTINUATION_BIT if feature.kind is ListKind.INT64 else _NO_BITS
+            for i in range(feature.num_pieces):
+                mask[feature.bounds[2 * i] : feature.bounds[2 * i + 1]] = free
+        self._compared = np.flatnonzero(mask)
+        self._mask = mask[self._compared]
+        self._expected = np.frombuffer(template, np.uint8)[self._compared] & self._mask
+
+    def matches(self, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return True for records that have this layout.
+
+        Args:
+            rows: The records as rows, shape ``(n, len(template))``.
+
+        Returns:
+            A mask of shape ``(n,)``.
+        """
+        found = rows[:, self._compared] & self._mask
+        return np.asarray((found == self._expected).all(axis=1))
+
+
+def _place(column: FeatureColumn, feature: RawFeature | None) -> _ValuePlace:
+    if feature is None or feature.kind is None:
+        return _ValuePlace(None, 0, 0)
+    if feature.num_pieces == 1:
+        return _ValuePlace(feature.kind, feature.bounds[0], feature.bounds[1])
+    # An empty list of numbers may have no piece; a list that is not packed has many.
+    if feature.num_pieces == 0 and feature.kind is not ListKind.BYTES:
+        return _ValuePlace(feature.kind, 0, 0)
+    raise column.refuse(f"{feature.num_pieces} values")
+
+
+# --- Parses records of different lengths side by side: each step is done for all records at once
+
+_FIELD_1: Final = 0x0A
+_FIELD_2: Final = 0x12
+# Bytes of a length as varint: lengths are below 2 GiB.
+_MAX_LENGTH_BYTES: Final = 5
+# Bytes appended to the last record, so that a lookup at the end of a damaged record stays in range.
+_PADDING: Final = bytes(_MAX_LENGTH_BYTES + 1)
+
+_Ints = NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """The places of the lists of one feature.
+
+    Attributes:
+        kind: Kind of the lists; None for a feature without a list.
+        starts: Starts of the lists in the joined records, shape ``(n,)``.
+        ends: Ends of the lists in the joined records, shape ``(n,)``.
+    """
+
+    kind: ListKind | None
+    starts: _Ints
+    ends: _Ints
+
+
+class Structure:
+    """The keys of an Example, in order, and the kind of each list.
+
+    Args:
+        template: A record.
+
+    Raises:
+        FormatError: The record is not an Example.
+    """
+
+    def __init__(self, template: bytes) -> None:
+        self._entries = [
+            (key, _literal(_FIELD_1, key.encode()), feature.kind)
+            for key, feature in scan_example(template).items()
+        ]
+
+    def match(self, data: bytes, bounds: _Ints) -> tuple[NDArray[np.bool_], dict[str, Lists]]:
+        """Find the lists of records.
+
+        Args:
+            data: The records, joined.
+            bounds: Start of each record, and the end of the last one, shape ``(n + 1,)``.
+
+        Returns:
+            A mask of the records that have this structure, shape ``(n,)``; and key → lists of
+            these records.
+        """
+        walk = _Side(data, bounds)
+        ends = walk.enter(_FIELD_1)
+        walk.require(ends == bounds[1:])
+        lists: dict[str, Lists] = {}
+        for key, literal, kind in self._entries:
+            entry_ends = walk.enter(_FIELD_1)
+            walk.skip(literal)
+            walk.require(walk.enter(_FIELD_2) == entry_ends)
+            if kind is None:
+                walk.require(walk.positions == entry_ends)
+                starts = entry_ends
+            else:
+                starts = walk.enter_list(kind, entry_ends)
+            walk.go_to(entry_ends)
+            lists[key] = Lists(kind, starts, entry_ends)
+        walk.require(walk.positions == ends)
+        good = walk.good
+        return good, {
+            key: Lists(kind, starts[good], ends[good])
+            for key, (kind, starts, ends) in lists.items()
+        }
+
+
+class _Side:
+    """Positions in all records, which advance together.
+
+    A record that is not as expected is only marked: its position stays within its bounds, and its
+    results are dropped at the end.
+
+    Attributes:
+        positions: Current positions in the joined records, shape ``(n,)``.
+        good: True for records that were as expected so far.
+    """
+
+    def __init__(self, data: bytes, bounds: _Ints) -> None:
+        self._data = np.frombuffer(data + _PADDING, np.uint8)
+        self._last = bounds[1:]
+        self.positions = bounds[:-1]
+        self.good = np.ones(len(bounds) - 1, bool)
+
+    def require(self, found: NDArray[np.bool_]) -> None:
+        """Mark the records that are not as expected."""
+        self.good &= found
+
+    def enter(self, tag: int) -> _Ints:
+        """Step over a tag and a length; return the end of the content that follows."""
+        self.require(self._data[self.positions] == tag)
+        return self._step_over_length(self.positions + 1)
+
+    def enter_list(self, kind: ListKind, ends: _Ints) -> _Ints:
+        """Step over the tags and lengths before the only piece of a list; return its start."""
+        self.require(self.enter(kind << 3 | 2) == ends)
+        is_empty = self.positions == ends
+        if kind is not ListKind.BYTES and is_empty.any():
+            # An empty list of numbers may have no piece: then the list ends here, and the failed
+            # step over the piece's tag and length is undone.
+            before, good = self.positions, self.good.copy()
+            self.require(self.enter(_FIELD_1) == ends)
+            self.good |= good & is_empty
+            self.positions = np.where(is_empty, before, self.positions)
+        else:
+            self.require(self.enter(_FIELD_1) == ends)
+        return self.positions
+
+    def skip(self, literal: NDArray[np.uint8]) -> None:
+        """Step over bytes that are equal in all records."""
+        after = self.positions + len(literal)
+        # Clipped to the data: in the last record, if damaged, the literal may run past the end.
+        places = np.minimum(self.positions[:, None] + np.arange(len(literal)), len(self._data) - 1)
+        self.require((self._data[places] == literal).all(axis=1))
+        self.go_to(after)
+
+    def go_to(self, positions: _Ints) -> None:
+        """Set the positions; positions after the end of a record are clipped and marked."""
+        self.require(positions <= self._last)
+        self.positions = np.minimum(positions, self._last)
+
+    def _step_over_length(self, positions: _Ints) -> _Ints:
+        byte = self._data[positions]
+        lengths = (byte & 0x7F).astype(np.int64)
+        more, shift, positions = byte > 0x7F, 7, positions + 1
+        # The next byte of those varints that continue; all others get 0 and stay where they are.
+        while more.any() and shift < 7 * _MAX_LENGTH_BYTES:
+            byte = np.where(more, self._data[np.minimum(positions, len(self._data) - 1)], 0)
+            lengths |= (byte & 0x7F).astype(np.int64) << shift
+            positions = positions + more
+            more, shift = byte > 0x7F, shift + 7
+        self.require(np.logical_not(more))
+        self.go_to(positions)
+        ends = self.positions + lengths
+        self.require(ends <= self._last)
+        clipped: _Ints = np.minimum(ends, self._last)
+        return clipped
+
+
+def _literal(tag: int, content: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(bytes([tag]) + encode_varint(len(content)) + content, np.uint8)
+
+
+# --- Parses many Examples to one array per field
 
 # For fewer records, making a structure or a layout costs more than it saves.
 _MIN_RECORDS: Final = 4

@@ -1,4 +1,4 @@
-"""Writes records; equal records give equal bytes."""
+"""Writing of records; equal records give equal bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath, TargetWriter
-from trainfeed.tfrecord._tfrecord_format import (
+from trainfeed.tfrecord.format import (
     CHECKSUM,
     MAX_RECORD_BYTES,
     Compression,
@@ -17,8 +17,6 @@ from trainfeed.tfrecord._tfrecord_format import (
     masked,
     pack_header,
 )
-
-__all__ = ["TFRecordWriter", "framed_record"]
 
 # Bytes of records that are collected before they are written to the file.
 _BUFFER_BYTES: Final = 1 << 20

@@ -1,33 +1,248 @@
-"""Lists of Examples as arrays of a field's dtype and shape, many records at once.
-
-How a field is stored:
-
-========================================= =======================================================
-float32, float16                          float list
-bool, int8 to int64, uint16, uint32       int64 list
-uint8 without shape                       int64 list
-uint8 with shape, uint64, float64         one value of bytes, little-endian, C order: images are
-                                          bytes; no list holds uint64 and float64 exactly
-bytes, str                                one value of bytes, text in UTF-8
-========================================= =======================================================
-
-Any dtype is also read from one value of bytes, and from a list that holds its values exactly.
-"""
+"""Examples and SequenceExamples as Python values, and features as arrays of a field."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
-from trainfeed.tfrecord.examples._features import ListKind
-from trainfeed.tfrecord.examples._protobuf_wire import MAX_VARINT_BYTES, decode_varints
+from trainfeed.tfrecord.wire import (
+    MAX_VARINT_BYTES,
+    ListKind,
+    RawFeature,
+    decode_varints,
+    encode_varints,
+    feature_message,
+    iter_fields,
+    key_order,
+    map_message,
+    message_field,
+    scan_entries,
+    scan_feature,
+    scan_features,
+)
 
-__all__ = ["FeatureColumn", "Fields", "SampleField", "columns_of"]
+# --- Python values to the lists of a feature; refuses values that a list cannot represent
+
+_BYTES_TYPES: Final = (bytes, bytearray, memoryview)
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
+
+
+def list_of_value(value: Any) -> tuple[ListKind | None, list[bytes]]:
+    """Return the kind of list for a value, and its content in the form of ``feature_message``.
+
+    Raises:
+        TypeError: No list can represent values of this type.
+        ValueError: A number is out of range.
+    """
+    if value is None:
+        return None, []
+    if isinstance(value, np.ndarray | np.generic):
+        return _of_array(np.asarray(value))
+    return _of_list(value if isinstance(value, list | tuple) else [value])
+
+
+def packed_integers(values: NDArray[Any]) -> bytes:
+    """Return integers of any shape, in the range of int64, as packed varints."""
+    return encode_varints(values.reshape(-1).astype(np.int64, copy=False))
+
+
+def packed_floats(values: NDArray[Any]) -> bytes:
+    """Return floats of any shape as packed float32."""
+    return values.astype("<f4", copy=False).tobytes()
+
+
+def _of_array(array: NDArray[Any]) -> tuple[ListKind, list[bytes]]:
+    if array.dtype in (np.float32, np.float16):
+        return ListKind.FLOAT, [packed_floats(array)]
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"expected an array of integers, float16 or float32, got {array.dtype}; convert it, or"
+            " store its bytes"
+        )
+    if array.size and int(array.max()) > _MAX_INT64:
+        raise ValueError(f"expected integers up to {_MAX_INT64}, got {array.max()}")
+    return ListKind.INT64, [packed_integers(array)]
+
+
+def _of_list(values: list[Any] | tuple[Any, ...]) -> tuple[ListKind, list[bytes]]:
+    if all(isinstance(value, _BYTES_TYPES) for value in values):
+        return ListKind.BYTES, [bytes(value) for value in values]
+    if all(_is_integer(value) for value in values):
+        if outside := [value for value in values if not _MIN_INT64 <= value <= _MAX_INT64]:
+            raise ValueError(f"expected integers of 64 bits, got {outside[0]}")
+        return ListKind.INT64, [packed_integers(np.array(values, np.int64))]
+    if all(isinstance(value, float | np.floating) for value in values):
+        return ListKind.FLOAT, [_rounded(values)]
+    kinds = sorted({type(value).__name__ for value in values})
+    raise TypeError(f"expected bytes, int or float alone, got {' and '.join(kinds)}")
+
+
+def _is_integer(value: Any) -> bool:
+    # bool is a subclass of int, but a boolean is not meant as a number.
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _rounded(values: list[Any] | tuple[Any, ...]) -> bytes:
+    exact = np.array(values, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = exact.astype(np.float32)
+    if np.any(np.isinf(rounded) & np.isfinite(exact)):
+        raise ValueError(f"expected floats up to {np.finfo(np.float32).max}, got a larger one")
+    return packed_floats(rounded)
+
+
+# --- Examples and SequenceExamples: messages to Python values and back
+
+FeatureValue: TypeAlias = list[bytes] | NDArray[np.float32] | NDArray[np.int64] | None
+
+# Tags of length-delimited fields: field number << 3 | 2.
+_FIELD_1: Final = 0x0A
+_FIELD_2: Final = 0x12
+
+
+@dataclass(frozen=True)
+class SequenceExample:
+    """An Example whose features are lists of features.
+
+    Attributes:
+        context: Key → feature of the whole sequence.
+        feature_lists: Key → features, one per step.
+    """
+
+    context: dict[str, FeatureValue] = field(default_factory=dict)
+    feature_lists: dict[str, list[FeatureValue]] = field(default_factory=dict)
+
+
+def encode_example(features: Mapping[str, Any]) -> bytes:
+    """Return the record of an Example, equal to TensorFlow's deterministic serialisation.
+
+    Args:
+        features: Key → feature: a value in the form of ``decode_example``, a single value, or a
+            list of bytes, of int, or of float. Arrays may have integers in the range of int64,
+            float16 or float32; they are stored in C order, without their shape. Python floats are
+            rounded to float32. An empty list is a list of bytes; use an empty array for an empty
+            list of float or int. None is a feature without a list.
+
+    Returns:
+        The record; empty if there are no features.
+    """
+    return message_field(1, _features_message(features)) if features else b""
+
+
+def decode_example(record: bytes | bytearray | memoryview) -> dict[str, FeatureValue]:
+    """Return the features of an Example, in the order of the record.
+
+    Returns:
+        Key → list of bytes, array of float32 ``(n,)``, array of int64 ``(n,)``, or None for a
+        feature without a list; all in memory of their own.
+
+    Raises:
+        FormatError: The record is not an Example; ``offset_bytes`` counts from its start.
+    """
+    data = bytes(record)
+    return {key: _value_of(data, feature) for key, feature in scan_example(data).items()}
+
+
+def encode_sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]
+) -> bytes:
+    """Return the record of a SequenceExample, equal to TensorFlow's deterministic serialisation.
+
+    Args:
+        context: See ``features`` of ``encode_example``.
+        feature_lists: Key → sequence of features, in the forms that ``encode_example`` takes.
+    """
+    record = message_field(1, _features_message(context)) if context else b""
+    if feature_lists:
+        entries = (
+            (
+                key.encode(),
+                b"".join([message_field(1, _feature_message(key, v)) for v in feature_lists[key]]),
+            )
+            for key in sorted(feature_lists, key=key_order)
+        )
+        record += message_field(2, map_message(entries))
+    return record
+
+
+def decode_sequence_example(record: bytes | bytearray | memoryview) -> SequenceExample:
+    """Return a SequenceExample, in memory of its own.
+
+    Raises:
+        FormatError: The record is not a SequenceExample; ``offset_bytes`` counts from its start.
+    """
+    data = bytes(record)
+    context: dict[str, RawFeature] = {}
+    feature_lists: dict[str, list[FeatureValue]] = {}
+    for tag, start, end in iter_fields(data, 0, len(data)):
+        if tag == _FIELD_1:
+            scan_features(data, start, end, context)
+        elif tag == _FIELD_2:
+            for key, values in scan_entries(data, start, end):
+                feature_lists[key] = _feature_list(data, values)
+    return SequenceExample(
+        {key: _value_of(data, feature) for key, feature in context.items()}, feature_lists
+    )
+
+
+def scan_example(data: bytes) -> dict[str, RawFeature]:
+    """Return the places of the features of an Example in its record.
+
+    Raises:
+        FormatError: The record is not an Example.
+    """
+    features: dict[str, RawFeature] = {}
+    for tag, start, end in iter_fields(data, 0, len(data)):
+        if tag == _FIELD_1:
+            scan_features(data, start, end, features)
+    return features
+
+
+def _features_message(features: Mapping[str, Any]) -> bytes:
+    return map_message(
+        (key.encode(), _feature_message(key, features[key]))
+        for key in sorted(features, key=key_order)
+    )
+
+
+def _feature_message(key: str, value: Any) -> bytes:
+    try:
+        return feature_message(*list_of_value(value))
+    except (TypeError, ValueError) as error:
+        error.add_note(f"in feature {key!r}")
+        raise
+
+
+def _feature_list(data: bytes, values: list[tuple[int, int]]) -> list[FeatureValue]:
+    features = []
+    for list_start, list_end in values:
+        for tag, start, end in iter_fields(data, list_start, list_end):
+            if tag == _FIELD_1:
+                feature = RawFeature()
+                scan_feature(data, start, end, feature)
+                features.append(_value_of(data, feature))
+    return features
+
+
+def _value_of(data: bytes, feature: RawFeature) -> FeatureValue:
+    match feature.kind:
+        case None:
+            return None
+        case ListKind.BYTES:
+            return list(feature.pieces(data))
+        case ListKind.FLOAT:
+            return np.frombuffer(feature.content(data), "<f4").astype(np.float32)
+        case ListKind.INT64:
+            return decode_varints(np.frombuffer(feature.content(data), np.uint8))
+
+
+# --- Lists of Examples as arrays of a field's dtype and shape, many records at once
 
 _TEXTS: Final = ("bytes", "str")
 _IN_BYTES: Final = ("uint64", "float64")

@@ -1,22 +1,11 @@
-"""The part of the protobuf wire format that Examples need.
-
-::
-
-    message := field*
-    field   := tag value                    tag = varint of number << 3 | wire type
-    value   := varint                       wire type 0, 7 bits per byte, low ones first
-             | 8 bytes                      wire type 1
-             | length bytes                 wire type 2, length = varint
-             | field* end tag               wire type 3, ended by wire type 4
-             | 4 bytes                      wire type 5
-
-Every length, the nesting and the end of every varint are checked. Errors have offsets in the
-record.
-"""
+"""The wire format of Examples: protobuf fields, and the places of the values of a feature."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -24,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError
 
-__all__ = ["MAX_VARINT_BYTES", "decode_varints", "encode_varint", "encode_varints", "iter_fields"]
+# --- The part of the protobuf wire format that Examples need
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
 _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
@@ -214,3 +203,192 @@ def _end_of_group(data: bytes, position: int, end: int, tag: int) -> int:
         else:
             position = _value_bounds(data, position, end, wire_type)[1]
     return position
+
+
+# --- The features of a message: finds the places of their values, and builds their bytes
+
+# Tags of length-delimited fields.
+# A tag is field number << 3 | wire type; wire type 2 is followed by a length and so many bytes.
+_FIELD_1: Final = 0x0A
+_FIELD_2: Final = 0x12
+# Tags of values that are not packed.
+_VARINT_1: Final = 0x08
+_FIXED32_1: Final = 0x0D
+
+_FLOAT_BYTES: Final = 4
+# Ten bytes with the continuation bit: a varint of 64 bits ends at the tenth byte at the latest.
+_ENDLESS_VARINT: Final = re.compile(rb"[\x80-\xff]{10}")
+
+
+class ListKind(IntEnum):
+    """Kind of the list of a feature; the values are field numbers."""
+
+    BYTES = 1
+    FLOAT = 2
+    INT64 = 3
+
+
+_KINDS: Final = {kind << 3 | 2: kind for kind in ListKind}
+_UNPACKED: Final = {ListKind.FLOAT: _FIXED32_1, ListKind.INT64: _VARINT_1}
+
+
+class RawFeature:
+    """The place of a feature's values in a record.
+
+    Attributes:
+        kind: Kind of its list; None without a list.
+        bounds: Alternating start and end of each piece: a value of bytes, or whole packed numbers.
+            An array, not a list of pairs: an empty value takes 2 bytes in a record, and a pair
+            takes about a hundred.
+    """
+
+    __slots__ = ("bounds", "kind")
+
+    def __init__(self) -> None:
+        self.kind: ListKind | None = None
+        self.bounds: array[int] = array("q")
+
+    @property
+    def num_pieces(self) -> int:
+        """Number of pieces."""
+        return len(self.bounds) // 2
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield the pieces of the record ``data``."""
+        # The same iterator twice: zip takes starts and ends in turn.
+        bounds = iter(self.bounds)
+        return (data[start:end] for start, end in zip(bounds, bounds, strict=True))
+
+    def content(self, data: bytes) -> bytes:
+        """Return the joined pieces of the record ``data``."""
+        if self.num_pieces == 1:
+            return data[self.bounds[0] : self.bounds[1]]
+        return b"".join(self.pieces(data))
+
+
+def scan_features(data: bytes, start: int, end: int, features: dict[str, RawFeature]) -> None:
+    """Add the features of a Features message to ``features``.
+
+    Raises:
+        FormatError: The bytes are not such a message.
+    """
+    for key, values in scan_entries(data, start, end):
+        # A repeated key replaces the entry; several values of one entry are merged.
+        feature = features[key] = RawFeature()
+        for value_start, value_end in values:
+            scan_feature(data, value_start, value_end, feature)
+
+
+def scan_entries(data: bytes, start: int, end: int) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield the entries of a message that is a map in its field 1.
+
+    Yields:
+        Key, and bounds of the value: none for an empty value, several for pieces to be merged.
+
+    Raises:
+        FormatError: The bytes are not such a message, or a key is not UTF-8.
+    """
+    for tag, entry_start, entry_end in iter_fields(data, start, end):
+        if tag != _FIELD_1:
+            continue
+        key, values = b"", []
+        for entry_tag, value_start, value_end in iter_fields(data, entry_start, entry_end):
+            if entry_tag == _FIELD_1:
+                key = data[value_start:value_end]
+            elif entry_tag == _FIELD_2:
+                values.append((value_start, value_end))
+        try:
+            yield key.decode(), values
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"expected a key in UTF-8, got {key[:60]!r}", offset_bytes=entry_start
+            ) from error
+
+
+def scan_feature(data: bytes, start: int, end: int, feature: RawFeature) -> None:
+    """Merge a Feature message into ``feature``.
+
+    Raises:
+        FormatError: The bytes are not such a message.
+    """
+    for tag, list_start, list_end in iter_fields(data, start, end):
+        kind = _KINDS.get(tag)
+        if kind is None:
+            continue
+        # A oneof: a list of another kind replaces the values, one of the same kind appends.
+        if kind is not feature.kind:
+            feature.kind, feature.bounds = kind, array("q")
+        _scan_list(data, list_start, list_end, feature)
+
+
+def _scan_list(data: bytes, start: int, end: int, feature: RawFeature) -> None:
+    unpacked = _UNPACKED.get(feature.kind) if feature.kind else None
+    extend = feature.bounds.extend
+    for tag, value_start, value_end in iter_fields(data, start, end):
+        if tag == _FIELD_1:
+            if feature.kind is not ListKind.BYTES:
+                check_packed(data, value_start, value_end, feature.kind)
+            extend((value_start, value_end))
+        elif tag == unpacked:
+            extend((value_start, value_end))
+
+
+def check_packed(data: bytes, start: int, end: int, kind: ListKind | None) -> None:
+    """Refuse a piece that does not end with a whole number.
+
+    Raises:
+        FormatError: A number is cut off, or a varint is too long.
+    """
+    if kind is ListKind.FLOAT:
+        if (end - start) % _FLOAT_BYTES:
+            raise FormatError(
+                f"expected floats of 4 bytes each, got {end - start} bytes", offset_bytes=start
+            )
+    elif start < end and (data[end - 1] > 0x7F or _ENDLESS_VARINT.search(data, start, end)):
+        raise FormatError(
+            "expected varints of at most 10 bytes, one has no end", offset_bytes=start
+        )
+
+
+def message_field(number: int, content: bytes) -> bytes:
+    """Return a length-delimited field with a number below 16."""
+    return bytes([number << 3 | 2]) + encode_varint(len(content)) + content
+
+
+def feature_message(kind: ListKind | None, values: Iterable[bytes]) -> bytes:
+    """Return a Feature message.
+
+    Args:
+        kind: Kind of the list; None for a feature without a list.
+        values: The values of a list of bytes; for numbers a single value with all of them, packed.
+    """
+    if kind is None:
+        return b""
+    content = b"".join(
+        [message_field(1, value) for value in values if value or kind == ListKind.BYTES]
+    )
+    return message_field(kind, content)
+
+
+def map_message(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return a message that is a map in its field 1, with entries in the given order."""
+    return b"".join(
+        [
+            message_field(1, message_field(1, key) + message_field(2, value))
+            for key, value in entries
+        ]
+    )
+
+
+def key_order(key: str) -> tuple[int, ...]:
+    """Return a sort key for the order of TensorFlow's deterministic serialisation.
+
+    Keys are ordered by their bytes, but a prefix of another key comes after it; the empty key is
+    last.
+
+    Raises:
+        TypeError: The key is not a str.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"expected a key as str, got {type(key).__name__}")
+    return (*key.encode(), 256)

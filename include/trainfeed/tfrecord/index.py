@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
 from trainfeed.paths import FilePath, SetWatch, os_errors, path_of
-from trainfeed.tfrecord._byte_files import open_file, read_at
-from trainfeed.tfrecord._inflated_streams import sniff
-from trainfeed.tfrecord._tfrecord_format import (
+from trainfeed.tfrecord.format import (
     CHECKSUM,
     HEADER_BYTES,
     MAX_RECORD_BYTES,
     Compression,
     masked,
+    open_file,
+    read_at,
+    sniff,
     unpack_header,
 )
-
-__all__ = ["TFRecordAccess", "TFRecordIndex", "TFRecordRange"]
 
 # Bytes that are read at once during the walk through the headers: many short records, or the start
 # of a long one.
