@@ -25,7 +25,7 @@ from trainfeed.pipeline.functions._user_function import UserFunction
 from trainfeed.pipeline.sorting._spill_writer import TrailerWriter
 from trainfeed.preprocessing import json_columns
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.samples.arrow_columns import ColumnEncoder
+from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec, load_spec
 from trainfeed.storage import Location

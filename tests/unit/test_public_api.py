@@ -153,7 +153,7 @@ PICKLING = {
     "include/trainfeed/loader/workers/_messages.py",
     "include/trainfeed/loader/workers/_worker_loop.py",
     "include/trainfeed/loader/workers/_worker_start.py",
-    "include/trainfeed/samples/values/_pickled.py",
+    "include/trainfeed/samples/pickled.py",
 }
 
 

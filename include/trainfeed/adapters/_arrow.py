@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trainfeed.adapters._batches import Batches, marks_padding, named, schema_of
 from trainfeed.errors import SampleShapeError
 from trainfeed.samples import Field, Schema, absent_rows
-from trainfeed.samples.arrow_columns import arrow_schema, arrow_type
+from trainfeed.samples.arrow import arrow_schema, arrow_type
 
 __all__ = ["record_batches"]
 

@@ -61,7 +61,7 @@ from trainfeed.conversion.steps import (
 )
 from trainfeed.dataset.shards import Encoding, FileFormat, ShardInfo, ShardManifest
 from trainfeed.paths import MAX_SHARDS, ShardName, shard_name
-from trainfeed.samples.arrow_columns import arrow_schema
+from trainfeed.samples.arrow import arrow_schema
 
 __all__ = [
     "MAX_SHARDS",

@@ -133,7 +133,7 @@ def _batch(
     rows: list[Mapping[str, Any]], fields: LabelFields, upload: int, first: int
 ) -> pa.RecordBatch:
     # Every planner imports this module, and few data sets have uploads.
-    from trainfeed.samples.arrow_columns import arrow_schema
+    from trainfeed.samples.arrow import arrow_schema
 
     codec = TypedCodec(fields.key)
     keys = [codec.encode({name: row[name] for name in fields.key.names}) for row in rows]

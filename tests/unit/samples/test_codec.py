@@ -10,7 +10,7 @@ import pytest
 
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.samples import Field, Schema, TypedCodec
-from trainfeed.samples._record_layout import _places
+from trainfeed.samples.layout import _places
 
 # Ten optional fields need two presence bytes; fixed and variable ones take turns.
 LAYOUT = Schema(

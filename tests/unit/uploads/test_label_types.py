@@ -8,7 +8,7 @@ import pytest
 from tests.unit.uploads.labelled import SPEC, make_labelled
 from trainfeed.pipeline.labels import LabelJoin
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.samples.arrow_columns import ColumnEncoder
+from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.specification import load_spec
 from trainfeed.uploads import LabelFields
 from trainfeed.uploads._label_rows import iter_rows

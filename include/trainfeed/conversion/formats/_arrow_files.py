@@ -24,7 +24,7 @@ from trainfeed.conversion.formats._arrow_stream import ArrowStream
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.paths import FilePath
 from trainfeed.samples import Field, Schema, masked_rows
-from trainfeed.samples.arrow_columns import arrow_schema
+from trainfeed.samples.arrow import arrow_schema
 
 __all__ = [
     "ArrowTable",

@@ -1,6 +1,6 @@
 """Columns of Parquet and Arrow files ↔ fields of typed samples.
 
-The columns of a field are those of ``trainfeed.samples.arrow_columns``.
+The columns of a field are those of ``trainfeed.samples.arrow``.
 Files that this package writes have the schema as JSON in their metadata, ``trainfeed.schema``, and
 are read with exactly that schema. In other files the types of the columns decide. Besides the
 table there: a dictionary or run-end encoding counts as the type of its values, a list has the shape
@@ -30,7 +30,7 @@ from trainfeed.conversion.formats._arrow_json import (
 )
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.samples import Field, Schema
-from trainfeed.samples.arrow_columns import METADATA, arrow_schema
+from trainfeed.samples.arrow import METADATA, arrow_schema
 
 __all__ = ["ColumnOptions", "Place", "TableColumn", "columns_of"]
 

@@ -24,7 +24,7 @@ from trainfeed.pipeline.sorting import SampleBlock
 from trainfeed.preprocessing import Reject
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema
-from trainfeed.samples.arrow_columns import ColumnEncoder
+from trainfeed.samples.arrow import ColumnEncoder
 
 __all__ = ["SCHEMA_REMEDY", "BatchMode", "Mode", "value_lengths"]
 

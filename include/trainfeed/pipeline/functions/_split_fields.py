@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trainfeed.dataset.identity import Uint64s
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field, Schema
-from trainfeed.samples.arrow_columns import ColumnEncoder, joined
+from trainfeed.samples.arrow import ColumnEncoder, joined
 
 __all__ = ["SplitFields"]
 

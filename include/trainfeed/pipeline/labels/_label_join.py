@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.pipeline.labels._join_account import JoinCounts
 from trainfeed.samples import TypedCodec
-from trainfeed.samples.arrow_columns import ColumnEncoder
+from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads import HASH, KEY, LabelFields, hash_of_key, label_column
 

@@ -39,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.samples import Schema
-from trainfeed.samples.arrow_columns import arrow_type
+from trainfeed.samples.arrow import arrow_type
 
 SCHEMA = Schema.from_json({schema})
 

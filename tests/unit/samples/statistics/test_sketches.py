@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from trainfeed.samples import Field, Schema, Statistics
-from trainfeed.samples.statistics._histogram import byte_counts, byte_values
+from trainfeed.samples.sketches import byte_counts, byte_values
 
 RANDOM = np.random.default_rng(7)
 

@@ -1,19 +1,4 @@
-"""Arrow columns for the fields of a schema, and their records without a step per sample.
-
-====================== ===============================================
-field                  column
-====================== ===============================================
-bool, int8 … float64   the same
-bytes, str             binary, string
-shape (k,)             fixed_size_list[k]
-shape (k, m)           fixed_size_list[k] of fixed_size_list[m]
-shape (None, …)        list of the rest
-optional               nullable
-====================== ===============================================
-
-``ColumnEncoder`` takes the ``large_`` types, too. Nulls are absent optional fields. Values are
-checked against the schema as in single samples: integers must be in range, and so on.
-"""
+"""Arrow columns for the fields of a schema, and their records without a step per sample."""
 
 from __future__ import annotations
 
@@ -29,11 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.errors import SampleShapeError
-from trainfeed.samples._codec import TypedCodec
-from trainfeed.samples._presence import set_bits
-from trainfeed.samples._schema import Field, Schema
-
-__all__ = ["METADATA", "ColumnEncoder", "arrow_schema", "arrow_type", "binary_rows", "joined"]
+from trainfeed.samples.schema import Field, Schema, set_bits
+from trainfeed.samples.typed import TypedCodec
 
 # Key of the schema, as JSON, in the metadata of columns.
 METADATA: Final = b"trainfeed.schema"

@@ -23,12 +23,9 @@ from trainfeed.recordio import (
     iter_chunks,
     read_chunks,
 )
-from trainfeed.samples._codec import TypedCodec
-from trainfeed.samples._column_memory import ColumnMemory
-from trainfeed.samples._presence import joined_columns
-from trainfeed.samples._schema import Schema
-
-__all__ = ["SampleReader"]
+from trainfeed.samples.layout import ColumnMemory
+from trainfeed.samples.schema import Schema, joined_columns
+from trainfeed.samples.typed import TypedCodec
 
 # Bytes that are copied at once. Larger blocks exceed the cache; smaller ones cost more calls.
 _BLOCK_BYTES: Final = 1 << 18

@@ -1,24 +1,15 @@
-"""Pickled samples of old files, behind a switch; no other module reads stored samples as pickles.
-
-A pickle can call any function that its reader finds. The unpickler here finds only the classes of
-plain values and numpy arrays. So a hostile pickle can only call the constructors of these classes,
-and only for arrays of numbers, text and times: with a dtype of objects, numpy would take the bytes
-of the file for addresses. A hostile pickle can still take all memory, or use another fault of
-numpy. Read only files whose code you would run.
-"""
+"""Pickled samples of old files, behind a switch; no other module reads stored samples as pickles."""
 
 from __future__ import annotations
 
 import io
-import pickle  # noqa: TID251 (old files hold nothing else; off unless asked for)
+import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from trainfeed.errors import ConfigError, FormatError
-
-__all__ = ["PickleCodec"]
 
 _PROTOCOL: Final = 4
 _DTYPE: Final = ("numpy", "dtype")
