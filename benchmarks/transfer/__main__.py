@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.storage import Location
-from trainfeed.storage.folders import download, upload
+from trainfeed.storage.folder_transfer import download, upload
 
 _MIB: Final = 1 << 20
 

@@ -24,7 +24,7 @@ from trainfeed.compat.plsc.readers import Base64Images
 from trainfeed.compat.plsc.training import Head, Ranks
 from trainfeed.conversion.base64 import ImageOptions
 from trainfeed.errors import ConfigError, SampleShapeError, StorageError
-from trainfeed.storage.folders import TRANSFER_MANIFEST
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
 
 paddle.base.core.set_num_threads(1)
 

@@ -26,7 +26,8 @@ from typing import Final, Protocol
 from trainfeed import faults
 from trainfeed.errors import ConflictError
 from trainfeed.paths import commit_name, make_folders, os_errors, sync_folder
-from trainfeed.storage.posix import file_lock, remove_tree, rename_directory
+from trainfeed.storage.mounts import file_lock
+from trainfeed.storage.posix import remove_tree, rename_directory
 
 __all__ = ["Journal", "Publication", "owned_folder", "refuse_folder"]
 

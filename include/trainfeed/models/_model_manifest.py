@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from trainfeed import canonical_json
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
 from trainfeed.errors import FormatError
-from trainfeed.storage.folders import TRANSFER_MANIFEST, check_inner_name
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, check_inner_name
 
 __all__ = ["FORMAT", "ModelData", "ModelFile", "ModelJob", "ModelManifest", "check_file_name"]
 

@@ -6,9 +6,8 @@ needs a mounted file system.
 
 from __future__ import annotations
 
-from trainfeed.storage._base import FileInfo, FileSystem
-from trainfeed.storage._location import Location
-from trainfeed.storage._store_clock import CLOCK_MARGIN, present, require_store_clock
+from trainfeed.storage.file_system import FileInfo, FileSystem
+from trainfeed.storage.location import CLOCK_MARGIN, Location, present, require_store_clock
 
 __all__ = [
     "CLOCK_MARGIN",

@@ -37,9 +37,8 @@ from trainfeed.paths import (
     sync_folder,
     write_all,
 )
-from trainfeed.storage._atomic import temporary_path
-from trainfeed.storage._file_lock import file_lock, shared_lock, try_lock
-from trainfeed.storage._probe import probe
+from trainfeed.storage.file_system import temporary_path
+from trainfeed.storage.mounts import file_lock, probe, shared_lock, try_lock
 
 __all__ = [
     "StrPath",

@@ -28,7 +28,8 @@ from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.stage import _run_stage as _stage
-from trainfeed.storage import Location, _hdfs
+from trainfeed.storage import Location
+from trainfeed.storage import hdfs as _hdfs
 
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]
 

@@ -24,7 +24,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage import Location, _hdfs
+from trainfeed.storage import Location
+from trainfeed.storage import hdfs as _hdfs
 
 MIB = 1 << 20
 
@@ -234,7 +235,7 @@ def test_a_server_that_says_nothing_is_given_up(
 ) -> None:
     """R19."""
     monkeypatch.setattr(_hdfs, "_DEADLINE_S", 0.5)
-    monkeypatch.setattr("trainfeed.storage._webhdfs_client.READ_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("trainfeed.storage.webhdfs.READ_TIMEOUT_S", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

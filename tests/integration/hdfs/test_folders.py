@@ -30,16 +30,11 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.storage import Location, _hdfs
-from trainfeed.storage.folders import (
-    TRANSFER_MANIFEST,
-    Patience,
-    download,
-    read_manifest,
-    upload,
-    verify,
-)
-from trainfeed.storage.folders import _transfer as transfer
+from trainfeed.storage import Location
+from trainfeed.storage import folder_transfer as transfer
+from trainfeed.storage import hdfs as _hdfs
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest, verify
+from trainfeed.storage.folder_transfer import download, upload
 
 MIB = 1 << 20
 POINTS = (
@@ -128,7 +123,7 @@ UPLOAD = """
 import sys
 from pathlib import Path
 from trainfeed.storage import Location
-from trainfeed.storage.folders import download, upload
+from trainfeed.storage.folder_transfer import download, upload
 way, folder, uri = sys.argv[1:]
 if way == "upload":
     upload(Path(folder), Location.parse(uri))
@@ -314,7 +309,7 @@ from pathlib import Path
 from trainfeed import faults
 from trainfeed.errors import StorageError
 from trainfeed.storage import Location
-from trainfeed.storage.folders import Patience, upload
+from trainfeed.storage.folder_transfer import Patience, upload
 
 faulthandler.dump_traceback_later(200, exit=True)
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -531,7 +526,7 @@ def test_a_password_in_a_uri_is_refused_and_shown_nowhere(model: Path) -> None:
     canary = "canary-7f3a9"
     code = (
         "import sys; from pathlib import Path; from trainfeed.storage import Location;"
-        "from trainfeed.storage.folders import upload;"
+        "from trainfeed.storage.folder_transfer import upload;"
         "upload(Path(sys.argv[1]), Location.parse(sys.stdin.read()))"
     )
     done = subprocess.run(

@@ -13,7 +13,8 @@ import pytest
 from trainfeed.config import Environment
 from trainfeed.dataset import init_root
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.storage import Location, _hdfs
+from trainfeed.storage import Location
+from trainfeed.storage import hdfs as _hdfs
 
 PLAN = "0123456789abcdef-g0001"
 

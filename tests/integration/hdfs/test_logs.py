@@ -30,7 +30,8 @@ from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.sources import CompleteRule, LineRange, find_logs, iter_lines
-from trainfeed.storage import Location, _hdfs
+from trainfeed.storage import Location
+from trainfeed.storage import hdfs as _hdfs
 
 ROOT = Path(__file__).parents[3]
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]

@@ -13,7 +13,8 @@ from services.hdfs import Hdfs
 from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import Outcome, StorageError
 from trainfeed.pipeline.stage import _run_stage as _stage
-from trainfeed.storage import Location, _hdfs
+from trainfeed.storage import Location
+from trainfeed.storage import hdfs as _hdfs
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ import pytest
 
 from trainfeed.errors import AccessDeniedError, NotFoundError, StorageError
 from trainfeed.storage import Location
-from trainfeed.storage._webhdfs import WebHdfsFileSystem
-from trainfeed.storage._webhdfs_client import connect
+from trainfeed.storage.webhdfs import WebHdfsFileSystem, connect
 
 STATUS = {"type": "FILE", "length": 5, "modificationTime": 6, "fileId": 7}
 

@@ -16,7 +16,7 @@ from trainfeed.cli._group_on_demand import Entry, group_on_demand
 ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)
 HEAVY = {"airflow", "croniter", "numpy", "pendulum", "pyarrow", "pydantic", "ruamel"}
-SERVICES = {"http.client", "ssl", "trainfeed.storage._hdfs", "trainfeed.storage._webhdfs"}
+SERVICES = {"http.client", "ssl", "trainfeed.storage.hdfs", "trainfeed.storage.webhdfs"}
 SPECIFICATION = {"trainfeed.intervals", "trainfeed.specification._model"}
 REPORT = """
 import sys

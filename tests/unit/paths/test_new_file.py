@@ -19,7 +19,7 @@ from trainfeed.paths import (
     write_all,
 )
 from trainfeed.storage import posix
-from trainfeed.storage._atomic import temporary_path
+from trainfeed.storage.file_system import temporary_path
 
 
 def names_in(folder):

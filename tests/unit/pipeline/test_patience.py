@@ -13,7 +13,7 @@ from trainfeed.pipeline.inputs._log_reader import LogReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.stage import _run_stage as _stage
-from trainfeed.storage._hadoop import hadoop_error, outage
+from trainfeed.storage.hadoop import hadoop_error, outage
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
 from trainfeed.pipeline.upkeep import sweep
 from trainfeed.retention import Context, _context, _known_time, prune
-from trainfeed.storage import _store_clock
+from trainfeed.storage import location as _store_clock
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 

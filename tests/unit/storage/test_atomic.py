@@ -6,9 +6,9 @@ import pytest
 
 from trainfeed.errors import CommitUnknownError, NotFoundError, StorageError
 from trainfeed.storage import Location
-from trainfeed.storage._atomic import claim_by_rename, temporary_path
-from trainfeed.storage._hadoop import HadoopFiles
-from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage.file_system import claim_by_rename, temporary_path
+from trainfeed.storage.hadoop import HadoopFiles
+from trainfeed.storage.local import LocalFileSystem
 
 
 def test_temporary_names_are_hidden_and_never_equal() -> None:

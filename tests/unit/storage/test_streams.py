@@ -5,7 +5,7 @@ import io
 import pytest
 
 from trainfeed.errors import StorageError
-from trainfeed.storage._storage_streams import RangeSource, UploadTarget
+from trainfeed.storage.hadoop import RangeSource, UploadTarget
 
 
 class Asked:

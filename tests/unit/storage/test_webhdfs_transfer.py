@@ -12,8 +12,7 @@ from hdfs import HdfsError
 
 from trainfeed.errors import FileReplacedError, NotFoundError, StorageError
 from trainfeed.storage import Location
-from trainfeed.storage._webhdfs_client import connect
-from trainfeed.storage._webhdfs_transfer import Download, Upload
+from trainfeed.storage.webhdfs import Download, Upload, connect
 
 CONTENT = bytes(range(256)) * 4
 

@@ -39,7 +39,7 @@ from trainfeed.models import (
 )
 from trainfeed.specification import check_name, load_spec
 from trainfeed.storage import Location
-from trainfeed.storage.folders import download
+from trainfeed.storage.folder_transfer import download
 from trainfeed.tracking import deliver_change
 from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate

@@ -16,7 +16,8 @@ from trainfeed.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.paths import make_folders, os_errors
 from trainfeed.storage import Location
-from trainfeed.storage.folders import download, read_manifest, require_writable, upload, wait_for
+from trainfeed.storage.folder_manifest import read_manifest
+from trainfeed.storage.folder_transfer import download, require_writable, upload, wait_for
 
 __all__ = ["check_store", "download_model", "upload_model"]
 
@@ -60,7 +61,7 @@ def download_model(settings: EntrySettings, *, timeout_s: float = _LONGEST_DOWNL
         timeout_s: Longest wait of the other ranks in seconds.
 
     Raises:
-        TrainFeedError: The errors of ``trainfeed.storage.folders``; ``checkpoint_dir`` is
+        TrainFeedError: The errors of ``trainfeed.storage.folder_transfer``; ``checkpoint_dir`` is
             unchanged.
     """
     folder = settings.checkpoint_dir
@@ -85,7 +86,7 @@ def upload_model(settings: EntrySettings) -> None:
     """Upload ``model_save_dir`` after a training, from rank 0.
 
     Raises:
-        TrainFeedError: The errors of ``trainfeed.storage.folders``; the model stays in
+        TrainFeedError: The errors of ``trainfeed.storage.folder_transfer``; the model stays in
             ``model_save_dir``.
     """
     folder = settings.model_save_dir

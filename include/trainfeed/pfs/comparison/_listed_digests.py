@@ -17,7 +17,7 @@ from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.pfs.comparison._differences import Comparison, Difference
 from trainfeed.pfs.transfer import Place
 from trainfeed.pfs.trees import CHUNK_BYTES, Kind, is_unfinished_name
-from trainfeed.storage.folders import TRANSFER_MANIFEST, FolderManifest
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, FolderManifest
 
 __all__ = ["compare_with_list"]
 

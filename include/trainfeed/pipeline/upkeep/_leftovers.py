@@ -43,7 +43,7 @@ from trainfeed.dataset.layout import MODELS, is_name
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import is_unfinished
 from trainfeed.storage import FileInfo, Location
-from trainfeed.storage.folders import is_temporary
+from trainfeed.storage.folder_transfer import is_temporary
 
 __all__ = [
     "LANDING_TRASH",

@@ -19,7 +19,8 @@ from trainfeed.models import (
 )
 from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
 from trainfeed.storage import Location
-from trainfeed.storage.folders import Patience, require_writable, upload
+from trainfeed.storage.folder_manifest import Patience
+from trainfeed.storage.folder_transfer import require_writable, upload
 from trainfeed.training.transfers._store_place import store_place
 
 __all__ = ["missing_upload", "require_upload", "upload_model", "upload_version"]

@@ -18,13 +18,8 @@ from trainfeed.models import ModelsFolder
 from trainfeed.paths import walk
 from trainfeed.specification import DatasetSpec, StoreFolderSpec
 from trainfeed.storage import posix
-from trainfeed.storage.folders import (
-    TRANSFER_MANIFEST,
-    Patience,
-    download_below,
-    read_manifest,
-    wait_for,
-)
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest
+from trainfeed.storage.folder_transfer import download_below, wait_for
 from trainfeed.training.transfers._store_place import store_place
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 from trainfeed.canonical_json import dumps
 from trainfeed.pfs.places import Places
 from trainfeed.pfs.trees import CHUNK_BYTES, SourceState, unfinished_file_name
-from trainfeed.storage.folders import FolderFile, FolderManifest
+from trainfeed.storage.folder_manifest import FolderFile, FolderManifest
 
 
 def names(folder):

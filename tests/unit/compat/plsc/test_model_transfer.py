@@ -22,8 +22,9 @@ from trainfeed.errors import (
     StorageError,
 )
 from trainfeed.storage import Location
-from trainfeed.storage._local_files import LocalFileSystem
-from trainfeed.storage.folders import TRANSFER_MANIFEST, upload
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
+from trainfeed.storage.folder_transfer import upload
+from trainfeed.storage.local import LocalFileSystem
 
 ROOT = Path(__file__).parents[4]
 CANARY = "c4n4ry-p4ssw0rd"

@@ -17,7 +17,7 @@ from operators._connections import environment_from_connections
 from operators.stages.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
 from trainfeed.dataset import init_root
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage.local import LocalFileSystem
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),

@@ -26,7 +26,7 @@ from trainfeed.pipeline.planner import folder_of_logs, require_complete
 from trainfeed.pipeline.plans._plan_file import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.stage._run_stage import Stage
-from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage.local import LocalFileSystem
 
 SOURCES = [f"logs:dt={DAY}/part-{n}.txt{end}" for n, end in enumerate(["", ".gz", ".zst", ""])]
 

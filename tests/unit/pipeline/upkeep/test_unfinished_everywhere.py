@@ -23,9 +23,10 @@ from trainfeed.jobs.kubernetes._job_code import JobCode
 from trainfeed.models import ModelsFolder, RemovedModel, promote, register
 from trainfeed.paths import UnfinishedFile
 from trainfeed.pipeline.upkeep import leftovers_of_dataset, sweep
-from trainfeed.storage import Location, _probe, posix
-from trainfeed.storage.folders import Patience
-from trainfeed.storage.folders._temporary_folder import temporary_folder
+from trainfeed.storage import Location, posix
+from trainfeed.storage import mounts as _probe
+from trainfeed.storage.folder_manifest import Patience
+from trainfeed.storage.folder_transfer import temporary_folder
 from trainfeed.training.tagged import tagged_training
 from trainfeed.uploads import mark_announced
 from trainfeed.usercode import digest_of_texts, training_texts

@@ -9,7 +9,7 @@ import pytest
 from trainfeed.errors import FormatError, WindowOpenError
 from trainfeed.sources import CompleteRule, find_logs, list_entries
 from trainfeed.storage import Location
-from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage.local import LocalFileSystem
 
 MARKED = CompleteRule(marker="_SUCCESS", stable=None)
 STABLE = CompleteRule(marker=None, stable=timedelta(minutes=10))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.storage import Location
-from trainfeed.storage.folders import Patience
+from trainfeed.storage.folder_manifest import Patience
 
 FILES = {"weights.bin": b"w" * 100_000, "sub/deep/vocabulary.txt": b"a\nb\n", "empty.bin": b""}
 

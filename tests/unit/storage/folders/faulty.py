@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from trainfeed.errors import AccessDeniedError, QuotaExceededError, StorageError
 from trainfeed.storage import FileInfo
-from trainfeed.storage._local_files import LocalFileSystem
+from trainfeed.storage.local import LocalFileSystem
 
 __all__ = ["ACTIONS", "Faults", "FaultyFileSystem", "KilledHereError"]
 

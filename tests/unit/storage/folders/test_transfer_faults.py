@@ -17,18 +17,13 @@ from tests.unit.storage.folders.conftest import FILES, contents, put
 from tests.unit.storage.folders.faulty import ACTIONS, Faults, FaultyFileSystem, KilledHereError
 from trainfeed import faults, process_ties
 from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
-from trainfeed.storage import Location, _store_clock
-from trainfeed.storage._local_files import LocalFileSystem
-from trainfeed.storage.folders import (
-    TRANSFER_MANIFEST,
-    Patience,
-    TransferReport,
-    _temporary_folder,
-    download,
-    require_writable,
-    upload,
-)
-from trainfeed.storage.folders import _transfer as transfer
+from trainfeed.storage import Location
+from trainfeed.storage import folder_transfer as _temporary_folder
+from trainfeed.storage import folder_transfer as transfer
+from trainfeed.storage import location as _store_clock
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience
+from trainfeed.storage.folder_transfer import TransferReport, download, require_writable, upload
+from trainfeed.storage.local import LocalFileSystem
 
 POINTS = (
     "transfer.after_temporary",

@@ -26,8 +26,10 @@ from trainfeed.errors import (
 from trainfeed.jobs import JobRecord, JobRoots, JobSpec
 from trainfeed.models import Model, ModelsFolder
 from trainfeed.storage import Location
-from trainfeed.storage._local_files import LocalFileSystem
-from trainfeed.storage.folders import TRANSFER_MANIFEST, _transfer, upload
+from trainfeed.storage import folder_transfer as _transfer
+from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
+from trainfeed.storage.folder_transfer import upload
+from trainfeed.storage.local import LocalFileSystem
 from trainfeed.training import TrainingJob
 from trainfeed.training.launch import render, train
 from trainfeed.training.transfers import (
@@ -242,7 +244,7 @@ def test_an_upload_that_cannot_be_is_found_before_the_training(clicks, store, mo
     def denied(*_: object) -> None:
         raise AccessDeniedError("denied")
 
-    monkeypatch.setattr("trainfeed.storage._local_files.LocalFileSystem.make_dir", denied)
+    monkeypatch.setattr("trainfeed.storage.local.LocalFileSystem.make_dir", denied)
     with pytest.raises(AccessDeniedError):
         require_upload(clicks.spec, clicks.env)
     assert list((store / "models").iterdir()) == []

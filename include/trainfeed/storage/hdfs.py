@@ -1,17 +1,4 @@
-"""``hdfs://``: the NameNode's own protocol, through hdfs-native.
-
-The user is that of ``HADOOP_USER_NAME``, or else of the operating system. The client reads it when
-it connects, once per process and address, and ignores a user in the URI. Other settings come from
-the files in ``HADOOP_CONF_DIR``, if the variable is set.
-
-This module works around three limits of the client:
-
-* The client has no timeout for a NameNode that accepts a connection and never answers, and cannot
-  be interrupted. Every call therefore runs in a separate thread and has a deadline.
-* The client panics at a read past the end of a file. All reads are bounded.
-* Threads of the client do not survive a fork, and deleting the client in the child would wait for
-  them for ever. The connection is dropped before a fork, and both processes connect again later.
-"""
+"""``hdfs://``: the NameNode's own protocol, through hdfs-native."""
 
 from __future__ import annotations
 
@@ -27,18 +14,18 @@ from queue import Empty, SimpleQueue
 from types import ModuleType
 from typing import Any, BinaryIO, ClassVar, Final, TypeVar
 
-from trainfeed.errors import (
-    AccessDeniedError,
-    ConfigError,
-    StorageError,
-    UnsuitableStoreError,
-)
+from trainfeed.errors import AccessDeniedError, ConfigError, StorageError, UnsuitableStoreError
 from trainfeed.paths import storage_error
-from trainfeed.storage._base import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
-from trainfeed.storage._hadoop import HadoopFiles, check_length, hadoop_error, outage
-from trainfeed.storage._storage_streams import BUFFER_BYTES, RangeSource, UploadTarget
-
-__all__ = ["HdfsFileSystem"]
+from trainfeed.storage.file_system import FILE_MODE, FOLDER_MODE, FileInfo, refuse_root
+from trainfeed.storage.hadoop import (
+    BUFFER_BYTES,
+    HadoopFiles,
+    RangeSource,
+    UploadTarget,
+    check_length,
+    hadoop_error,
+    outage,
+)
 
 T = TypeVar("T")
 

@@ -1,40 +1,22 @@
-"""The protocol of all file systems.
-
-Paths are absolute, separated by ``/``, without empty, ``.`` or ``..`` components, and literal:
-nothing is percent-decoded, and no wildcard is expanded. ``Location`` makes such paths.
-
-Methods, and the files they open, raise errors of the ``StorageError`` tree only. Any of them may
-raise these; the ``Raises`` of a method lists the others:
-
-* ``AccessDeniedError``: the user has no permission.
-* ``QuotaExceededError``: a quota or the disk is full.
-* ``UnsuitableStoreError``: the file system cannot do this at all, or cannot hold such a name.
-* ``StorageError`` itself: a problem that another attempt may not meet, mostly an unreachable
-  server.
-
-File systems are small values: they compare, hash, pickle and cross a fork. Their connections do
-not: each process makes them when it first needs them. Any thread may use a file system. An open
-file belongs to one thread at a time and must be closed before the process forks.
-"""
+"""The protocol of all file systems, and atomic creation of files by rename."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
-from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.errors import (
+    CommitUnknownError,
+    ConfigError,
+    ConflictError,
+    NotFoundError,
+    StorageError,
+)
+from trainfeed.paths import unfinished_name
 
-__all__ = [
-    "FILE_MODE",
-    "FOLDER_MODE",
-    "FileInfo",
-    "FileInfos",
-    "FileSystem",
-    "Inode",
-    "has_file",
-    "refuse_root",
-]
+# --- The protocol of all file systems
 
 # Work files hold raw records: besides the owner, only the group may read them.
 FILE_MODE: Final = 0o640
@@ -267,3 +249,63 @@ def refuse_root(path: str) -> None:
     """
     if not path.strip("/"):
         raise ConfigError("expected a path below the root to delete, got '/'; nothing was deleted")
+
+
+# --- Atomic creation of files for file systems without hard links, by their own rename
+
+
+def temporary_path(path: str) -> str:
+    """Return a path beside ``path`` that no other process or attempt uses."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{unfinished_name(name)}"
+
+
+def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:
+    """Implement ``write_atomic`` for a file system whose rename can replace a file."""
+    with _temporary(fs, path) as temporary:
+        with fs.open_write(temporary) as file:
+            write(file)
+        fs.replace(temporary, path)
+
+
+def claim_by_rename(fs: FileSystem, path: str, data: bytes) -> bool:
+    """Implement ``create_exclusive`` for a file system whose rename refuses an existing target."""
+    # A look first: an existing file then costs no upload. The rename below decides.
+    if fs.exists(path):
+        return False
+    with _temporary(fs, path) as temporary:
+        with fs.open_write(temporary) as file:
+            file.write(data)
+        try:
+            fs.rename(temporary, path)
+        except ConflictError:
+            return False
+        except NotFoundError as error:
+            # The file existed a moment ago: the client may have sent the same rename twice, and the
+            # first one may have moved it.
+            raise CommitUnknownError(
+                f"{fs.uri(path)}: the temporary file was gone before it could be renamed;"
+                " run the build again: it first looks whether the file is there"
+            ) from error
+    _check_claimed(fs, path, len(data))
+    return True
+
+
+def _check_claimed(fs: FileSystem, path: str, size_bytes: int) -> None:
+    info = fs.stat(path)
+    if info.is_dir or info.size_bytes != size_bytes:
+        raise CommitUnknownError(
+            f"{fs.uri(path)}: expected a file of {size_bytes} bytes after the rename, got {info}"
+        )
+
+
+@contextmanager
+def _temporary(fs: FileSystem, path: str) -> Iterator[str]:
+    temporary = temporary_path(path)
+    try:
+        yield temporary
+    finally:
+        # After success the file is gone. After a failure, the error of the block is more important
+        # than one of this deletion.
+        with suppress(StorageError):
+            fs.delete(temporary)

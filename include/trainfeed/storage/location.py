@@ -1,19 +1,20 @@
-"""Locations: a path with its file system, which stages use instead of paths and clients."""
+"""A path with its file system, and the clock of a store against that of this machine."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, Final
 
 from trainfeed.datacenters import is_shared, shared_place
-from trainfeed.errors import ConfigError, FormatError
-from trainfeed.storage._base import FileInfo, FileInfos, FileSystem, Wanted
-from trainfeed.storage._local_files import LocalFileSystem
-from trainfeed.storage._shared_files import SharedFileSystem
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.paths import unfinished_name
+from trainfeed.storage.file_system import FileInfo, FileInfos, FileSystem, Wanted
+from trainfeed.storage.local import LocalFileSystem, SharedFileSystem
 
-__all__ = ["Location"]
+# --- Locations: a path with its file system, which stages use instead of paths and clients
 
 _AUTHORITY: Final = re.compile(
     r"(?:(?P<user>[A-Za-z0-9._-]+)@)?"
@@ -194,12 +195,65 @@ def _file_system(scheme: str, authority: str) -> FileSystem:
 
 # The clients of networks are imported where an address names them.
 def _hdfs(address: str) -> FileSystem:
-    from trainfeed.storage._hdfs import HdfsFileSystem
+    from trainfeed.storage.hdfs import HdfsFileSystem
 
     return HdfsFileSystem(address)
 
 
 def _webhdfs(address: str, user: str | None) -> FileSystem:
-    from trainfeed.storage._webhdfs import WebHdfsFileSystem
+    from trainfeed.storage.webhdfs import WebHdfsFileSystem
 
     return WebHdfsFileSystem(address, user)
+
+
+# --- The clock of this machine against that of a store: who decides by age needs both to agree
+
+# Clocks of one site differ by seconds; a look at a loaded store takes longer.
+CLOCK_MARGIN: Final = timedelta(minutes=10)
+_TRIES: Final = 5
+
+
+def present() -> datetime:
+    """Return the aware UTC time of this machine."""
+    return datetime.now(UTC)
+
+
+def require_store_clock(
+    folder: Location, what: str, *, clock: Callable[[], datetime] | None = None
+) -> None:
+    """Refuse a clock of this machine that differs from the store's by more than ten minutes.
+
+    Args:
+        folder: A folder of the store in which a file is written for a moment.
+        what: What is not done, for the message, as ``nothing was removed``.
+        clock: Returns the aware present time of this machine.
+
+    Raises:
+        StorageError: The clocks differ, or the store refused or failed.
+    """
+    clock = clock or present
+    before = clock()
+    there = _time_there(folder, _TRIES)
+    if before - CLOCK_MARGIN <= there <= clock() + CLOCK_MARGIN:
+        return
+    here = before.isoformat(timespec="seconds")
+    raise StorageError(
+        f"{folder.uri}: expected the clock of this machine to agree with that of the store to"
+        f" {CLOCK_MARGIN}, got {here} here and {there.isoformat(timespec='seconds')} there; {what};"
+        " set the clock that is wrong, and try again"
+    )
+
+
+def _time_there(folder: Location, tries: int) -> datetime:
+    folder.make_dir()
+    file = folder / unfinished_name("clock")
+    try:
+        file.create_exclusive(b"clock\n")
+        return datetime.fromtimestamp(file.stat().modified_ms / 1000, UTC)
+    except NotFoundError:
+        # A sweep that takes files of any age has taken this one.
+        if tries == 1:
+            raise
+    finally:
+        file.delete()
+    return _time_there(folder, tries - 1)

@@ -1,4 +1,4 @@
-"""``file://``: paths of this machine, with mounted network file systems."""
+"""``file://`` and ``pfs://``: files of this machine, and of file systems mounted on it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.datacenters import local_source, local_target
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import TargetFile, UnfinishedFile, make_folders, os_errors, plain_fd
 from trainfeed.storage import posix
-from trainfeed.storage._atomic import temporary_path
-from trainfeed.storage._base import (
+from trainfeed.storage.file_system import (
     FILE_MODE,
     FOLDER_MODE,
     FileInfo,
@@ -24,12 +24,14 @@ from trainfeed.storage._base import (
     Wanted,
     has_file,
     refuse_root,
+    temporary_path,
 )
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["LocalFileSystem"]
+
+# --- ``file://``: paths of this machine, with mounted network file systems
 
 # Larger reads bypass the buffer. A larger buffer would cost time for small reads in many places.
 _READ_BUFFER_BYTES: Final = 1 << 16
@@ -246,3 +248,80 @@ def _delete_one(path: Path) -> None:
         path.rmdir()
     else:
         path.unlink()
+
+
+# --- ``pfs://``: files of shared storage on a mount of this machine
+
+
+@dataclass(frozen=True)
+class SharedFileSystem(LocalFileSystem):
+    """One area of a data centre; see ``FileSystem`` for the contract of the methods.
+
+    Attributes:
+        area: ``pfs://home`` or ``pfs://public``.
+        folder: Folder of this machine on which the area is mounted; paths begin with it.
+    """
+
+    area: str
+    folder: str
+    scheme: ClassVar[str] = "pfs"
+
+    def uri(self, path: str) -> str:
+        """Return the short path, which is read back wherever the area is mounted."""
+        return f"{self.area}{path.removeprefix(self.folder)}"
+
+    def open_read(self, path: str) -> BinaryIO:
+        """Open a file for reading."""
+        return super().open_read(self._source(path))
+
+    def open_write(self, path: str) -> BinaryIO:
+        """Create a file; ``close`` syncs it and its folder."""
+        return super().open_write(self._target(path))
+
+    def stat(self, path: str) -> FileInfo:
+        """Return facts about a file or folder."""
+        return super().stat(self._source(path))
+
+    def list(self, path: str, wanted: Wanted | None = None, *, broken: bool = False) -> FileInfos:
+        """Return the entries of a folder."""
+        return super().list(self._source(path), wanted, broken=broken)
+
+    def make_dir(self, path: str) -> None:
+        """Make a folder and its missing parents."""
+        super().make_dir(self._target(path))
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or folder to a free name."""
+        super().rename(self._target(source), self._target(target))
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename a file, replacing the file that has the name."""
+        super().replace(self._target(source), self._target(target))
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file or folder, never the area itself."""
+        refuse_root(path)
+        refuse_root(self._checked(path).removeprefix(self.area))
+        super().delete(self._target(path), recursive=recursive)
+
+    def write_atomic(self, path: str, write: Callable[[BinaryIO], None]) -> None:
+        """Write a file that appears when it is complete."""
+        super().write_atomic(self._target(path), write)
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Make a file with this content, unless the name is taken."""
+        return super().create_exclusive(self._target(path), data)
+
+    def _source(self, path: str) -> str:
+        return local_source(self._checked(path))
+
+    def _target(self, path: str) -> str:
+        return local_target(self._checked(path))
+
+    def _checked(self, path: str) -> str:
+        if path != self.folder and not path.startswith(f"{self.folder}/"):
+            raise ConfigError(
+                f"expected a path below {self.folder}, which is {self.area}, got {path}; nothing"
+                " was read or written"
+            )
+        return self.uri(path)
