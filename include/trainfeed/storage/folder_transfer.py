@@ -46,7 +46,7 @@ from trainfeed.storage.folder_manifest import (
 from trainfeed.storage.local import LocalFileSystem
 from trainfeed.storage.location import Location, require_store_clock
 
-# --- The temporary folder of a transfer or a proof: its name, which tells its owner, and its removal
+# --- The temporary folder of a transfer or a proof: its name tells its owner; its removal
 
 logger = logging.getLogger(__name__)
 
