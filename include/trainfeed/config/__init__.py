@@ -27,22 +27,14 @@ A launcher tells the ranks of a job by environment where they find what the job 
     TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
 """
 
-from trainfeed.config._child_environ import (
-    command_environ,
-    executor_environ,
-    local_folder_of_executor,
-    spark_environ,
-    training_environ,
-    worker_environ,
-)
-from trainfeed.config._environment import (
+from trainfeed.config.deployment import (
     KAFKA_CONNECTION,
     LOGS_CONNECTION,
     Environment,
+    KafkaSettings,
     environment_from_environ,
 )
-from trainfeed.config._kafka_settings import KafkaSettings
-from trainfeed.config._process_settings import (
+from trainfeed.config.variables import (
     CA_FILE,
     JOB_CODE,
     JOB_MODEL,
@@ -51,16 +43,23 @@ from trainfeed.config._process_settings import (
     PUBLIC_FOLDER,
     RENDEZVOUS,
     TOKEN_FILE,
+    command_environ,
+    executor_environ,
+    is_public,
     job_model,
     job_places,
+    local_folder_of_executor,
     name_hadoop_user,
     name_rank,
     public_folder,
     rank_variables,
     rendezvous,
+    root_folder,
     service_files,
+    spark_environ,
+    training_environ,
+    worker_environ,
 )
-from trainfeed.config._setting_values import is_public, root_folder
 
 __all__ = [
     "CA_FILE",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_kill import ROOT
-from trainfeed.config._connections_file import read_connections
+from trainfeed.config.deployment import read_connections
 from trainfeed.errors import ConfigError
 
 SIZE = 20 << 30
@@ -42,8 +42,8 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
-from trainfeed.config._settings_file import read_settings
-from trainfeed.config._connections_file import read_connections
+from trainfeed.config.settings_file import read_settings
+from trainfeed.config.deployment import read_connections
 from trainfeed.pipeline.boundaries._boundary_file import read_boundary
 from trainfeed.pipeline.plans._plan_file import load_plan
 from trainfeed.pipeline._ref import PlanRef

@@ -1,14 +1,4 @@
-"""Settings of clusters and of tracking servers, for the command line: YAML files.
-
-The variables ``TRAINFEED_CLUSTERS`` and ``TRAINFEED_TRACKERS`` have their paths. A file holds, by
-connection id, the settings that Airflow keeps as extras of its connections; ``ClusterSettings`` and
-``MlflowSettings`` list them::
-
-    kubernetes_default:
-      kubeconfig: /etc/trainfeed/kubeconfig
-      namespace: training
-      root: {path: /pfs/dc/public/dataset, claim: cephfs}
-"""
+"""Settings of clusters and of tracking servers, for the command line: YAML files."""
 
 from __future__ import annotations
 
@@ -22,8 +12,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from trainfeed.errors import ConfigError
-
-__all__ = ["read_settings"]
 
 _MAX_BYTES: Final = 1 << 20
 _SECRETS: Final = frozenset({"token", "password"})

@@ -1,20 +1,123 @@
-"""The folders and connections of a deployment, from variables and the files that they name."""
+"""The folders and connections of a deployment, from variables and the files they name."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.config._connections_file import read_connections
-from trainfeed.config._kafka_settings import KafkaSettings, kafka_default
-from trainfeed.config._setting_values import is_public, place, root_folder, setting
+from trainfeed.config.variables import is_public, place, root_folder, setting, shown
 from trainfeed.datacenters import local_source, local_target
-from trainfeed.errors import AccessDeniedError
+from trainfeed.errors import AccessDeniedError, ConfigError
 
-__all__ = ["KAFKA_CONNECTION", "LOGS_CONNECTION", "Environment", "environment_from_environ"]
+# --- The connections of the command line, in a file because they may have passwords
+
+_MAX_BYTES: Final = 4 << 20
+_EXAMPLE: Final = '{"kafka_clicks": {"bootstrap.servers": "broker:9092"}}'
+
+
+def read_connections(path: Path) -> Mapping[str, str | dict[str, str]]:
+    """Return id → connection: a text is a place, a mapping has a client's settings.
+
+    Raises:
+        ConfigError: The file cannot be read, or has other content. The message has no values of
+            the file, which may be secrets.
+    """
+    try:
+        found = json.loads(_read(path))
+    except OSError as error:
+        raise ConfigError(f"cannot read the connections in {path}: {error.strerror}") from error
+    except ValueError:
+        # Without the parser's error, which quotes the text around the fault.
+        raise ConfigError(f"expected JSON in {path}, for instance {_EXAMPLE}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"expected {path} to hold an object, for instance {_EXAMPLE}")
+    for name, connection in found.items():
+        if not isinstance(connection, str) and not _is_client(connection):
+            raise ConfigError(
+                f"expected connection {name!r} in {path} to be a place of log files, or librdkafka"
+                f" settings as texts with bootstrap.servers; for instance {_EXAMPLE}"
+            )
+    return found
+
+
+def _read(path: Path) -> bytes:
+    # Plain ``open``: a pipe is allowed, for example from a program that keeps secrets.
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"expected at most {_MAX_BYTES} bytes of connections in {path}, got more")
+    return data
+
+
+def _is_client(connection: Any) -> bool:
+    return (
+        isinstance(connection, dict)
+        and "bootstrap.servers" in connection
+        and all(isinstance(value, str) for value in connection.values())
+    )
+
+
+# --- The settings of Kafka clusters, and of recorded topics in the place of one
+
+_RECORDED: Final = "recorded:"
+_BROKER: Final = re.compile(r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9A-Fa-f:]+\]:[0-9]{1,5}")
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """The settings of one Kafka cluster, or of recorded topics in its place.
+
+    Attributes:
+        client: librdkafka settings; they may hold secrets and are never printed.
+        recorded: Folder or URI whose subfolders are recorded topics; precedes ``client``.
+        remedy: The setting to change if a topic is not there, for messages.
+    """
+
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    recorded: str | None = None
+    remedy: str = field(default="change 'recorded' of the connection", compare=False)
+
+
+def kafka_default(given: str | None, recorded: Path) -> KafkaSettings:
+    """Return the settings of the connection that is always there.
+
+    Args:
+        given: Value in place of ``TRAINFEED_KAFKA``; None for the variable.
+        recorded: Folder of recorded topics where neither says another place.
+
+    Raises:
+        ConfigError: The setting is not valid; the message names the variable.
+    """
+    found = _kafka(setting("TRAINFEED_KAFKA", given, f"{_RECORDED}{recorded}"))
+    if given is not None or "TRAINFEED_KAFKA" in os.environ:
+        return replace(found, remedy="change TRAINFEED_KAFKA")
+    forgotten = "set TRAINFEED_KAFKA, which is not set: host:9092 for a cluster"
+    return replace(found, remedy=f"{forgotten}, recorded:FOLDER for recorded topics")
+
+
+def _kafka(value: str) -> KafkaSettings:
+    if value.startswith(_RECORDED):
+        recorded = value.removeprefix(_RECORDED)
+        if not recorded:
+            raise ConfigError(
+                "expected TRAINFEED_KAFKA to name a folder after 'recorded:', got none"
+            )
+        return KafkaSettings(recorded=place("TRAINFEED_KAFKA", recorded))
+    brokers = value.split(",")
+    if not all(_BROKER.fullmatch(broker) for broker in brokers):
+        raise ConfigError(
+            "expected TRAINFEED_KAFKA to be host:port[,host:port…] or recorded:<folder>,"
+            f" got {shown(value)!r}"
+        )
+    return KafkaSettings(client={"bootstrap.servers": value})
+
+
+# --- The folders and connections of a deployment, from variables and the files that they name
 
 KAFKA_CONNECTION: Final = "kafka_default"
 LOGS_CONNECTION: Final = "hdfs_default"
@@ -131,7 +234,7 @@ def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
     if variable not in os.environ:
         return {}
     # The parser of YAML is for those who have such a file.
-    from trainfeed.config._settings_file import read_settings
+    from trainfeed.config.settings_file import read_settings
 
     return read_settings(Path(setting(variable, None, "")))
 
