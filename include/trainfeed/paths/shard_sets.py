@@ -1,19 +1,9 @@
-"""Checks that sets of shards are complete, as long as their manifest says, and unchanged.
-
-Files ``<prefix>-aaaaa-of-bbbbb`` of one folder are a set, and their names give the number of
-files. A conversion into an existing folder replaces a set file by file, in this order: make the
-folder ``.<prefix>.commit``, remove the manifest ``<prefix>.shards.json``, move the shards, write
-the new manifest. So a reader that finds an unchanged manifest after opening a shard has a shard of
-the same set; a reader that finds another manifest must stop.
-
-The manifest of a set, and that of a published version, states the size of every shard. A shard that
-was cut between two chunks or records, or emptied, is a valid file with fewer records: only the
-comparison with the manifest finds it.
-"""
+"""Sets of shards: their names, what makes a set complete, and patterns for files."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +14,9 @@ from stat import S_ISREG
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from trainfeed import canonical_json
+from trainfeed.datacenters import local_source
 from trainfeed.errors import (
+    ConfigError,
     ConflictError,
     FileReplacedError,
     FormatError,
@@ -32,12 +24,79 @@ from trainfeed.errors import (
     TrainFeedError,
     TruncatedError,
 )
-from trainfeed.paths._errors import os_errors
-from trainfeed.paths._file_names import path_of
-from trainfeed.paths._plain_files import read_plain
-from trainfeed.paths._shard_names import ShardName, commit_name, manifest_name, shard_name
+from trainfeed.paths.plain_files import FilePath, is_there, matching, os_errors, path_of, read_plain
+from trainfeed.whole_numbers import whole
 
-__all__ = ["FileMark", "SetWatch", "ShardSize", "mark_of", "require_whole_sets"]
+# --- Names of the shards of a set, ``<prefix>-aaaaa-of-bbbbb``, of its manifest and commit folder
+
+MAX_SHARDS: Final = 100_000
+
+# No characters with a meaning in globs or comma lists.
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_SHARD: Final = re.compile(r"(?P<prefix>.+)-(?P<index>[0-9]{5})-of-(?P<last>[0-9]{5})")
+
+
+class ShardName(NamedTuple):
+    """The parts of a shard's name.
+
+    Attributes:
+        prefix: The part before the numbers.
+        number: Index of the shard, from 0.
+        num_shards: Number of shards of the set: the second number plus one.
+    """
+
+    prefix: str
+    number: int
+    num_shards: int
+
+    @classmethod
+    def parse(cls, name: str) -> ShardName | None:
+        """Return the parts of a file name; None when it is not a shard's name."""
+        match = _SHARD.fullmatch(name)
+        if match is None or int(match["index"]) > int(match["last"]):
+            return None
+        return cls(match["prefix"], int(match["index"]), int(match["last"]) + 1)
+
+
+def shard_name(prefix: str, index: int, num_shards: int) -> str:
+    """Return the name of shard ``index`` of a set."""
+    return f"{prefix}-{index:05d}-of-{num_shards - 1:05d}"
+
+
+def manifest_name(prefix: str) -> str:
+    """Return the file name of a set's manifest; no glob ``<prefix>-*`` matches it."""
+    return f"{prefix}.shards.json"
+
+
+def commit_name(prefix: str) -> str:
+    """Return the name of the folder that exists while a set is replaced."""
+    return f".{prefix}.commit"
+
+
+def check_prefix(prefix: str) -> str:
+    """Return ``prefix`` if names of shards may begin with it.
+
+    Raises:
+        ConfigError: The prefix contains a separator, a blank or a character of globs.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(
+            "expected a name prefix of up to 200 letters, digits, '_', '-' and '.', no '-' or '.'"
+            f" first, got {prefix!r}"
+        )
+    return prefix
+
+
+def num_shards_of(value: object) -> int:
+    """Return ``value`` if five digits can name so many shards.
+
+    Raises:
+        ConfigError: The value is not a whole number from 1 to ``MAX_SHARDS``.
+    """
+    return whole("num_shards, whose names have five digits,", value, 1, MAX_SHARDS)
+
+
+# --- Checks that sets of shards are complete, as long as their manifest says, and unchanged
 
 _VERSION: Final = "MANIFEST.json"
 _VERSION_DIGEST: Final = "MANIFEST.sha256"
@@ -346,3 +405,50 @@ def _refuse_replaced(one: _Set) -> None:
             " conversion is running, convert again, or call trainfeed.conversion.finish_publication"
             f"({str(folder)!r}, {one.prefix!r})"
         )
+
+
+# --- Expands paths, comma lists and globs to files
+
+
+def expand_paths(paths: FilePath | Sequence[FilePath], *, counts: bool = False) -> list[str]:
+    """Return the files that paths, comma lists and globs stand for.
+
+    Shards ``<prefix>-aaaaa-of-bbbbb`` that a glob matches must be complete and belong to one set:
+    their names give the number of shards. Shards that the glob excludes may be missing.
+
+    Args:
+        paths: A path, a text of several paths separated by commas, or a list of these. Each part
+            of a text is a glob whose matches are sorted by name, unless a file has exactly this
+            name; a part ``pfs://…`` is one on shared storage. Path objects are used unchanged.
+        counts: Whether ``bbbbb`` may be the number of shards, as in names of TensorFlow.
+            Otherwise, and beside a manifest of this package, ``bbbbb`` is the largest index.
+
+    Raises:
+        NotFoundError: A part matches no file, the list is empty, or a shard is missing.
+        ConflictError: A glob matches shards of several sets of one prefix.
+        StorageError: A folder that may hold matches cannot be listed.
+        ConfigError: A part ``pfs://…`` is none; see ``trainfeed.datacenters``.
+    """
+    parts = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found = [path for part in parts for path in _expand(part, counts=counts)]
+    if not found:
+        raise NotFoundError("expected at least one file, got an empty list; correct its pattern")
+    return found
+
+
+def _expand(part: FilePath, *, counts: bool) -> list[str]:
+    if not isinstance(part, str):
+        return [os.fspath(local_source(part))]
+    # Only texts are split: a path object may contain a comma.
+    return [path for pattern in part.split(",") for path in _matches(pattern, counts=counts)]
+
+
+def _matches(pattern: str, *, counts: bool) -> list[str]:
+    # A file may have a name with characters of a glob: an existing file wins over the pattern.
+    if is_there(place := local_source(pattern)):
+        return [place]
+    matches = matching(pattern)
+    if not matches:
+        raise NotFoundError(f"no file matches {pattern!r}")
+    require_whole_sets(matches, pattern, counts=counts)
+    return matches
