@@ -153,7 +153,7 @@ PICKLING = {
     "include/trainfeed/pipeline/workers/_worker_process.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/process_ties.py",
-    "include/trainfeed/processes/_message.py",
+    "include/trainfeed/processes/forked.py",
     "include/trainfeed/decorators/caching/_store.py",
     "include/trainfeed/loader/workers/_messages.py",
     "include/trainfeed/loader/workers/_worker_loop.py",
