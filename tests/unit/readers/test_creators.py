@@ -35,9 +35,7 @@ from trainfeed.readers import (
     text_file,
     tfrecord,
 )
-from trainfeed.readers import (
-    _kafka_reader as _kafka,
-)
+from trainfeed.readers import topics as _kafka
 from trainfeed.recordio import RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LANDING_SCHEMA, record_topic

@@ -20,7 +20,8 @@ from trainfeed.errors import (
     WindowIncompleteError,
 )
 from trainfeed.loader import DataLoader, RecordFiles
-from trainfeed.readers import _dispatched, open_dataset, recordio
+from trainfeed.readers import lent_tasks as _dispatched
+from trainfeed.readers import open_dataset, recordio
 
 
 @pytest.fixture

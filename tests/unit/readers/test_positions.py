@@ -72,7 +72,7 @@ def test_record_files_begin_at_every_place(records, schema, world_size):
 
 @pytest.mark.parametrize("schema", [FIXED, None])
 def test_tfrecord_files_begin_at_every_place(tmp_path, schema, monkeypatch):
-    monkeypatch.setattr("trainfeed.readers._record_readers._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("trainfeed.readers.files._ROWS_PER_BLOCK", 7)
     for number, compression in enumerate(("", "GZIP")):
         with TFRecordWriter(tmp_path / f"t-{number}", compression) as writer:
             for sample in samples_of_fixed(20):
@@ -92,7 +92,7 @@ def test_examples_of_variable_size_begin_at_every_place(tmp_path):
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_idx_files_begin_at_every_place(tmp_path, compress, monkeypatch):
-    monkeypatch.setattr("trainfeed.readers._idx_file._BLOCK_BYTES", 50)
+    monkeypatch.setattr("trainfeed.readers.files._BLOCK_BYTES", 50)
     images = np.arange(13 * 4 * 3, dtype=np.uint8).reshape(13, 4, 3)
     path = idx_file(tmp_path / "i", images, compress=compress)
     labels = idx_file(tmp_path / "l", np.arange(13, dtype=np.int32), compress=compress)

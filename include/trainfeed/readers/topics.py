@@ -9,11 +9,8 @@ import pyarrow as pa
 
 from trainfeed.config import KafkaSettings
 from trainfeed.errors import ConfigError, SourceReplacedError
-from trainfeed.readers._blocks import BlockSource
-from trainfeed.readers._types import Block, BlockReader
+from trainfeed.readers.blocks import Block, BlockReader, BlockSource
 from trainfeed.sources import TopicIdentity, open_topic
-
-__all__ = ["kafka_range"]
 
 
 def kafka_range(
