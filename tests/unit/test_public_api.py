@@ -154,7 +154,7 @@ PICKLING = {
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/process_ties.py",
     "include/trainfeed/processes/forked.py",
-    "include/trainfeed/decorators/caching/_store.py",
+    "include/trainfeed/decorators/caching.py",
     "include/trainfeed/loader/workers/_messages.py",
     "include/trainfeed/loader/workers/_worker_loop.py",
     "include/trainfeed/loader/workers/_worker_start.py",

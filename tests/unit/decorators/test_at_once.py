@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.forks import held_elsewhere, in_a_fork
 from trainfeed.decorators import buffered, cache, shuffle, xmap_readers
-from trainfeed.decorators._start import Epochs, Start
+from trainfeed.decorators.stage import Epochs, Start
 from trainfeed.processes.children import Child
 from trainfeed.processes.threads import Channel
 
