@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from trainfeed.adapters._batches import Batches
+    from trainfeed.adapters.passes import Batches
     from trainfeed.samples import Schema
 
 __all__ = ["accelerate", "arrow", "jax", "paddle", "tensorflow", "torch"]

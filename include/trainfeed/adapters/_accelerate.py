@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainfeed.adapters._batches import Batches, framework
-from trainfeed.adapters._passes import hold_ranks
 from trainfeed.adapters._torch import TorchBatches
+from trainfeed.adapters.passes import Batches, framework, hold_ranks
 
 __all__ = ["prepared_batches"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, marks_padding, named, schema_of
+from trainfeed.adapters.passes import Batches, marks_padding, named, schema_of
 from trainfeed.errors import SampleShapeError
 from trainfeed.samples import Field, Schema, absent_rows
 from trainfeed.samples.arrow import arrow_schema, arrow_type

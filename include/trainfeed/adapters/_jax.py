@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, converted, framework, marks_padding
-from trainfeed.adapters._passes import Adapted, hold_ranks
+from trainfeed.adapters.passes import (
+    Adapted,
+    Batches,
+    converted,
+    framework,
+    hold_ranks,
+    marks_padding,
+)
 from trainfeed.errors import ConfigError, SampleShapeError
 
 __all__ = ["JaxBatches"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import (
+from trainfeed.adapters.passes import (
+    Adapted,
     Batches,
     columns_of,
     framework,
@@ -16,7 +17,6 @@ from trainfeed.adapters._batches import (
     named,
     schema_of,
 )
-from trainfeed.adapters._passes import Adapted
 from trainfeed.samples import Field, Schema
 
 __all__ = ["dataset"]

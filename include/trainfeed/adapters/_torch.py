@@ -8,8 +8,15 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from trainfeed.adapters._batches import Batches, converted, dense, framework, marks_padding
-from trainfeed.adapters._passes import Adapted, hold_ranks
+from trainfeed.adapters.passes import (
+    Adapted,
+    Batches,
+    converted,
+    dense,
+    framework,
+    hold_ranks,
+    marks_padding,
+)
 from trainfeed.errors import ConfigError
 
 __all__ = ["TorchBatches"]

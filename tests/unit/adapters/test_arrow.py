@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from trainfeed import adapters
-from trainfeed.adapters._batches import columns_of, dense, framework, schema_of
+from trainfeed.adapters.passes import columns_of, dense, framework, schema_of
 from trainfeed.conversion import arrow_schema, open_arrow
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles, mix

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from trainfeed.adapters._batches import converted
-from trainfeed.adapters._passes import Adapted, hold_ranks
+from trainfeed.adapters.passes import Adapted, converted, hold_ranks
 from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader
