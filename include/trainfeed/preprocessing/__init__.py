@@ -8,8 +8,15 @@
 """
 
 from trainfeed.preprocessing.batch import iter_records, json_columns
-from trainfeed.preprocessing.plain import number, plain_reader, text, whole
-from trainfeed.preprocessing.source_record import Filtered, Record, Reject
+from trainfeed.preprocessing.source_record import (
+    Filtered,
+    Record,
+    Reject,
+    number,
+    plain_reader,
+    text,
+    whole,
+)
 
 __all__ = [
     "Filtered",

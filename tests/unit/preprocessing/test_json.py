@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from trainfeed.preprocessing import Record, Reject, json_columns, number, plain_reader, text, whole
-from trainfeed.preprocessing._fast_json import loads
+from trainfeed.preprocessing.source_record import loads
 
 LINES = [
     b'{"id": 6, "a": -12, "x": 1.5e3, "b": "UA\\u00e9 \xc3\xa9", "u": [1, {"z": null}], "v": "t\\n"}',
