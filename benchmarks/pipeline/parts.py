@@ -29,7 +29,7 @@ from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec, load_spec
 from trainfeed.storage import Location
-from trainfeed.usercode._lookups import lookup_digests
+from trainfeed.usercode.lookups import lookup_digests
 
 _TRIES: Final = 7
 _SOURCE: Final = "kafka:flights/0"

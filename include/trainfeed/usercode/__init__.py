@@ -7,24 +7,28 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.usercode._documents import document_digests, read_document
-    from trainfeed.usercode._folder_code import (
+    from trainfeed.usercode.folder_code import (
         code_texts,
         digest_of_texts,
+        document_digests,
         imported_names,
         load_function,
+        read_document,
+        require_function,
         running_libraries,
     )
-    from trainfeed.usercode._lookup_cells import typed_cells
-    from trainfeed.usercode._lookups import (
+    from trainfeed.usercode.lookups import (
         guessed_types,
         load_lookup,
         load_lookups,
         lookup_digests,
+        typed_cells,
     )
-    from trainfeed.usercode._training_code import require_current_names, training_texts
-    from trainfeed.usercode._training_function import load_training_function
-    from trainfeed.usercode._user_source import require_function
+    from trainfeed.usercode.training_code import (
+        load_training_function,
+        require_current_names,
+        training_texts,
+    )
 
 __all__ = [
     "code_texts",

@@ -14,7 +14,8 @@ from tests.unit.pipeline.clicks import CODE, SPEC
 from trainfeed.errors import CodeChangedError, ConfigError, FormatError
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import load_spec
-from trainfeed.usercode import _lookups, load_lookups, lookup_digests
+from trainfeed.usercode import load_lookups, lookup_digests
+from trainfeed.usercode import lookups as _lookups
 
 
 @pytest.fixture

@@ -1,12 +1,4 @@
-"""The code of a data set: its digest, its libraries, and its preprocessing function.
-
-Files are read once. What was read is digested, and modules run from it, also those that a function
-imports later: a deployment beside a running task changes nothing in it.
-
-Each data set's folder is loaded as a separate package. Its modules import each other with
-``from . import name`` and cannot clash with those of another data set. The digest does not cover
-code outside the folder, so imports of such code are refused.
-"""
+"""The code of a data set: checked, digested, loaded; and the documents of its folder."""
 
 from __future__ import annotations
 
@@ -22,23 +14,196 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import CodeType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from trainfeed.errors import ConfigError
-from trainfeed.paths import walk
-from trainfeed.specification import DatasetSpec, read_module
-from trainfeed.usercode._user_source import parse_source, refuse_moved_names
+from trainfeed.errors import CodeChangedError, ConfigError, NotFoundError
+from trainfeed.paths import read_plain, walk
+from trainfeed.specification import DatasetSpec, did_you_mean, read_module
 
-__all__ = [
-    "code_texts",
-    "digest_of_texts",
-    "imported_names",
-    "load_function",
-    "load_package",
-    "running_libraries",
-]
+# --- Checks the code of users without running it, so that the plan fails, not a later task
+
+_PARAMETERS: Final = {"record": ("record", "lookups"), "batch": ("batch", "lookups")}
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_PADDLE: Final = "trainfeed.compat.paddle.loading"
+# Old name of a module, or of a name in it → new name. The longest match counts.
+_MOVED: Final = {
+    "trainfeed.build": "trainfeed.preprocessing",
+    "trainfeed.build.PlanRef": "trainfeed.pipeline.PlanRef",
+    "trainfeed.build.batch": "trainfeed.preprocessing",
+    "trainfeed.build.pipeline": "trainfeed.pipeline.local",
+    "trainfeed.build.plain": "trainfeed.preprocessing",
+    "trainfeed.loader.DistributedBatchSampler": f"{_PADDLE}.DistributedBatchSampler",
+    "trainfeed.loader.FeedVariable": f"{_PADDLE}.FeedVariable",
+    "trainfeed.loader.GeneratorLoader": f"{_PADDLE}.GeneratorLoader",
+    "trainfeed.loader.IndexBatch": f"{_PADDLE}.IndexBatch",
+    "trainfeed.spec": "trainfeed.specification",
+    "trainfeed.window": "trainfeed.intervals",
+}
+
+
+def require_function(spec: DatasetSpec) -> None:
+    """Check that the preprocessing function exists and accepts its arguments.
+
+    Raises:
+        ConfigError: The module has no such function, or one with other parameters; the message
+            has the nearest function, or the line.
+        StorageError: The module cannot be read.
+    """
+    path = spec.folder / f"{spec.preprocess.module}.py"
+    body = parse_source(path, read_module(path)).body
+    name = spec.preprocess.function_name
+    functions = {node.name: node for node in body if isinstance(node, _Function)}
+    if name in functions:
+        _require_parameters(functions[name], path, _PARAMETERS[spec.preprocess.input])
+    elif name not in set(_other_names(body)) and "*" not in set(_other_names(body)):
+        hint = did_you_mean(name, functions) if functions else "define it"
+        raise ConfigError(
+            f"expected a function {name!r} in {path}, which dataset.yaml names, found none; {hint}"
+        )
+
+
+def _other_names(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield all other names at the top of a module, also those within ``if`` and ``try``."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield from (alias.asname or alias.name for alias in node.names)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            elif isinstance(node, _Function | ast.ClassDef) and node is not statement:
+                yield node.name
+        if isinstance(statement, ast.ClassDef):
+            yield statement.name
+
+
+def _require_parameters(function: _Function, path: Path, wanted: tuple[str, ...]) -> None:
+    parameters = function.args
+    positional = [*parameters.posonlyargs, *parameters.args]
+    least = len(positional) - len(parameters.defaults)
+    most = len(wanted) if parameters.vararg else len(positional)
+    is_callable = least <= len(wanted) <= most and None not in parameters.kw_defaults
+    # A decorator may change the parameters, so decorated functions are not checked.
+    if (is_callable and isinstance(function, ast.FunctionDef)) or function.decorator_list:
+        return
+    kind = "async def" if isinstance(function, ast.AsyncFunctionDef) else "def"
+    raise ConfigError(
+        f"expected def {function.name}({', '.join(wanted)}), got {kind} {function.name}"
+        f"({ast.unparse(parameters)}) at {path}:{function.lineno}; change it"
+    )
+
+
+def parse_source(path: Path, source: bytes) -> ast.Module:
+    """Parse a module.
+
+    Args:
+        path: Path of the module, for messages.
+        source: Content of the module.
+
+    Raises:
+        ConfigError: The content is no Python; the message has the line.
+    """
+    try:
+        return ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        line, what = error.lineno or 1, error.msg
+    except ValueError as error:
+        # Python before 3.11.4 raises this for a NUL byte.
+        line, what = 1, str(error)
+    raise ConfigError(f"{path}:{line}: expected Python, got {what!r}; correct the module")
+
+
+def refuse_moved_names(path: Path, tree: ast.Module) -> None:
+    """Refuse a module that imports a name from its place in an earlier release.
+
+    Args:
+        path: Path of the module, for the message.
+        tree: The parsed source.
+
+    Raises:
+        ConfigError: There is such an import; the message has its line and the new name.
+    """
+    for line, name in _imported_names(tree):
+        if new := _new_name(name):
+            raise ConfigError(
+                f"{path}:{line} imports {name}, which is {new} now: change the import; nothing was"
+                " run. docs/operations/upgrading.md says what this does to published intervals"
+            )
+
+
+def _imported_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _new_name(name: str) -> str | None:
+    """Return the new name, or None; a name in a moved module keeps its last part."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        if new := _MOVED.get(".".join(parts[:end])):
+            return ".".join([new, *parts[end:]])
+    return None
+
+
+# --- The documents of a data set: files of its folder that every version gets, as they are
+
+_MAX_BYTES: Final = 16 << 20
+
+
+def document_digests(spec: DatasetSpec) -> dict[str, str]:
+    """Return name → SHA-256 of every document; the name is the last part of its path.
+
+    Raises:
+        ConfigError: A file is missing.
+        FormatError: A path is that of something else than a plain file, or the file is larger than
+            16 MiB.
+        StorageError: A file cannot be read.
+    """
+    paths = {PurePosixPath(path).name: spec.folder / path for path in spec.documents}
+    return {
+        name: hashlib.sha256(_read(spec, name, paths[name])).hexdigest() for name in sorted(paths)
+    }
+
+
+def read_document(spec: DatasetSpec, name: str, planned: str) -> bytes:
+    """Return a document.
+
+    Args:
+        spec: The data set.
+        name: Last part of its path.
+        planned: Digest of the plan.
+
+    Raises:
+        CodeChangedError: The file is not the one of the plan.
+        ConfigError: The file is missing.
+        FormatError: The path is that of something else than a plain file.
+        StorageError: The file cannot be read.
+    """
+    paths = {PurePosixPath(path).name: spec.folder / path for path in spec.documents}
+    data = _read(spec, name, paths[name]) if name in paths else b""
+    if name not in paths or hashlib.sha256(data).hexdigest() != planned:
+        raise CodeChangedError(
+            f"document {name!r} of data set {spec.name!r} changed since the plan was made; nothing"
+            " was published; run the build again"
+        )
+    return data
+
+
+def _read(spec: DatasetSpec, name: str, path: Path) -> bytes:
+    try:
+        return read_plain(path, follow=True, max_bytes=_MAX_BYTES)
+    except NotFoundError as error:
+        raise ConfigError(
+            f"document {name!r} of data set {spec.name!r} is missing: {path}; nothing was"
+            " published; put the file there, or take it out of 'documents' in dataset.yaml"
+        ) from error
+
+
+# --- The code of a data set: its digest, its libraries, and its preprocessing function
 
 _PACKAGE: Final = "trainfeed_datasets"
 # The libraries that determine bytes on disk, besides the code of the data set.

@@ -1,13 +1,4 @@
-"""The lookup files of a data set: their digests, and their content as Arrow tables.
-
-A file that is used is read once: the bytes that have the planned digest are those that are parsed.
-
-Cells of CSV are text, or of the types that dataset.yaml declares; the first reading rules guess.
-
-Every worker reads the files as a whole. Files that are together larger than the memory limit of a
-worker are refused before they are read; for files that grow by decompression, the limit applies to
-the worker itself.
-"""
+"""The lookup files of a data set: their digests, and their content as Arrow tables."""
 
 from __future__ import annotations
 
@@ -15,14 +6,17 @@ import csv
 import hashlib
 import io
 import logging
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -33,9 +27,121 @@ from trainfeed.paths import open_plain
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix
-from trainfeed.usercode._lookup_cells import CellColumn
 
-__all__ = ["guessed_types", "load_lookup", "load_lookups", "lookup_digests"]
+# --- Cells of a CSV lookup as a column of a declared type; a cell of another form is refused
+
+_WHOLE: Final = re.compile(r"-?[0-9]+")
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_BOOLS: Final = {"true": True, "false": False}
+
+
+def typed_cells(name: str, cells: Sequence[str], dtype: str) -> pa.Array:
+    """Return the cells of a column of texts as values of a type.
+
+    Raises:
+        ValueError: A cell is not of the type.
+    """
+    column = CellColumn(name, dtype)
+    column.add(cells)
+    return column.finish()
+
+
+class CellColumn:
+    """A column that gets its cells part by part.
+
+    Args:
+        name: Name of the column, for messages.
+        dtype: Type of the column, as in ``schema``; None for text. Then cells that are not UTF-8
+            make it a column of bytes: no other type has all of its values.
+    """
+
+    def __init__(self, name: str, dtype: str | None) -> None:
+        self._name = name
+        self._dtype = dtype
+        self._parts: list[pa.Array] = []
+        self._rows = 0
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Append cells; an empty one is a null, unless the column is text.
+
+        Raises:
+            ValueError: A cell is not of the type; has the row.
+        """
+        values = [self._value(row, cell) for row, cell in enumerate(cells, self._rows + 1)]
+        self._parts.append(pa.array(values, self._kind))
+        self._rows += len(cells)
+
+    def finish(self) -> pa.Array:
+        """Return the whole column."""
+        whole = pa.concat_arrays([pa.array([], self._kind), *self._parts])
+        if self._dtype is None:
+            with suppress(pa.ArrowInvalid):
+                return whole.cast(pa.string())
+        return whole
+
+    @property
+    def _kind(self) -> pa.DataType:
+        if self._dtype is None:
+            return pa.binary()
+        return pa.string() if self._dtype == "str" else pa.from_numpy_dtype(self._dtype)
+
+    def _value(self, row: int, cell: str) -> Any:
+        if self._dtype is None:
+            return cell.encode(errors="surrogateescape")
+        if not cell and self._dtype != "str":
+            return None
+        try:
+            return _CONVERTERS.get(self._dtype, _number)(cell, self._dtype)
+        except (ValueError, KeyError) as error:
+            told = f": {error}" if isinstance(error, _CellError) else ""
+            raise ValueError(
+                f"row {row}, column {self._name!r}: expected {self._dtype}, as dataset.yaml says,"
+                f" got {cell!r:.60}{told}; correct the cell or the type"
+            ) from error
+
+
+class _CellError(ValueError):
+    """Why a cell of the right form has no value."""
+
+
+def _text(cell: str, _: str) -> str:
+    try:
+        cell.encode()
+    except UnicodeEncodeError as error:
+        raise _CellError("the file is not UTF-8; save it as UTF-8") from error
+    return cell
+
+
+def _number(cell: str, dtype: str) -> int | float:
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        if not _WHOLE.fullmatch(cell):
+            raise ValueError(cell)
+        value, limits = int(cell), np.iinfo(kind)
+        if not limits.min <= value <= limits.max:
+            raise _CellError(f"it is outside {limits.min} to {limits.max}")
+        return value
+    if cell in _NOT_FINITE:
+        return _NOT_FINITE[cell]
+    if not _NUMBER.fullmatch(cell):
+        raise ValueError(cell)
+    with np.errstate(over="ignore"):
+        found = kind.type(cell)
+    if not np.isfinite(found):
+        raise _CellError(f"it is beyond {np.finfo(kind).max}")
+    if _WHOLE.fullmatch(cell) and int(found) != int(cell):
+        raise _CellError(f"it would become {int(found)}")
+    return float(found)
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "str": _text,
+    "bool": lambda cell, _: _BOOLS[cell.lower()],
+}
+
+
+# --- The lookup files of a data set: their digests, and their content as Arrow tables
 
 logger = logging.getLogger(__name__)
 
