@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.datacenters._config_file import config_path, read_datacenters
-    from trainfeed.datacenters._datacenter import Area, Datacenter, Datacenters
-    from trainfeed.datacenters._mount_points import is_available
-    from trainfeed.datacenters._mounted import area_folder, local_path
-    from trainfeed.datacenters._pfs_path import PfsPath, require_user
-    from trainfeed.datacenters._shared_places import (
+    from trainfeed.datacenters.config_file import config_path, read_datacenters
+    from trainfeed.datacenters.pfs_path import (
+        Area,
+        Datacenter,
+        Datacenters,
+        PfsPath,
+        area_folder,
+        local_path,
+        require_user,
+    )
+    from trainfeed.datacenters.shared_places import (
         SharedPlace,
+        is_available,
         is_shared,
         local_matches,
         local_source,

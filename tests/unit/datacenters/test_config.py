@@ -216,5 +216,5 @@ def test_a_process_without_shared_paths_imports_neither_yaml_nor_the_rest_of_the
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.split() == [
         "trainfeed.datacenters",
-        "trainfeed.datacenters._shared_places",
+        "trainfeed.datacenters.shared_places",
     ]

@@ -1,23 +1,84 @@
-"""Paths of files on shared storage, from text that nobody has checked before.
-
-Both programs of users and the file server make paths here, so there is one rule for all: a value of
-``PfsPath`` names one area, and its parts, joined one by one to the folder of the area, stay in it.
-"""
+"""Data centres, checked paths of files on their shared storage, and where they are mounted."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Self, TypeAlias, get_args
 
-from trainfeed.datacenters._datacenter import Area
-from trainfeed.errors import ConfigError
+from trainfeed.errors import AccessDeniedError, ConfigError
 
-if TYPE_CHECKING:
-    from trainfeed.datacenters._datacenter import Datacenter
+# --- Data centres as this machine knows them: mounted folders, server, and files for access
 
-__all__ = ["SCHEME", "PfsPath", "require_datacenter_name", "require_user"]
+# A user writes below the own home; everybody reads what is public.
+Area: TypeAlias = Literal["home", "public"]
+
+
+@dataclass(frozen=True)
+class Datacenter:
+    """One data centre, for one user.
+
+    Attributes:
+        name: Name in paths, ``/pfs/<name>/…``.
+        username: The user whose home is ``pfs://home``.
+        home: Folder of this machine on which the user's home is mounted.
+        public: Folder of this machine on which the public files are mounted.
+        endpoint: ``https://HOST[:PORT]`` of the file server; None if there is none.
+        token_file: File with the user's token for the server.
+        ca_file: Certificates of the authorities that signed the server's.
+        usercert: Certificate of the user, for a server that takes one in place of a token.
+        userkey: Key of the certificate.
+        is_local: Whether plain folders of this machine are the storage, so that nothing is mounted.
+    """
+
+    name: str
+    username: str
+    home: Path
+    public: Path
+    endpoint: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    usercert: Path | None = None
+    userkey: Path | None = None
+    is_local: bool = False
+
+    def folder(self, area: Area) -> Path:
+        """The folder of this machine on which an area is mounted, if it is mounted at all."""
+        return self.home if area == "home" else self.public
+
+
+@dataclass(frozen=True)
+class Datacenters:
+    """All data centres that this machine knows.
+
+    Attributes:
+        current: The data centre of paths that name none.
+        by_name: Name → data centre.
+        source: File that they were read from, for messages.
+    """
+
+    current: Datacenter
+    by_name: Mapping[str, Datacenter]
+    source: Path = field(compare=False)
+
+    def named(self, name: str) -> Datacenter:
+        """Return a data centre.
+
+        Raises:
+            ConfigError: The file has none of this name.
+        """
+        if name not in self.by_name:
+            raise ConfigError(
+                f"expected one of the data centres {', '.join(sorted(self.by_name))}, got"
+                f" {name!r}; add it to {self.source}, or correct the name"
+            )
+        return self.by_name[name]
+
+
+# --- Paths of files on shared storage, from text that nobody has checked before
 
 SCHEME: Final = "pfs://"
 _ROOT: Final = "/pfs/"
@@ -174,3 +235,37 @@ def _refused(text: str, expected: str) -> ConfigError:
     return ConfigError(
         f"{expected} on shared storage, got {shown}; nothing was read or written; correct the path"
     )
+
+
+# --- Files of shared storage on a mount of this machine
+
+
+def area_folder(path: PfsPath, datacenter: Datacenter) -> Path:
+    """Return the folder of this machine on which the area of ``path`` is mounted.
+
+    Whether it is there is not looked at.
+
+    Raises:
+        ConfigError: The path is in another data centre.
+        AccessDeniedError: The path is in the home of another user.
+    """
+    if path.datacenter != datacenter.name:
+        raise ConfigError(
+            f"expected a path in the data centre {datacenter.name}, got {path}; name its data"
+            " centre, or correct the path"
+        )
+    if path.user not in (None, datacenter.username):
+        raise AccessDeniedError(
+            f"expected a path in the home of {datacenter.username}, got {path}, which is another"
+            " user's; nothing was read or written; ask for a copy in the public folder"
+        )
+    return datacenter.folder(path.area)
+
+
+def local_path(path: PfsPath, datacenter: Datacenter) -> Path:
+    """Return the path of a file on the mount of its area; raises as ``area_folder`` does.
+
+    The file need not be there, and links are not looked at: programs that may meet links of others
+    open the file beneath ``area_folder`` without following links.
+    """
+    return area_folder(path, datacenter).joinpath(*path.parts)

@@ -1,28 +1,55 @@
-"""The one step from ``pfs://…`` to a path of this machine, for every function that takes a path.
+"""The one step from ``pfs://…`` to a path of this machine, and whether it is mounted.
 
-Other paths pass unchanged, after one look at their first letters. Functions that read and those
-that write ask by different names, because nothing is written to the public area through a path
-``pfs://public/…``; a publisher names the folder that the area is mounted on.
+Every process that opens a file imports this; it loads the paths and the config when needed.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar, cast
 
 from trainfeed.errors import AccessDeniedError, ConfigError
 
-__all__ = [
-    "SharedPlace",
-    "is_shared",
-    "local_matches",
-    "local_source",
-    "local_target",
-    "shared_place",
-]
+# --- Whether the folder of an area has its file system, or is left of a mount that is away
+
+
+def is_available(folder: Path, *, is_local: bool) -> bool:
+    """Return whether the files of an area are in ``folder`` now.
+
+    Args:
+        folder: Folder of the area; a link to it is followed.
+        is_local: Whether a plain folder of this machine is the storage.
+
+    Raises:
+        OSError: The folder cannot be looked at.
+    """
+    return folder.is_dir() and (is_local or _is_mounted(Path(os.path.realpath(folder))))
+
+
+def _is_mounted(folder: Path) -> bool:
+    """Return whether a folder is a mount point, or lies in a file system of other machines.
+
+    Network file systems have no disk: the major number of their device is 0, and so is that of
+    layered file systems below ``/``. A disk of this machine, mounted above the folder, may have an
+    empty folder for a mount that is away; one that is mounted on the folder itself is meant.
+    """
+    if os.path.ismount(folder):
+        return True
+    device = folder.stat().st_dev
+    return os.major(device) == 0 and device not in _own_devices()
+
+
+def _own_devices() -> Iterator[int]:
+    for place in (Path("/"), Path.home()):
+        with suppress(FileNotFoundError):
+            yield place.stat().st_dev
+
+
+# --- The one step from ``pfs://…`` to a path of this machine, for every function that takes a path
 
 _PREFIX: Final = "pfs:"
 _PUBLIC: Final = "pfs://public"
@@ -105,9 +132,8 @@ def shared_place(text: str) -> SharedPlace:
     Raises:
         ConfigError: As of ``local_source``.
     """
-    from trainfeed.datacenters._config_file import read_datacenters
-    from trainfeed.datacenters._mounted import area_folder
-    from trainfeed.datacenters._pfs_path import SCHEME, PfsPath
+    from trainfeed.datacenters.config_file import read_datacenters
+    from trainfeed.datacenters.pfs_path import SCHEME, PfsPath, area_folder
 
     if not text.startswith(SCHEME):
         raise ConfigError(
@@ -144,7 +170,6 @@ def _slash(text: str) -> str:
 
 
 def _require_mount(place: SharedPlace, text: str) -> None:
-    from trainfeed.datacenters._mount_points import is_available
 
     folder = Path(place.folder)
     try:
