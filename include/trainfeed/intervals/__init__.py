@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from trainfeed.intervals._range import TimeRange, intervals_in, name_runs, parse_range, range_text
-from trainfeed.intervals._request import WindowRequest, ready_at, resolve_interval
-from trainfeed.intervals._schedule import PRESETS, Interval, Schedule
-from trainfeed.intervals._time import format_time, parse_time
+from trainfeed.intervals.schedule import (
+    PRESETS,
+    Interval,
+    Schedule,
+    TimeRange,
+    WindowRequest,
+    intervals_in,
+    name_runs,
+    parse_range,
+    range_text,
+    ready_at,
+    resolve_interval,
+)
+from trainfeed.intervals.times import format_time, parse_time
 
 __all__ = [
     "PRESETS",

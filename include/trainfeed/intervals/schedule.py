@@ -1,16 +1,11 @@
-"""Schedules: a cron expression cuts the time line into intervals; no function here reads a clock.
-
-The interval of a tick is half-open and ends at the next tick. Its name is the UTC start, as
-short as the schedule allows: ``2013-01-01`` if a day has one tick at most, ``2013-01-01T05`` if an
-hour has one at most, ``2013-01-01T0510`` otherwise. Names therefore sort like the intervals.
-"""
+"""Schedules cut the time line into intervals; ranges of them, and requests for one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import takewhile
 from types import MappingProxyType
@@ -20,9 +15,9 @@ from croniter import croniter
 from croniter.croniter import CroniterBadDateError, CroniterError
 
 from trainfeed.errors import ConfigError, WindowError
-from trainfeed.intervals._time import format_time, parse_time, to_utc
+from trainfeed.intervals.times import format_time, parse_time, to_utc
 
-__all__ = ["PRESETS", "Interval", "Schedule", "expand_cron"]
+# --- Schedules: a cron expression cuts the time line into intervals; no function here reads a clock
 
 PRESETS: Final = MappingProxyType(
     {
@@ -303,3 +298,237 @@ def _name_format(cron: str) -> str:
     if len(minutes) > 1 or minutes == ["*"]:
         return _MINUTE
     return _HOUR if len(hours) > 1 or hours == ["*"] else _DAY
+
+
+# --- Ranges of intervals: one grammar for Python and the command line
+
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
+# More than ten years of hours; a longer list would take too long to make.
+_MAX_INTERVALS: Final = 100_000
+_SMALLEST: Final = timedelta(microseconds=1)
+_MIDNIGHT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Lengths of the smallest parts of an end, and how the ends are written.
+_UNITS: Final = (
+    (timedelta(days=1), "%Y-%m-%d"),
+    (timedelta(hours=1), "%Y-%m-%dT%H"),
+    (timedelta(minutes=1), "%Y-%m-%dT%H%M"),
+    (timedelta(seconds=1), "%Y-%m-%dT%H:%M:%SZ"),
+)
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """A range: the span ``[start, end)``, aware UTC, in which intervals start, and its text."""
+
+    text: str
+    start: datetime
+    end: datetime
+
+    def __contains__(self, time: datetime) -> bool:
+        return self.start <= time < self.end
+
+
+def parse_range(text: str) -> TimeRange:
+    """Return the range of ``text``: one end, or two with ``/`` between them.
+
+    Raises:
+        WindowError: ``text`` is no range, names a time that does not exist, or goes backwards.
+    """
+    first, slash, last = text.partition("/")
+    if slash and (not first or not last or "/" in last):
+        raise WindowError(
+            f"expected a range FIRST/LAST like 2026-01-01/2026-01-31, got {text[:80]!r}"
+        )
+    start, end = _span(first)
+    if slash:
+        _, end = _span(last)
+        if end <= start:
+            raise WindowError(
+                f"expected a range from earlier to later, got {text!r}; write {last}/{first}"
+            )
+    return TimeRange(text, start, end)
+
+
+def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
+    """Return the intervals of ``schedule`` that start in ``span``, in order of time.
+
+    Raises:
+        WindowError: No interval starts there, or more than 100,000 do.
+    """
+    found: list[Interval] = []
+    for interval in schedule.intervals(span.start, span.end - _SMALLEST):
+        if len(found) == _MAX_INTERVALS:
+            raise WindowError(
+                f"expected at most {_MAX_INTERVALS} intervals, {span.text} has more; ask for a"
+                " shorter range"
+            )
+        found.append(interval)
+    if not found:
+        raise _none_in(schedule, span)
+    return found
+
+
+def name_runs(intervals: Sequence[Interval]) -> list[str]:
+    """Return the names of sorted ``intervals``, with neighbours joined to ``first/last``."""
+    runs: list[list[Interval]] = []
+    for interval in intervals:
+        if runs and runs[-1][-1].end == interval.start:
+            runs[-1].append(interval)
+        else:
+            runs.append([interval])
+    return [run[0].name if len(run) == 1 else f"{run[0].name}/{run[-1].name}" for run in runs]
+
+
+def range_text(start: datetime, end: datetime) -> str:
+    """Return the text of exactly ``[start, end)``, in days, hours, minutes or seconds."""
+    for unit, form in _UNITS:
+        last = end - unit
+        if start <= last and not any((time - _MIDNIGHT) % unit for time in (start, end)):
+            first = start.strftime(form)
+            return first if start == last else f"{first}/{last.strftime(form)}"
+    return f"{format_time(start)}/{format_time(end - _SMALLEST)}"
+
+
+def _span(text: str) -> tuple[datetime, datetime]:
+    if _MONTH.fullmatch(text):
+        start = parse_time(f"{text}-01")
+        # 31 days after the first day of a month is always a day of the next month.
+        return start, (start + timedelta(days=31)).replace(day=1)
+    start = parse_time(text)
+    return start, start + _length(text)
+
+
+def _length(text: str) -> timedelta:
+    """Return the length of the smallest part in ``text``: a day, an hour, a minute, …."""
+    clock = re.sub(r"(Z|[+-][0-9:]+)$", "", text[len("2026-01-01T") :]).replace(":", "")
+    if "." in clock:
+        return _SMALLEST
+    units = {0: timedelta(days=1), 2: timedelta(hours=1), 4: timedelta(minutes=1)}
+    return units.get(len(clock), timedelta(seconds=1))
+
+
+def _none_in(schedule: Schedule, span: TimeRange) -> WindowError:
+    after = next(schedule.intervals(span.end), None)
+    near = [each.name for each in (_before(schedule, after), after) if each is not None]
+    return WindowError(
+        f"no interval of the schedule {schedule.cron!r}{_bounds(schedule)} starts in {span.text},"
+        f" [{format_time(span.start)}, {format_time(span.end)}); the nearest:"
+        f" {' and '.join(near)}"
+    )
+
+
+def _before(schedule: Schedule, after: Interval | None) -> Interval | None:
+    """Return the interval before ``after``; the last one for None; None at the beginning."""
+    if after is not None:
+        return None if after.start == schedule.first else schedule.previous(after, 2)[0]
+    return None if schedule.last is None else schedule.interval_starting(schedule.last)
+
+
+def _bounds(schedule: Schedule) -> str:
+    first = schedule.first_name
+    if schedule.last is None:
+        return f" from {first} on"
+    return f" from {first} to {schedule.interval_starting(schedule.last).name}"
+
+
+# --- The one resolver from a request to an interval: of schedule, trigger, REST, backfill, shell
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowRequest:
+    """The facts from which the interval of a run follows; empty texts count as None.
+
+    Attributes:
+        window_start: Parameter of the run: an interval name or an ISO 8601 time, UTC.
+        partition_key: Name of an interval, from an asset event.
+        data_interval_start: Aware start of the run's data interval.
+        data_interval_end: Aware end of the run's data interval.
+        is_backfill: Whether the run belongs to a backfill.
+        is_scheduled: Whether the schedule made the run, which may then wait for the end of its
+            interval.
+    """
+
+    window_start: str | None = None
+    partition_key: str | None = None
+    data_interval_start: datetime | None = None
+    data_interval_end: datetime | None = None
+    is_backfill: bool = False
+    is_scheduled: bool = False
+
+    @property
+    def origin(self) -> str:
+        """The fact that decides, as text for logs and messages."""
+        if self.window_start:
+            return f"window_start={self.window_start!r}"
+        if self.partition_key:
+            return f"the partition key {self.partition_key!r} of the run"
+        if self.data_interval_start is None:
+            return "nothing"
+        start, end = self.data_interval_start, self.data_interval_end
+        text = f"[{format_time(start)}, {'…' if end is None else format_time(end)})"
+        if self.is_scheduled or self.is_backfill:
+            return f"the data interval of the run, {text}"
+        return (
+            f"the data interval of the run, {text}: window_start is empty, so the run is for the"
+            " last interval that had ended at its logical date"
+        )
+
+
+def resolve_interval(schedule: Schedule, request: WindowRequest) -> Interval:
+    """Return the interval of a request.
+
+    The first given fact decides: parameter, then partition key, then data interval.
+
+    Raises:
+        WindowError: The interval is no tick or outside the schedule, nothing was given, or a
+            backfill has the parameter.
+    """
+    if request.window_start:
+        if request.is_backfill:
+            raise WindowError(
+                f"window_start={request.window_start!r} is refused in a backfill, where it would"
+                " send every run to one interval; leave it out, the backfill's dates decide"
+            )
+        return schedule.interval_at(request.window_start)
+    if request.partition_key:
+        return schedule.interval_named(request.partition_key)
+    if request.data_interval_start is not None:
+        return _of_data_interval(schedule, request.data_interval_start, request)
+    raise WindowError(
+        "expected an interval to build, got none: the run has no window_start, no partition key"
+        f" and no data interval; set window_start to {_ticks(schedule)}"
+    )
+
+
+def _of_data_interval(schedule: Schedule, start: datetime, request: WindowRequest) -> Interval:
+    try:
+        interval = schedule.interval_starting(start)
+    except WindowError as error:
+        if request.is_scheduled or request.is_backfill:
+            raise
+        raise WindowError(
+            f"expected an interval of the schedule, got {request.origin}: {error}; trigger again"
+            f" with window_start set to {_ticks(schedule)}"
+        ) from error
+    end = request.data_interval_end
+    if end is not None and to_utc(end) != interval.end:
+        raise WindowError(
+            f"expected the data interval of one tick, [{format_time(interval.start)},"
+            f" {format_time(interval.end)}), got an end of {format_time(end)}; use a backfill for"
+            " more than one interval"
+        )
+    return interval
+
+
+def _ticks(schedule: Schedule) -> str:
+    """Return the possible choices as text: schedule, first and last interval."""
+    first = schedule.first_name
+    last = "on"
+    if schedule.last is not None:
+        last = f"to {schedule.interval_starting(schedule.last).name}"
+    return f"a tick of the schedule {schedule.cron!r}, from {first} {last}"
+
+
+def ready_at(interval: Interval, settle: timedelta) -> datetime:
+    """Return when ``interval`` can be planned: ``settle`` after its end, aware UTC."""
+    return interval.end + settle

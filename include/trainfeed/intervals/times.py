@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from trainfeed.errors import WindowError
 
-__all__ = ["format_time", "parse_time", "to_utc"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Times as people and Airflow write them, and names of intervals; fromisoformat() accepts much more.
 _TIME = re.compile(
