@@ -19,12 +19,7 @@ from tests.support.manifests import accounted
 from trainfeed import canonical_json
 from trainfeed.dataset import Manifest
 from trainfeed.errors import TrainFeedError
-from trainfeed.loader.sources._tfrecord_places import (
-    RecordPlaces,
-    Stamp,
-    packed_places,
-    parsed_places,
-)
+from trainfeed.loader.tfrecord_source import RecordPlaces, Stamp, packed_places, parsed_places
 from trainfeed.recordio import (
     Codec,
     DamagePolicy,

@@ -155,9 +155,9 @@ PICKLING = {
     "include/trainfeed/process_ties.py",
     "include/trainfeed/processes/forked.py",
     "include/trainfeed/decorators/caching.py",
-    "include/trainfeed/loader/workers/_messages.py",
-    "include/trainfeed/loader/workers/_worker_loop.py",
-    "include/trainfeed/loader/workers/_worker_start.py",
+    "include/trainfeed/loader/worker_messages.py",
+    "include/trainfeed/loader/worker.py",
+    "include/trainfeed/loader/workers.py",
     "include/trainfeed/samples/pickled.py",
 }
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.loader._intervals import IntervalWindow, open_intervals
-    from trainfeed.loader._loader import DataLoader
-    from trainfeed.loader._measure import ReadMeasure, measure_read
-    from trainfeed.loader.order import Mixture, Tail, mix
-    from trainfeed.loader.sources import RecordFiles, TFRecordFiles, Verify
+    from trainfeed.loader.chunks import Verify
+    from trainfeed.loader.interval_window import IntervalWindow, open_intervals
+    from trainfeed.loader.loader import DataLoader, ReadMeasure, measure_read
+    from trainfeed.loader.mixture import Mixture, mix
+    from trainfeed.loader.order import Tail
+    from trainfeed.loader.record_files import RecordFiles, TFRecordFiles
     from trainfeed.loader.state import Batch, LoaderReport, LoaderState
 
 __all__ = [

@@ -7,15 +7,15 @@ import pytest
 from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
 from tests.unit.loader.datasets import Squares
 from trainfeed.loader import DataLoader
-from trainfeed.loader._feeding import Feeding
-from trainfeed.loader.columns._lent_memory import LentPool
-from trainfeed.loader.files import _shard_files as _files
-from trainfeed.loader.files._shard_files import ShardFiles
-from trainfeed.loader.sources._known_chunks import KeptChunks
-from trainfeed.loader.sources._source import Loaded
-from trainfeed.loader.state._stats import LoaderStats
-from trainfeed.loader.windows import _feeds
-from trainfeed.loader.windows._feeds import ThreadFeed, ThreadPlan
+from trainfeed.loader import feeds as _feeds
+from trainfeed.loader import files as _files
+from trainfeed.loader.chunks import KeptChunks
+from trainfeed.loader.feeds import ThreadFeed, ThreadPlan
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.memory import LentPool
+from trainfeed.loader.runner import Feeding
+from trainfeed.loader.state import LoaderStats
+from trainfeed.loader.windows import Loaded
 
 
 @pytest.fixture

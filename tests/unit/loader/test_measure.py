@@ -11,7 +11,8 @@ from tests.unit.loader.conftest import children, labels
 from tests.unit.loader.datasets import Squares
 from trainfeed.cli._app import app
 from trainfeed.errors import ConfigError
-from trainfeed.loader import Batch, DataLoader, LoaderReport, _loader, measure_read
+from trainfeed.loader import Batch, DataLoader, LoaderReport, measure_read
+from trainfeed.loader import loader as _loader
 
 
 def test_a_measure_says_where_time_went(images):
@@ -30,7 +31,7 @@ class Clocked:
     def __init__(self, monkeypatch):
         self.now_s = 0.0
         self.due_s = iter([1.0, 2.0, 5.0, 9.0])
-        monkeypatch.setattr("trainfeed.loader._measure.time.perf_counter", lambda: self.now_s)
+        monkeypatch.setattr("trainfeed.loader.loader.time.perf_counter", lambda: self.now_s)
 
     def __iter__(self):
         for _ in range(2):

@@ -14,10 +14,10 @@ from tests.unit.loader.datasets import Squares
 from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
 from trainfeed.loader import DataLoader, LoaderReport
-from trainfeed.loader.columns._lent_memory import LentMemory, LentPool, ThreadMemory
-from trainfeed.loader.files import _mapping
-from trainfeed.loader.files import _shard_files as _files
-from trainfeed.loader.files._shard_files import ShardFiles
+from trainfeed.loader import files as _files
+from trainfeed.loader import files as _mapping
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.memory import LentMemory, LentPool, ThreadMemory
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 
 from tests.unit.loader.conftest import labels, write_images
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
-from trainfeed.loader.files import _mapping
-from trainfeed.loader.files import _shard_files as _files
-from trainfeed.loader.files._shard_files import ShardFiles
-from trainfeed.loader.windows._load_window import _NUM_AHEAD
+from trainfeed.loader import files as _files
+from trainfeed.loader import files as _mapping
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.windows import _NUM_AHEAD
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.tfrecord import TFRecordWriter

@@ -5,8 +5,8 @@ import pickle
 
 from tests.unit.loader.conftest import labels, num_fds, num_fds_before, write_images
 from trainfeed.loader import DataLoader
-from trainfeed.loader.columns._lent_memory import FreshMemory
-from trainfeed.loader.order._epoch_order import Span
+from trainfeed.loader.memory import FreshMemory
+from trainfeed.loader.order import Span
 
 
 def test_loaders_that_nobody_closes_give_their_files_back(tmp_path):

@@ -14,8 +14,7 @@ from tests.unit.loader.conftest import labels, note, write_images
 from tests.unit.loader.datasets import Offset, Squares
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader, mix
-from trainfeed.loader.order._mixing import MixSchedule, shares_of
-from trainfeed.loader.order._mixture import History
+from trainfeed.loader.mixture import History, MixSchedule, shares_of
 
 A, B, C = Offset(23, 1000), Offset(11, 2000), Offset(3, 3000)
 

@@ -6,9 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError
-from trainfeed.loader.order._epoch_order import Order, lanes_for
-from trainfeed.loader.order._epoch_part import BatchCut, EpochPart, RankShare, Tail
-from trainfeed.loader.order._keyed import _sorted, permutation
+from trainfeed.loader.order import (
+    BatchCut,
+    EpochPart,
+    Order,
+    RankShare,
+    Tail,
+    _sorted,
+    lanes_for,
+    permutation,
+)
 
 GOLDEN_TEN = [5, 2, 3, 6, 1, 4, 7, 9, 0, 8]
 GOLDEN_THOUSAND = [842, 794, 491, 860, 862, 443, 927, 122]

@@ -9,17 +9,22 @@ from tests.unit.loader.conftest import NOTES, labels, note, write_images
 from trainfeed.dataset.chunks import RecordIOChunks
 from trainfeed.errors import ChecksumError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
-from trainfeed.loader.columns import _scatter
-from trainfeed.loader.columns._field_columns import Dense
-from trainfeed.loader.columns._lent_memory import FreshMemory
-from trainfeed.loader.columns._ragged import Ragged
-from trainfeed.loader.columns._scatter import Scattered, addresses_in
-from trainfeed.loader.columns._targets import array_targets, joined, targets_for
-from trainfeed.loader.sources import _known_chunks as _kept
-from trainfeed.loader.sources import _ragged_samples as _ragged
-from trainfeed.loader.sources._rows import RowDecoder
-from trainfeed.loader.windows import _pass
-from trainfeed.loader.windows._cursor import Cursor
+from trainfeed.loader import chunk_samples as _ragged
+from trainfeed.loader import chunks as _kept
+from trainfeed.loader import columns as _scatter
+from trainfeed.loader import passes as _pass
+from trainfeed.loader.chunk_samples import RowDecoder
+from trainfeed.loader.columns import (
+    Dense,
+    Ragged,
+    Scattered,
+    addresses_in,
+    array_targets,
+    joined,
+    targets_for,
+)
+from trainfeed.loader.memory import FreshMemory
+from trainfeed.loader.passes import Cursor
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed.loader.sources._known_chunks import Verified, Verify
+from trainfeed.loader.chunks import Verified, Verify
 
 
 @pytest.mark.parametrize(

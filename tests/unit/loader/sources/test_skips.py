@@ -14,7 +14,7 @@ from tests.unit.loader.datasets import Squares
 from trainfeed import mix
 from trainfeed.errors import ChecksumError, ConfigError, FormatError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
-from trainfeed.loader.sources._skips import SkippedChunks
+from trainfeed.loader.chunks import SkippedChunks
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import TypedCodec
 

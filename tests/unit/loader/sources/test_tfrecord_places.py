@@ -11,7 +11,7 @@ from crc32c import crc32c
 from tests.unit.loader.datasets import record_of
 from trainfeed.errors import ChecksumError, FormatError, StorageError
 from trainfeed.loader import DataLoader, TFRecordFiles
-from trainfeed.loader.sources import _tfrecord_places
+from trainfeed.loader import tfrecord_source as _tfrecord_places
 from trainfeed.tfrecord import TFRecordWriter
 
 NUM_RECORDS = 4000

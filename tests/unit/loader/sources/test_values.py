@@ -33,7 +33,7 @@ def test_samples_before_one_of_another_shape_are_handed_over(options):
 @pytest.mark.parametrize("samples", [[{"y": None}, {"y": 3}], [{"y": 3}, {"y": None}]])
 @pytest.mark.parametrize("window_samples", [1, 2])
 def test_none_beside_numbers_is_refused_in_any_order(samples, window_samples, monkeypatch):
-    monkeypatch.setattr("trainfeed.loader.sources._map_source._NATURAL_SAMPLES", window_samples)
+    monkeypatch.setattr("trainfeed.loader.map_source._NATURAL_SAMPLES", window_samples)
     with DataLoader(samples, 2) as loader, pytest.raises(SampleShapeError, match="'y'"):
         next(iter(loader))
 

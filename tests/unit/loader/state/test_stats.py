@@ -7,7 +7,7 @@ import pytest
 from tests.unit.loader.datasets import Sleepy
 from trainfeed.errors import ConfigError
 from trainfeed.loader import DataLoader, LoaderReport
-from trainfeed.loader.state._stats import LoaderStats
+from trainfeed.loader.state import LoaderStats
 
 
 class InterruptedOne:

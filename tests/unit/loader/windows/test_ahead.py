@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.loader.conftest import labels, write_images
 from trainfeed.loader import DataLoader, RecordFiles
-from trainfeed.loader.files._shard_files import ShardFiles
-from trainfeed.loader.windows import _load_window as _ahead
-from trainfeed.loader.windows._load_window import ReadAhead, Task
+from trainfeed.loader import windows as _ahead
+from trainfeed.loader.files import ShardFiles
+from trainfeed.loader.order import Task
+from trainfeed.loader.windows import ReadAhead
 
 PATIENCE_S = 60
 

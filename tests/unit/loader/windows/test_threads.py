@@ -12,7 +12,7 @@ from tests.unit.loader.conftest import labels
 from tests.unit.loader.datasets import Squares, Stuck
 from trainfeed.errors import LoaderError
 from trainfeed.loader import DataLoader
-from trainfeed.loader.windows import _feeds
+from trainfeed.loader import feeds as _feeds
 
 ROOT = Path(__file__).parents[4]
 

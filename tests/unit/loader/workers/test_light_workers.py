@@ -17,7 +17,7 @@ LIBRARIES = ("libarrow", "_pydantic_core")
 
 
 def test_the_program_of_a_worker_brings_no_arrow_and_no_published_version_along():
-    code = "import sys, trainfeed.loader.workers._worker_loop; print(*sys.modules)"
+    code = "import sys, trainfeed.loader.worker; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(ROOT / "include")},
@@ -28,8 +28,8 @@ def test_the_program_of_a_worker_brings_no_arrow_and_no_published_version_along(
     loaded = set(done.stdout.split())
     assert not loaded & HEAVY
     rooms = {name for name in loaded if name.startswith("trainfeed.")}
-    assert rooms >= {"trainfeed.loader.sources", "trainfeed.loader.windows._load_window"}
-    assert not {name for name in rooms if name.startswith("trainfeed.loader.sources._pub")}
+    assert rooms >= {"trainfeed.loader.loader", "trainfeed.loader.windows"}
+    assert not {name for name in rooms if name.startswith("trainfeed.loader.loader._pub")}
     assert not rooms & {"trainfeed.readers", "trainfeed.decorators", "trainfeed.specification"}
 
 

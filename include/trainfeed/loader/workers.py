@@ -1,0 +1,331 @@
+"""The worker processes of a loader: started, given questions, watched, ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Pipe, spawn
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
+from trainfeed.loader.worker_messages import (
+    IMPORTING_MAIN,
+    Answer,
+    LoaderJob,
+    Question,
+    SharedSlots,
+    SlotLedger,
+    dump,
+    load,
+)
+from trainfeed.memory_group import KillCount, free_group_bytes
+from trainfeed.process_ties import ending, is_stopped, program
+
+# --- Worker processes, one by one: started, prepared, ended
+
+_PROGRAM: Final = "trainfeed.loader.worker"
+_END_S: Final = 1.0
+
+
+@dataclass
+class Worker:
+    """One worker process.
+
+    Attributes:
+        process: The process.
+        connection: The loader's end of the connection.
+        pidfd: Becomes readable when the process ends.
+        unanswered: The questions that the process has not answered yet, by number.
+        has_ended: Whether the process was reported as ended, which happens once.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    pidfd: int
+    unanswered: dict[int, Question] = field(default_factory=dict)
+    has_ended: bool = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped the process."""
+        return is_stopped(self.process.pid)
+
+
+def start_worker(memory_fd: int) -> Worker:
+    """Start a process that serves slots of shared memory.
+
+    Args:
+        memory_fd: Descriptor of the memory; the process gets a copy of it.
+    """
+    # pass_fds hands both descriptors to a fresh interpreter, under the same numbers.
+    ours, theirs = Pipe()
+    in_main = threading.current_thread() is threading.main_thread()
+    arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
+    # Ctrl-C reaches all processes of the terminal. A worker that is still starting does not ignore
+    # the signal yet, so it inherits a mask that blocks it until then.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            program(_PROGRAM, arguments, os.fsdecode(spawn.get_executable() or "")),
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), memory_fd],
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+    return Worker(process, ours, os.pidfd_open(process.pid))
+
+
+def end_workers(workers: list[Worker], owner: int) -> None:
+    """Close the connections, which lets workers exit; kill those that do not."""
+    for worker in workers:
+        worker.connection.close()
+    # A fork closes its copies of the connections; the processes belong to its parent.
+    if os.getpid() != owner:
+        return
+    end_s = time.monotonic() + _END_S
+    for worker in workers:
+        try:
+            worker.process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            worker.process.wait()
+        os.close(worker.pidfd)
+    workers.clear()
+
+
+def preparation(payload: bytes) -> dict[str, Any]:
+    """Return the data for importing the main program, if the dataset is defined there."""
+    if b"__main__" not in payload:
+        return {}
+    if sys.modules["__main__"].__dict__.get("__file__") is None:
+        raise ConfigError(
+            "the dataset's class is defined in an interactive session, which worker processes"
+            " cannot import; put it into a module, or use num_threads"
+        )
+    wanted = ("name", "sys_argv", "dir", "init_main_from_name", "init_main_from_path")
+    found = spawn.get_preparation_data("trainfeed-loader")
+    return {name: found[name] for name in wanted if name in found}
+
+
+def require_not_importing() -> None:
+    """Refuse to start a process while a worker imports the main program.
+
+    Raises:
+        ConfigError: This process is such a worker.
+    """
+    if IMPORTING_MAIN.is_set():
+        raise ConfigError(
+            "a worker process imports the main program, because the dataset's class is defined"
+            " there, and the main program must not start a loader while it is imported; put what"
+            " the program does below"
+            ' if __name__ == "__main__":, or the class into a module'
+        )
+
+
+# --- The worker processes of a loader: gives them questions, watches them, ends them
+
+# Memory of a process besides slots: interpreter, numpy, codecs.
+_WORKER_BYTES: Final = 64 << 20
+_LOOK_S: Final = 1.0
+_STOPPED_LOOKS: Final = 3
+# Number of questions per worker that its socket buffer holds for certain. With more, the loader
+# could block in sending a question while the worker blocks in sending an answer.
+_MAX_UNANSWERED: Final = 32
+
+
+class WorkerPool:
+    """Processes that answer questions, and the slots for their answers.
+
+    Args:
+        job: The sets, and the layout of the shared memory.
+        num_workers: Number of processes.
+
+    Attributes:
+        slots: The shared memory.
+        ledger: Knows the free slots.
+        answers: Answers that have come and were not taken yet, with their slots, by number.
+        owner: Id of the process that started the workers; a fork of it cannot use them.
+
+    Raises:
+        ConfigError: The dataset cannot be pickled, or this process is a worker that imports the
+            main program.
+        MemoryLimitError: The slots do not fit into the memory of the control group.
+    """
+
+    def __init__(self, job: LoaderJob, num_workers: int) -> None:
+        require_not_importing()
+        _check_memory(job, num_workers)
+        payload = dump(job)
+        memory_fd = SharedSlots.create(job.slot_bytes, job.num_slots)
+        self._workers: list[Worker] = []
+        self.owner = os.getpid()
+        self._finalizer = weakref.finalize(self, end_workers, self._workers, self.owner)
+        self._kills = KillCount()
+        self.num_slots = job.num_slots
+        self.ledger = SlotLedger(job.num_slots)
+        self.answers: dict[int, tuple[Answer, int]] = {}
+        self.failure: BaseException | None = None
+        self.num_reread = 0
+        try:
+            self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
+            for _ in range(num_workers):
+                self._workers.append(start_worker(memory_fd))
+            main_program = preparation(payload)
+            for worker in self._workers:
+                with suppress(BrokenPipeError):
+                    worker.connection.send(main_program)
+                    worker.connection.send_bytes(payload)
+            self._poll = select.poll()
+            self._by_fd = {worker.connection.fileno(): worker for worker in self._workers}
+            self._by_pidfd = {worker.pidfd: worker for worker in self._workers}
+            for worker in self._workers:
+                self._poll.register(worker.connection, select.POLLIN)
+                self._poll.register(worker.pidfd, select.POLLIN)
+        finally:
+            os.close(memory_fd)
+
+    def ask(self, question: Question) -> None:
+        """Send a question to the worker with the fewest unanswered questions."""
+        worker = min(self._workers, key=lambda worker: len(worker.unanswered))
+        worker.unanswered[question.number] = question
+        # ``wait_for`` finds the process dead and raises an error with details.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            worker.connection.send(question)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this process started the workers, and all of them are alive."""
+        if os.getpid() != self.owner:
+            return False
+        return all(worker.process.poll() is None for worker in self._workers)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no question is open and no answer unread."""
+        return not self.answers and not any(worker.unanswered for worker in self._workers)
+
+    @property
+    def num_open(self) -> int:
+        """Number of questions without an answer, and of answers that were not taken."""
+        return len(self.answers) + sum(len(worker.unanswered) for worker in self._workers)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether every worker has its largest number of questions."""
+        return min(len(worker.unanswered) for worker in self._workers) >= _MAX_UNANSWERED
+
+    def wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
+        """Return an answer and the number of its slot.
+
+        Raises:
+            WorkerDiedError: The worker is dead or stopped, or has not answered within
+                ``timeout_s``. Every later call fails at once.
+        """
+        try:
+            return self._wait_for(number, timeout_s)
+        except WorkerDiedError as error:
+            self.failure = error
+            raise
+
+    def _wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
+        end_s, num_stopped = time.monotonic() + timeout_s, 0
+        while number not in self.answers:
+            worker = self._owner(number)
+            if self.failure is not None:
+                raise self.failure
+            # poll() reports an answer or the end of a process at once; _LOOK_S is only the
+            # interval at which a stopped worker and the timeout are looked for.
+            if self._collect(0.0 if worker.has_ended else _LOOK_S):
+                continue
+            self._require_alive(worker, number)
+            num_stopped = num_stopped + 1 if worker.is_stopped else 0
+            if num_stopped >= _STOPPED_LOOKS:
+                raise WorkerDiedError(
+                    f"loader worker {worker.process.pid} is stopped (SIGSTOP) while it should load"
+                    f" {_describe(worker, number)}; continue or kill it, and restore the state"
+                )
+            if time.monotonic() > end_s:
+                raise WorkerDiedError(
+                    f"loader worker {worker.process.pid} has not loaded {_describe(worker, number)}"
+                    f" within {timeout_s:g} s; raise timeout_s if samples take that long"
+                )
+        return self.answers.pop(number)
+
+    def close(self) -> None:
+        """End all processes; safe to call twice. Lent slots stay valid."""
+        self._finalizer()
+
+    def _owner(self, number: int) -> Worker:
+        return next(worker for worker in self._workers if number in worker.unanswered)
+
+    def _collect(self, wait_s: float) -> bool:
+        """Take all answers that have come, waiting for the first; return whether there was any."""
+        got = False
+        for fd, _ in self._poll.poll(wait_s * 1000):
+            if fd in self._by_fd:
+                got |= self._receive(self._by_fd[fd])
+            else:
+                self._poll.unregister(fd)  # a pidfd stays readable after the end
+                self._by_pidfd[fd].has_ended = True
+        return got
+
+    def _receive(self, worker: Worker) -> bool:
+        """Take one answer; return whether there was one."""
+        try:
+            answer: Answer = load(worker.connection.recv_bytes())
+        except (EOFError, OSError):
+            # The process is dead; its pidfd reports that. The closed connection stays readable.
+            with suppress(KeyError, ValueError):
+                self._poll.unregister(worker.connection)
+            return False
+        if answer.number < 0:
+            self.failure = answer.error
+            return True
+        question = worker.unanswered.pop(answer.number)
+        self.answers[answer.number] = answer, question.slot
+        self.num_reread = max(self.num_reread, answer.num_reread)
+        return True
+
+    def _require_alive(self, worker: Worker, number: int) -> None:
+        status = worker.process.poll()
+        if status is None:
+            return
+        # Answers that the worker sent before it died are still in the pipe.
+        while self._collect(0.0):
+            pass
+        if number in self.answers:
+            return
+        how = ending(status, self._kills.has_grown())
+        raise WorkerDiedError(
+            f"loader worker {worker.process.pid} {how} while it should load"
+            f" {_describe(worker, number)}; earlier batches are good: restore the state"
+        )
+
+
+def _check_memory(job: LoaderJob, num_workers: int) -> None:
+    free_bytes = free_group_bytes()
+    need_bytes = job.slot_bytes * job.num_slots + num_workers * _WORKER_BYTES
+    if free_bytes is not None and need_bytes > free_bytes:
+        raise MemoryLimitError(
+            f"{num_workers} workers and {job.num_slots} slots of {job.slot_bytes} bytes need"
+            f" {need_bytes} bytes, the control group leaves {free_bytes}; raise its limit, or lower"
+            " num_workers, prefetch, window_bytes or max_bytes"
+        )
+
+
+def _describe(worker: Worker, number: int) -> str:
+    task = worker.unanswered[number].task
+    return f"window {task.window} of lane {task.lane} in epoch {task.epoch}"
