@@ -22,7 +22,7 @@ from trainfeed.compat.plsc.models import BaseModel
 from trainfeed.compat.plsc.models.resnet import ResNet50
 from trainfeed.compat.plsc.readers import Base64Images
 from trainfeed.compat.plsc.training import Head, Ranks
-from trainfeed.conversion.base64 import ImageOptions
+from trainfeed.conversion.images import ImageOptions
 from trainfeed.errors import ConfigError, SampleShapeError, StorageError
 from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
 

@@ -1,66 +1,59 @@
 """Converts samples of any origin to shards of record files, and files between common formats."""
 
-from trainfeed.conversion._concatenate import merge_files
-from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion._convert import convert, convert_arrays
-from trainfeed.conversion._convert_files import convert_files
-from trainfeed.conversion._repair import RepairReport, repair_file, repair_in_place
-from trainfeed.conversion.base64 import (
-    Base64Report,
-    ImageOptions,
-    ImageSample,
-    base64_reader,
-    process_base64,
-)
-from trainfeed.conversion.formats import (
+from trainfeed.conversion.arrow import (
     ColumnOptions,
-    CsvOptions,
-    IdxHeader,
-    JsonSamples,
-    SparseOptions,
-    count_features,
-    format_sparse,
+    open_arrow,
+    open_parquet,
+    write_arrow,
+    write_parquet,
+)
+from trainfeed.conversion.base64_files import Base64Report, base64_reader, process_base64
+from trainfeed.conversion.csv_files import CsvOptions, read_csv, write_csv
+from trainfeed.conversion.idx import (
     idx_schema,
     iter_idx,
     iter_idx_pairs,
-    open_arrow,
-    open_parquet,
-    parse_sparse,
-    read_csv,
     read_idx_header,
-    read_json_lines,
-    read_sparse,
-    read_webdataset,
-    webdataset_schema,
-    write_arrow,
-    write_csv,
     write_idx,
-    write_json_lines,
-    write_parquet,
-    write_webdataset,
 )
-from trainfeed.conversion.samplefiles import (
+from trainfeed.conversion.images import ImageOptions, ImageSample
+from trainfeed.conversion.json_lines import JsonSamples, read_json_lines, write_json_lines
+from trainfeed.conversion.libsvm import (
+    SparseOptions,
+    count_features,
+    format_sparse,
+    parse_sparse,
+    read_sparse,
+)
+from trainfeed.conversion.plan import ConversionRequest, Roots
+from trainfeed.conversion.record_copies import (
+    RepairReport,
+    merge_files,
+    repair_file,
+    repair_in_place,
+)
+from trainfeed.conversion.record_files import ConvertOptions, load_schema
+from trainfeed.conversion.sample_files import (
     Format,
     SampleFile,
-    SinkOptions,
     SourceOptions,
     format_of,
-    load_schema,
     open_sample_file,
     paths_of,
-    transcode,
 )
-from trainfeed.conversion.shardset import finish_publication
+from trainfeed.conversion.shard_set import finish_publication
+from trainfeed.conversion.sinks import SinkOptions, transcode
 from trainfeed.conversion.steps import (
-    ConversionRequest,
-    Roots,
     gather_shards,
     plan_conversion,
     publish_conversion,
     scatter_files,
 )
+from trainfeed.conversion.to_shards import convert, convert_arrays, convert_files
+from trainfeed.conversion.webdataset import read_webdataset, webdataset_schema, write_webdataset
 from trainfeed.dataset.shards import Encoding, FileFormat, ShardInfo, ShardManifest
 from trainfeed.paths import MAX_SHARDS, ShardName, shard_name
+from trainfeed.readers import IdxHeader
 from trainfeed.samples.arrow import arrow_schema
 
 __all__ = [

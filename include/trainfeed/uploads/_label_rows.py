@@ -70,7 +70,8 @@ def iter_rows(
         StorageError: The file cannot be read.
     """
     # Every planner imports this module, and few data sets have uploads.
-    from trainfeed.conversion.formats import CsvOptions, read_csv, read_json_lines
+    from trainfeed.conversion.csv_files import CsvOptions, read_csv
+    from trainfeed.conversion.json_lines import read_json_lines
 
     schema = Schema((*fields.key, *fields.labels))
     rows: Iterator[dict[str, Any]]
@@ -89,7 +90,8 @@ def iter_rows(
 
 
 def _parquet(path: Path, schema: Schema, rules: ReadingRules) -> Iterator[dict[str, Any]]:
-    from trainfeed.conversion.formats import open_parquet, require_kept
+    from trainfeed.conversion.arrow import open_parquet
+    from trainfeed.conversion.json_lines import require_kept
 
     codec, number = TypedCodec(schema), 0
     try:

@@ -35,7 +35,8 @@ from trainfeed.conversion import (
     open_sample_file,
     transcode,
 )
-from trainfeed.conversion.formats import CsvOptions, read_csv, read_json_lines
+from trainfeed.conversion.csv_files import CsvOptions, read_csv
+from trainfeed.conversion.json_lines import read_json_lines
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.reading_rules import ReadingRules
 from trainfeed.samples import Field, SampleReader, Schema

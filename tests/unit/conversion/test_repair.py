@@ -14,13 +14,13 @@ from trainfeed.conversion import (
     Format,
     SinkOptions,
     SourceOptions,
-    _repair,
     convert,
     open_sample_file,
     repair_file,
     repair_in_place,
     transcode,
 )
+from trainfeed.conversion import record_copies as _repair
 from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
 from trainfeed.recordio import RecordScanner, RecordWriter
 from trainfeed.tfrecord import TFRecordIndex, TFRecordReader, TFRecordWriter

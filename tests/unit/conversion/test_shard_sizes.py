@@ -15,12 +15,13 @@ from trainfeed.conversion import (
     ConvertOptions,
     FileFormat,
     SourceOptions,
-    _convert_files,
     convert,
     convert_files,
     merge_files,
 )
-from trainfeed.conversion.steps import ConversionRequest, Roots, plan_conversion
+from trainfeed.conversion import to_shards as _convert_files
+from trainfeed.conversion.plan import ConversionRequest, Roots
+from trainfeed.conversion.steps import plan_conversion
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError, TruncatedError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles

@@ -15,7 +15,7 @@ from trainfeed.compat.plsc._custom_reader import AssignedReader, CustomReader, c
 from trainfeed.compat.plsc._sample_form import SampleForm
 from trainfeed.compat.plsc._settings import EntrySettings
 from trainfeed.compat.plsc.readers import ImageFolder
-from trainfeed.conversion.base64 import ImageOptions
+from trainfeed.conversion.images import ImageOptions
 from trainfeed.errors import ConfigError, NotFoundError
 
 __all__ = ["AssignedReaders", "Readers"]

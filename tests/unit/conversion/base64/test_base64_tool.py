@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from trainfeed import faults
 from trainfeed.conversion import ConvertOptions, process_base64
-from trainfeed.conversion.base64._base64_rows import BadRow, GoodRow, parse_row
+from trainfeed.conversion.base64_files import BadRow, GoodRow, parse_row
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 
 
@@ -168,7 +168,7 @@ def test_blank_lines_and_a_cut_line_without_end_are_no_matter(data):
 
 def test_a_line_without_end_takes_bounded_memory(data, monkeypatch):
     monkeypatch.setattr(
-        "trainfeed.conversion._foreign_input.iter_lines.__kwdefaults__", {"max_line_bytes": 1000}
+        "trainfeed.conversion.foreign_input.iter_lines.__kwdefaults__", {"max_line_bytes": 1000}
     )
     folder = data([row(1), b"A" * 3_000_000 + b"\t5", row(2)])
     report = process_base64(folder, "file_list.txt", 1)

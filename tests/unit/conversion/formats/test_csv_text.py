@@ -132,7 +132,7 @@ def test_no_header_with_another_delimiter_is_read_in_silence(tmp_path_factory, t
     messages = []
     handler = logging.Handler()
     handler.emit = messages.append
-    logger = logging.getLogger("trainfeed.conversion.formats._csv_files")
+    logger = logging.getLogger("trainfeed.conversion.csv_files")
     logger.addHandler(handler)
     try:
         rows(path)

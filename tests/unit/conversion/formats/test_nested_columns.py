@@ -192,7 +192,7 @@ def test_a_map_with_a_key_twice_is_an_error(tmp_path):
     st.integers(0, 4),
 )
 def test_json_says_what_the_column_holds_wherever_a_batch_begins(rows, start):
-    from trainfeed.conversion.formats._arrow_json import json_texts
+    from trainfeed.conversion.arrow_json import json_texts
 
     kind = pa.struct(
         [("a", pa.int64()), ("b", pa.list_(pa.string())), ("c", pa.list_(pa.list_(pa.bool_())))]

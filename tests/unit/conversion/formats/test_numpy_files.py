@@ -69,7 +69,7 @@ def test_any_array_gives_its_rows(tmp_path_factory, values, layout):
 
 
 def test_a_large_array_that_varies_first_is_read_a_block_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainfeed.conversion.formats._npy_files._FORTRAN_BLOCK_BYTES", 1000)
+    monkeypatch.setattr("trainfeed.conversion.npy._FORTRAN_BLOCK_BYTES", 1000)
     values = np.arange(9000, dtype="i4").reshape(300, 30)
     np.save(tmp_path / "a.npy", np.asfortranarray(values))
     blocks = [block["value"] for block in opened(tmp_path / "a.npy").blocks()]

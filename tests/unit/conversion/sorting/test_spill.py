@@ -8,10 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from trainfeed.conversion._conversion_options import ConvertOptions
-from trainfeed.conversion.sorting._builder import RunBuilder, sort_keys
-from trainfeed.conversion.sorting._key_sort import iter_sorted
-from trainfeed.conversion.sorting._sample_spill import Spill
+from trainfeed.conversion.record_files import ConvertOptions
+from trainfeed.conversion.sorting import RunBuilder, iter_sorted, sort_keys
+from trainfeed.conversion.spill import Spill
 from trainfeed.errors import FormatError
 
 

@@ -36,7 +36,7 @@ from trainfeed.conversion import (
     publish_conversion,
     scatter_files,
 )
-from trainfeed.conversion.steps import _stages
+from trainfeed.conversion import steps as _stages
 from trainfeed.errors import ConfigError, FormatError, NonDeterminismError, NotFoundError
 
 
@@ -223,7 +223,7 @@ def test_a_step_that_was_killed_is_told_of_by_the_next_try(
 
     def killed():
         monkeypatch.setattr(
-            f"trainfeed.conversion.steps._stages.{inner}", lambda *_, **__: os.kill(os.getpid(), 9)
+            f"trainfeed.conversion.steps.{inner}", lambda *_, **__: os.kill(os.getpid(), 9)
         )
         step(roots, name, 0)
 

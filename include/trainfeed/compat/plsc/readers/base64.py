@@ -10,7 +10,8 @@ from typing import Final
 
 from trainfeed.compat.plsc._settings import rank_from_environ
 from trainfeed.compat.plsc.readers._seeds import EpochSeeds
-from trainfeed.conversion.base64 import ImageOptions, ImageSample, base64_reader
+from trainfeed.conversion.base64_files import base64_reader
+from trainfeed.conversion.images import ImageOptions, ImageSample
 from trainfeed.datacenters import local_source
 from trainfeed.readers import Reader
 from trainfeed.whole_numbers import whole

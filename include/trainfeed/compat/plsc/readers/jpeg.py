@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trainfeed.compat.plsc._settings import rank_from_environ
 from trainfeed.compat.plsc.readers._label_list import LABEL_LIST, Row, read_label_list
 from trainfeed.compat.plsc.readers._seeds import EpochSeeds
-from trainfeed.conversion.base64 import ImageOptions, ImageSample, image_sample, require_pillow
+from trainfeed.conversion.images import ImageOptions, ImageSample, image_sample, require_pillow
 from trainfeed.conversion.sorting import sort_keys
 from trainfeed.datacenters import local_source
 from trainfeed.errors import FormatError, NotFoundError

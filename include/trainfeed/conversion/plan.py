@@ -1,0 +1,352 @@
+"""The plan of a conversion in tasks, fixed in a file, and the folders that it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trainfeed import canonical_json
+from trainfeed.conversion.arrow import ColumnOptions
+from trainfeed.conversion.csv_files import CsvOptions
+from trainfeed.conversion.foreign_input import read_small
+from trainfeed.conversion.record_files import AnyCodec, ConvertOptions
+from trainfeed.conversion.sample_files import SourceOptions
+from trainfeed.conversion.shard_set import ConversionTarget
+from trainfeed.conversion.to_shards import FileInputs, open_inputs
+from trainfeed.datacenters import is_shared, local_source, local_target
+from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath, expand_paths, make_folders
+from trainfeed.samples import Schema
+from trainfeed.storage.posix import create_exclusive, map_errors
+
+# --- The folders in which a conversion that was requested over REST or Airflow may read and write
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Folders that a conversion must not leave; paths are compared without symbolic links.
+
+    Attributes:
+        inputs: Folders below which files may be read.
+        outputs: Folders below which shards may be written.
+        work: Folder for the files that the tasks of a conversion exchange.
+    """
+
+    inputs: tuple[Path, ...]
+    outputs: tuple[Path, ...]
+    work: Path
+
+    def __post_init__(self) -> None:
+        # Texts are accepted as paths too.
+        object.__setattr__(self, "inputs", tuple(map(Path, map(local_source, self.inputs))))
+        object.__setattr__(self, "outputs", tuple(map(Path, map(local_target, self.outputs))))
+        object.__setattr__(self, "work", Path(local_target(self.work)))
+
+    def input_files(self, pattern: str) -> list[Path]:
+        """Return the real paths of the files that a path, a list with commas, or a glob stands for.
+
+        A relative path counts from the first root.
+
+        Raises:
+            ConfigError: A file is outside of the roots.
+            NotFoundError: A part matches no file.
+        """
+        parts = [self._absolute(part, self.inputs) for part in pattern.split(",")]
+        for part in parts:
+            # Checked before the glob is expanded: "no such file" would already tell about other
+            # folders.
+            _require_within(Path(local_source(part)), self.inputs)
+        paths = expand_paths(parts, counts=True)
+        return [_require_within(Path(path), self.inputs) for path in paths]
+
+    def require_input(self, path: FilePath) -> None:
+        """Check the path of an input.
+
+        Raises:
+            ConfigError: The path is outside of the roots.
+        """
+        _require_within(Path(local_source(path)), self.inputs)
+
+    def output_folder(self, path: str) -> Path:
+        """Return the real path of an output folder, which need not exist.
+
+        Raises:
+            ConfigError: The path is outside of the roots.
+        """
+        place = local_target(self._absolute(path, self.outputs))
+        return _require_within(Path(place), self.outputs)
+
+    def _absolute(self, path: str, roots: Sequence[Path]) -> str:
+        if "\0" in path or not path.strip() or ".." in Path(path).parts:
+            raise ConfigError(f"expected a path without '..', got {path!r}")
+        return path.strip() if is_shared(path.strip()) else str(roots[0] / path.strip())
+
+
+def _require_within(path: Path, roots: Sequence[Path]) -> Path:
+    with map_errors(path):
+        real = path.resolve()
+        if any(real.is_relative_to(root.resolve()) for root in roots):
+            return real
+    allowed = ", ".join(map(str, roots))
+    raise ConfigError(f"expected a path below {allowed}, got {path}; move it there")
+
+
+# --- The plan of a conversion in tasks, fixed in a file before any task starts
+
+_PLAN_NAME = "plan.json"
+# Part of the name of a plan: those of before were not sealed, and are not found.
+_FORM: Final = 2
+_COLUMN_DEFAULTS: Final = ColumnOptions()
+
+
+@dataclass(frozen=True)
+class ConversionRequest:
+    """The request for a conversion.
+
+    Attributes:
+        input: A path, a list of paths with commas, or a glob.
+        output: Folder for the shards.
+        shards: Number of shards.
+        prefix: Prefix of the file names.
+        seed: Seed of the shuffle.
+        file_format: RecordIO or TFRecord.
+        codec: Name of the compression.
+        run: Identifies the run for ever, among others with the same request.
+        delimiter: Delimiter of CSV files; None takes the one that their headers show.
+        columns: How columns of Parquet and Arrow without a matching field are converted.
+    """
+
+    input: str
+    output: str
+    shards: int
+    prefix: str
+    seed: int
+    file_format: FileFormat
+    codec: AnyCodec
+    run: str
+    delimiter: str | None = None
+    columns: ColumnOptions = _COLUMN_DEFAULTS
+
+    @property
+    def source(self) -> SourceOptions:
+        """Properties of the inputs that the files themselves do not state."""
+        return SourceOptions(csv=CsvOptions(self.delimiter), columns=self.columns)
+
+
+class ConversionInput(NamedTuple):
+    """The state of an input file when the plan was made.
+
+    Attributes:
+        path: Path of the file, without symbolic links.
+        num_bytes: Size of the file.
+        modified_ns: Modification time in ns.
+        start: Ordinal of the first sample of the file.
+        num_samples: Number of samples.
+    """
+
+    path: str
+    num_bytes: int
+    modified_ns: int
+    start: int
+    num_samples: int
+
+    def require_unchanged(self) -> Path:
+        """Check that the file has not changed, and return the path.
+
+        Raises:
+            FormatError: The file was changed after the plan was made.
+        """
+        with map_errors(self.path):
+            found = Path(self.path).stat()
+        if (found.st_size, found.st_mtime_ns) != (self.num_bytes, self.modified_ns):
+            raise FormatError(
+                "the file was changed after the plan was made; run the conversion again",
+                path=self.path,
+            )
+        return Path(self.path)
+
+
+@dataclass(frozen=True)
+class ConversionPlan:
+    """A plan, and the folder for its files.
+
+    Attributes:
+        folder: Folder for the plan and the work files of the tasks.
+        target: The files to write.
+        files: The files to read.
+        num_units: Number of tasks of each mapped step.
+        source: How files are read.
+        is_beside: Whether shards are staged beside the output folder, because it did not exist
+            when the plan was made; otherwise in it.
+    """
+
+    folder: Path
+    target: ConversionTarget
+    files: tuple[ConversionInput, ...]
+    num_units: int
+    is_beside: bool
+    source: SourceOptions
+
+    @classmethod
+    def make(cls, request: ConversionRequest, roots: Roots, *, max_units: int) -> ConversionPlan:
+        """Open all files and write the plan, or return the plan of this run for this request.
+
+        Raises:
+            ConfigError: A path is not below the roots, or the request is invalid.
+            FormatError: A file is damaged.
+        """
+        output = roots.output_folder(request.output)
+        # The folder follows from the run and its whole request: a repeated task finds the plan of
+        # its first attempt, and a run with that name and another request does not.
+        wanted = {**asdict(request), "output": str(output), "form": _FORM}
+        name = canonical_json.sha256_of(wanted)
+        folder = roots.work / "convert" / name[:20]
+        path = folder / _PLAN_NAME
+        if path.exists():
+            return cls.load(folder)
+        inputs = open_inputs(roots.input_files(request.input), request.source)
+        options = ConvertOptions(file_format=request.file_format)
+        target = ConversionTarget(
+            output,
+            request.shards,
+            request.prefix,
+            request.seed,
+            inputs.encoding,
+            inputs.schema,
+            options.shard_format(request.codec),
+        )
+        units = max(1, min(max_units, max(len(inputs.files), request.shards)))
+        plan = cls(folder, target, _planned(inputs), units, not output.exists(), request.source)
+        with map_errors(folder):
+            make_folders(folder)
+        # Of two attempts at the same time only one writes; both then load the same plan.
+        create_exclusive(path, sealed({"plan": folder.name, **plan._to_json()}))
+        return cls.load(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> ConversionPlan:
+        """Read a plan.
+
+        Raises:
+            NotFoundError: The plan does not exist.
+            FormatError: The plan is damaged, or that of another conversion.
+        """
+        path = folder / _PLAN_NAME
+        value = read_sealed(path, "a plan", f"remove {folder}, and run the conversion again")
+        try:
+            return cls._from_json(folder, value)
+        except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
+            raise FormatError(f"expected a plan: {error}", path=str(path)) from error
+
+    @property
+    def num_samples(self) -> int:
+        """Number of samples in all files."""
+        return sum(file.num_samples for file in self.files)
+
+    @property
+    def staging(self) -> Path:
+        """Staging folder of the shards: a hidden folder in the file system of the output."""
+        output, prefix = self.target.output, self.target.prefix
+        if self.is_beside:
+            # A new output is made as a sibling, and becomes the output by one rename.
+            return output.parent / f".{output.name}.{prefix}.{self.folder.name}.tmp"
+        return output / f".{prefix}.{self.folder.name}.tmp"
+
+    def files_of(self, unit: int) -> tuple[ConversionInput, ...]:
+        """Return the files that a unit reads, possibly none."""
+        return self.files[_share(len(self.files), unit, self.num_units)]
+
+    def shards_of(self, unit: int) -> range:
+        """Return the numbers of the shards that a unit writes, possibly none."""
+        part = _share(self.target.num_shards, unit, self.num_units)
+        return range(part.start, part.stop)
+
+    def sizes_of(self, unit: int) -> list[tuple[str, int]]:
+        """Return names and numbers of samples of the shards that a unit writes."""
+        numbers = self.shards_of(unit)
+        return list(self.target.shards(self.num_samples)[numbers.start : numbers.stop])
+
+    def _to_json(self) -> dict[str, Any]:
+        target = self.target
+        return {
+            "output": str(target.output),
+            "shards": target.num_shards,
+            "prefix": target.prefix,
+            "seed": target.seed,
+            "encoding": str(target.encoding),
+            "schema": None if target.schema is None else target.schema.to_json(),
+            "format": target.shard_format.to_json(),
+            "files": [list(file) for file in self.files],
+            "units": self.num_units,
+            "beside": self.is_beside,
+            "delimiter": self.source.csv.delimiter,
+            "flatten": list(self.source.columns.flatten),
+            "json_columns": list(self.source.columns.as_json),
+        }
+
+    @classmethod
+    def _from_json(cls, folder: Path, value: Mapping[str, Any]) -> ConversionPlan:
+        if value["plan"] != folder.name:
+            raise ValueError(f"expected that of {folder.name}, got {value['plan']!r}")
+        schema = value["schema"]
+        target = ConversionTarget(
+            Path(value["output"]),
+            value["shards"],
+            value["prefix"],
+            value["seed"],
+            Encoding(value["encoding"]),
+            None if schema is None else Schema.from_json(schema),
+            ShardFormat.from_json(value["format"]),
+        )
+        files = tuple(ConversionInput(*file) for file in value["files"])
+        columns = ColumnOptions(
+            tuple(value.get("flatten", ())), tuple(value.get("json_columns", ()))
+        )
+        source = SourceOptions(csv=CsvOptions(value.get("delimiter")), columns=columns)
+        return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
+
+
+def sealed(value: Mapping[str, Any]) -> bytes:
+    """Return the content of a file of a conversion: canonical JSON with its own digest."""
+    return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
+
+
+def read_sealed(path: Path, what: str, remedy: str) -> dict[str, Any]:
+    """Return the value in a file of a conversion.
+
+    Raises:
+        NotFoundError: There is no file.
+        FormatError: The file is damaged.
+    """
+    data = read_small(path)
+    try:
+        canonical_json.require_intact(data, path=str(path))
+        value: dict[str, Any] = canonical_json.loads(data, path=str(path))
+    except FormatError as error:
+        raise FormatError(
+            f"expected {what}: {error.args[0]}; nothing was published; {remedy}", path=str(path)
+        ) from error
+    return value
+
+
+def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:
+    planned, start = [], 0
+    for file in inputs.files:
+        with map_errors(file.path):
+            found = file.path.stat()
+        num_samples = file.num_samples()
+        planned.append(
+            ConversionInput(str(file.path), found.st_size, found.st_mtime_ns, start, num_samples)
+        )
+        start += num_samples
+    return tuple(planned)
+
+
+def _share(count: int, unit: int, num_units: int) -> slice:
+    if not 0 <= unit < num_units:
+        raise ConfigError(f"expected a unit from 0 to {num_units - 1}, got {unit}")
+    # Contiguous parts whose sizes differ by at most one.
+    return slice(count * unit // num_units, count * (unit + 1) // num_units)

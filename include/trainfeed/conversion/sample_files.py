@@ -1,0 +1,633 @@
+"""Files of any format as samples: their format is recognised, and they are opened."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from trainfeed.conversion.arrow import (
+    ArrowTable,
+    ColumnOptions,
+    begins_stream,
+    open_arrow,
+    open_parquet,
+)
+from trainfeed.conversion.csv_files import CsvOptions, read_csv, with_delimiter
+from trainfeed.conversion.foreign_input import open_input
+from trainfeed.conversion.idx import (
+    idx_schema,
+    iter_idx,
+    iter_idx_pairs,
+    read_idx_header,
+)
+from trainfeed.conversion.json_lines import (
+    read_json_lines,
+)
+from trainfeed.conversion.libsvm import (
+    SparseOptions,
+    read_sparse,
+)
+from trainfeed.conversion.npy import (
+    NPY_MAGIC,
+    VALUE,
+    fields_of_array,
+    iter_npy,
+    iter_npz,
+    open_npz,
+    read_npy_header,
+)
+from trainfeed.conversion.record_files import decode_each, known_encoding, name_file, record_decoder
+from trainfeed.conversion.webdataset import (
+    count_webdataset,
+    read_webdataset,
+    webdataset_schema,
+)
+from trainfeed.datacenters import local_source
+from trainfeed.dataset import Version
+from trainfeed.dataset.layout import MANIFEST
+from trainfeed.dataset.shards import Encoding, FileFormat, ShardManifest, prefixes_in
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.paths import FilePath, SetWatch, expand_paths, manifest_name, os_errors
+from trainfeed.recordio import RecordIndex, RecordScanner
+from trainfeed.samples import SampleReader, Schema
+from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordReader
+
+# --- Recognises the format of a file by its first bytes, or by its name if these do not show it
+
+_HEAD_BYTES: Final = 4096
+
+
+class Format(StrEnum):
+    """A format that samples or records are stored in."""
+
+    RECORDIO = "recordio"
+    TFRECORD = "tfrecord"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    IDX = "idx"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    LIBSVM = "libsvm"
+    WEBDATASET = "webdataset"
+    NPY = "npy"
+    NPZ = "npz"
+
+
+_SUFFIXES: Final = {
+    ".recordio": Format.RECORDIO,
+    ".tfrecord": Format.TFRECORD,
+    ".tfrecords": Format.TFRECORD,
+    ".parquet": Format.PARQUET,
+    ".arrow": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".idx": Format.IDX,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".csv": Format.CSV,
+    ".tsv": Format.CSV,
+    ".libsvm": Format.LIBSVM,
+    ".svm": Format.LIBSVM,
+    ".libfm": Format.LIBSVM,
+    ".tar": Format.WEBDATASET,
+    ".tgz": Format.WEBDATASET,
+    ".npy": Format.NPY,
+    ".npz": Format.NPZ,
+}
+_STARTS: Final = {
+    b"\x04\x03\x02\x01": Format.RECORDIO,
+    b"PAR1": Format.PARQUET,
+    b"ARROW1\0\0": Format.ARROW,
+    NPY_MAGIC: Format.NPY,
+    b"PK\x03\x04": Format.NPZ,
+}
+_OF_TEXT: Final = frozenset({b"[", b"<"})
+# Formats that people bring, and that no reader here has: begin, name, way to one that is read.
+_NOT_READ: Final = (
+    (b"[", "a JSON array", "JSON lines are read: jq -c '.[]' FILE > FILE.jsonl"),
+    (b"<", "XML or HTML", "write its rows as JSON lines or CSV"),
+    (b"Obj\x01", "an Avro file", "write it as Parquet or JSON lines"),
+    (b"ORC", "an ORC file", "write it as Parquet"),
+    (b"SQLite format 3\0", "a SQLite database", "write its tables as CSV or Parquet"),
+    (b"\x89HDF\r\n", "an HDF5 file", "write its arrays as .npy or .npz"),
+)
+_SHOWN_BYTES: Final = 16
+_IDX_TYPES: Final = frozenset({8, 9, 11, 12, 13, 14})
+
+
+def format_of(path: FilePath) -> Format:
+    """Return the format of a file.
+
+    Raises:
+        FormatError: Neither content nor name tell the format.
+        NotFoundError: The file does not exist.
+    """
+    with open_input(path) as file:
+        head = file.read(_HEAD_BYTES)
+    found = _format_of_content(head)
+    if found is not None:
+        return found
+    by_name = format_of_name(Path(local_source(path)))
+    if by_name in {None, Format.JSON_LINES}:
+        _refuse_known(head, path)
+    if by_name is not None:
+        return by_name
+    # An empty file: shards have no suffix, and a set may have empty shards.
+    if not head:
+        return Format.RECORDIO
+    raise FormatError(
+        f"expected a file of {', '.join(Format)}, it begins with {_shown(head)}; name its format:"
+        " --format",
+        path=str(path),
+    )
+
+
+def _refuse_known(head: bytes, path: FilePath) -> None:
+    """Refuse a file of a format that is known, and not read, with the way to one that is.
+
+    Raises:
+        ConfigError: It is such a file: nothing is damaged.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for start, what, remedy in _NOT_READ:
+        if (text if start in _OF_TEXT else head).startswith(start):
+            raise ConfigError(
+                f"expected a file of {', '.join(Format)}, {path} is {what}; nothing was read;"
+                f" {remedy}"
+            )
+
+
+def _shown(head: bytes) -> str:
+    """Return the begin of a file: as text if it is text, else in hex."""
+    try:
+        text = head[:_SHOWN_BYTES].decode("ascii")
+    except UnicodeDecodeError:
+        return head[:8].hex()
+    return ascii(text) if text.replace("\n", "").replace("\r", "").isprintable() else head[:8].hex()
+
+
+def _format_of_content(head: bytes) -> Format | None:
+    for start, found in _STARTS.items():
+        if head.startswith(start):
+            return found
+    if begins_stream(head):
+        return Format.ARROW
+    inflated = _inflated(head)
+    if _is_tar(head) or _is_tar(inflated):
+        return Format.WEBDATASET
+    if _is_tfrecord(head) or _is_tfrecord(inflated):
+        return Format.TFRECORD
+    return Format.IDX if _is_idx(head) or _is_idx(inflated) else None
+
+
+def format_of_name(path: Path) -> Format | None:
+    """Return the format that the suffix of a file name stands for; None if unknown."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if ".tar" in suffixes[-2:]:
+        return Format.WEBDATASET
+    suffixes = [suffix for suffix in suffixes if suffix != ".gz"]
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def _is_tfrecord(head: bytes) -> bool:
+    from crc32c import crc32c
+
+    if len(head) < 12 or int.from_bytes(head[:8], "little") > MAX_RECORD_BYTES:
+        return False
+    crc = crc32c(head[:8])
+    # TFRecord stores CRC-32C rotated right by 15 bits, plus a constant; this is the checksum of
+    # the length, so 12 bytes are enough evidence.
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(head[8:12], "little")
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
+def _is_idx(head: bytes) -> bool:
+    return len(head) >= 8 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= 8
+
+
+def _inflated(head: bytes) -> bytes:
+    for window_bits in (31, 15):
+        try:
+            return zlib.decompressobj(window_bits).decompress(head, 512)
+        except zlib.error:
+            continue
+    return b""
+
+
+# --- The samples of one file of any format, and the options that files do not state themselves
+
+_CSV_DEFAULTS: Final = CsvOptions()
+_COLUMN_DEFAULTS: Final = ColumnOptions()
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Properties of input files that the files themselves do not state.
+
+    Attributes:
+        file_format: Format of all files; None recognises the format of each file.
+        schema: Schema of typed samples; None takes the schema in the manifest of the set, or in
+            the metadata of the file. Without any of these, record files give bytes, and JSON lines
+            and CSV give values.
+        labels: IDX file of the labels, for a single file of images.
+        sparse: How lines of libSVM are read.
+        csv: How the text of CSV is read.
+        columns: How columns of Parquet and Arrow without a matching field are converted.
+    """
+
+    file_format: Format | None = None
+    schema: Schema | None = None
+    labels: FilePath | None = None
+    sparse: SparseOptions | None = None
+    csv: CsvOptions = _CSV_DEFAULTS
+    columns: ColumnOptions = _COLUMN_DEFAULTS
+
+    def require_used(self, path: FilePath, file_format: Format) -> None:
+        """Check that every option that is set applies to the format of a file.
+
+        Raises:
+            ConfigError: An option does not apply.
+        """
+        tables = {Format.PARQUET, Format.ARROW}
+        if self.columns != _COLUMN_DEFAULTS and file_format not in tables:
+            raise ConfigError(
+                f"{path}: only columns of Parquet and Arrow are flattened or made JSON, this is"
+                f" {file_format}"
+            )
+        if self.csv != _CSV_DEFAULTS and file_format is not Format.CSV:
+            raise ConfigError(
+                f"{path}: only CSV has a delimiter, a quote and an encoding, this is {file_format}"
+            )
+        if self.labels is not None and file_format is not Format.IDX:
+            raise ConfigError(f"{path}: only IDX has a file of labels, this is {file_format}")
+
+
+@dataclass(frozen=True)
+class SampleFile:
+    """The samples of one file; they can be iterated again.
+
+    Attributes:
+        path: The file.
+        file_format: Format of the file.
+        schema: Schema of typed samples; otherwise None.
+        encoding: Encoding of the samples.
+        samples: Yields the samples: mappings, values, or records as bytes.
+        blocks: Yields arrays of many samples; None if the format or the schema does not allow it.
+        num_samples: Returns the number of samples; reads the file if it has no index.
+        records: Yields the unchanged records of a RecordIO or TFRecord file; None for another
+            format, and where only decoding can show that records match the schema.
+        container: File format of ``records``; None without ``records``.
+        times: Field → type of its column, for dates and times, whose numbers have its unit.
+    """
+
+    path: Path
+    file_format: Format
+    schema: Schema | None
+    encoding: Encoding
+    samples: Callable[[], Iterator[Any]]
+    blocks: Callable[[], Iterator[Mapping[str, Any]]] | None
+    num_samples: Callable[[], int]
+    records: Callable[[], Iterator[bytes]] | None = None
+    container: FileFormat | None = None
+    times: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- Opens files of the formats that hold arrays or members: NumPy and WebDataset
+
+
+def webdataset_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the samples of a tar of WebDataset; for errors see ``webdataset_schema``."""
+    schema = webdataset_schema(path) if options.schema is None else options.schema
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        partial(read_webdataset, path, schema),
+        None,
+        partial(count_webdataset, path),
+    )
+
+
+def npy_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of an array of NumPy; for errors see ``read_npy_header``."""
+    header = read_npy_header(path)
+    found = Schema(fields_of_array(VALUE, header, str(path)))
+    schema = _schema_of_arrays(
+        path, found, options.schema, has_names=header.dtype.names is not None
+    )
+    blocks = partial(iter_npy, path, schema.fields)
+    return _array_file(path, file_format, schema, blocks, header.num_rows)
+
+
+def npz_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of an archive of NumPy; for errors see ``open_npz``."""
+    with open_npz(path) as (_, columns):
+        schema, num_rows = columns.schema, columns.num_rows
+    _schema_of_arrays(path, schema, options.schema, has_names=True)
+    return _array_file(path, file_format, schema, partial(iter_npz, path), num_rows)
+
+
+def _schema_of_arrays(
+    path: Path, found: Schema, wanted: Schema | None, *, has_names: bool
+) -> Schema:
+    """Return the schema of arrays; a single array without a name takes the name in ``wanted``."""
+    if wanted is not None and not has_names and len(wanted.fields) == 1:
+        found = Schema((replace(found.fields[0], name=wanted.fields[0].name),))
+    if wanted is not None and wanted != found:
+        raise FormatError(
+            f"expected the schema {wanted.to_json()}, the file has {found.to_json()}",
+            path=str(path),
+        )
+    return found
+
+
+def _array_file(
+    path: Path,
+    file_format: Format,
+    schema: Schema,
+    blocks: Callable[[], Iterator[Mapping[str, Any]]],
+    num_rows: int,
+) -> SampleFile:
+    def samples() -> Iterator[Any]:
+        for block in blocks():
+            # As Python str and bytes: those of numpy have a fixed width.
+            columns = [
+                block[field.name].tolist() if field.is_text else block[field.name]
+                for field in schema
+            ]
+            for values in zip(*columns, strict=True):
+                yield dict(zip(schema.names, values, strict=True))
+
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        samples,
+        blocks if schema.is_fixed else None,
+        lambda: num_rows,
+    )
+
+
+# --- Opens files of the formats that hold records, tables or lines
+
+_BLOCK_BYTES: Final = 1 << 20
+
+
+def records_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the records of a RecordIO or TFRecord file, in their encoding if that is known.
+
+    Raises:
+        FormatError: A manifest beside the file is damaged, or states another size.
+    """
+    SetWatch([path])
+    schema, encoding = options.schema, Encoding.TYPED
+    if schema is None:
+        encoding, schema = known_encoding(path)
+    is_recordio = file_format is Format.RECORDIO
+    container = FileFormat(file_format.value)
+
+    def records() -> Iterator[bytes]:
+        return iter(RecordScanner([path]) if is_recordio else TFRecordReader([path]))
+
+    def samples() -> Iterator[Any]:
+        return decode_each(records(), record_decoder(encoding, schema, container), path)
+
+    def num_samples() -> int:
+        if is_recordio:
+            return RecordIndex.load(path).num_records
+        return sum(1 for _ in records())
+
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        encoding,
+        samples,
+        partial(_record_blocks, path, schema, container) if schema and schema.is_fixed else None,
+        num_samples,
+        records if options.schema is None else None,
+        container,
+    )
+
+
+def _record_blocks(
+    path: Path, schema: Schema, container: FileFormat
+) -> Iterator[Mapping[str, Any]]:
+    num_samples = max(_BLOCK_BYTES // schema.record_dtype.itemsize, 1)
+    if container is FileFormat.RECORDIO:
+        yield from SampleReader([path], schema).iter_batches(num_samples)
+        return
+    codec, start = ExampleCodec(schema), 0
+    for records in TFRecordReader([path]).iter_batches(num_samples):
+        try:
+            block = codec.decode_records(records)
+        except FormatError as error:
+            error.args = (f"from record {start} on, {error.args[0]}",)
+            name_file(error, path)
+            raise
+        yield block
+        start += len(records)
+
+
+def table_file(
+    path: Path,
+    file_format: Format,
+    options: SourceOptions,
+    *,
+    opener: Callable[..., AbstractContextManager[ArrowTable]],
+) -> SampleFile:
+    """Return the rows of a Parquet or Arrow file; ``opener`` opens its table."""
+    opener = partial(opener, options=options.columns)
+    with opener(path) as table:
+        schema, times = table.schema, table.times
+    _require_schema(path, schema, options.schema)
+
+    def samples() -> Iterator[Any]:
+        with opener(path) as table:
+            yield from table.iter_samples()
+
+    def blocks() -> Iterator[Mapping[str, Any]]:
+        with opener(path) as table:
+            yield from table.iter_columns()
+
+    def num_samples() -> int:
+        with opener(path) as table:
+            return table.count_rows()
+
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        samples,
+        blocks if schema.is_fixed else None,
+        num_samples,
+        times=times,
+    )
+
+
+def _require_schema(path: Path, found: Schema, wanted: Schema | None) -> None:
+    if wanted is not None and wanted != found:
+        raise FormatError(
+            f"expected the schema {wanted.to_json()}, the file has {found.to_json()}",
+            path=str(path),
+        )
+
+
+def idx_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the items of an IDX file, together with the labels if there is a file of them."""
+    labels = options.labels
+
+    def blocks() -> Iterator[Mapping[str, Any]]:
+        if labels is not None:
+            return iter_idx_pairs(path, labels)
+        return ({"image": block} for block in iter_idx(path))
+
+    def samples() -> Iterator[Any]:
+        for block in blocks():
+            names = list(block)
+            for values in zip(*block.values(), strict=True):
+                yield dict(zip(names, values, strict=True))
+
+    schema = idx_schema(path, labels)
+    _require_schema(path, schema, options.schema)
+    return SampleFile(
+        path,
+        file_format,
+        schema,
+        Encoding.TYPED,
+        samples,
+        blocks,
+        lambda: read_idx_header(path).num_items,
+    )
+
+
+def json_lines_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the values of a file of JSON lines."""
+    return _text_file(path, file_format, options, partial(read_json_lines, path, options.schema))
+
+
+def csv_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the rows of a CSV file; for errors see ``with_delimiter``."""
+    csv = with_delimiter(path, options.csv, options.schema)
+    read = partial(read_csv, path, options.schema, options=csv)
+    return _text_file(path, file_format, options, read)
+
+
+def _text_file(
+    path: Path,
+    file_format: Format,
+    options: SourceOptions,
+    samples: Callable[[], Iterator[Any]],
+) -> SampleFile:
+    schema = options.schema
+
+    encoding = Encoding.VALUE if schema is None else Encoding.TYPED
+    return SampleFile(
+        path, file_format, schema, encoding, samples, None, lambda: sum(1 for _ in samples())
+    )
+
+
+def sparse_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
+    """Return the samples of a libSVM file; the options must describe its lines."""
+    sparse = options.sparse
+    if sparse is None:
+        raise ConfigError(
+            f"{path}: lines of libsvm do not say where indices start and how many features there"
+            " are; give both"
+        )
+
+    def samples() -> Iterator[Any]:
+        return read_sparse(path, sparse)
+
+    return SampleFile(
+        path,
+        file_format,
+        sparse.schema,
+        Encoding.TYPED,
+        samples,
+        None,
+        lambda: sum(1 for _ in samples()),
+    )
+
+
+# --- Input files of ``convert_files`` and of the commands: paths to samples, for any format
+
+
+def paths_of(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that paths, lists with commas, globs and folders stand for, in order.
+
+    Raises:
+        NotFoundError: A part matches no file; the message names the part.
+        ConfigError: A folder is not a published version, and does not hold exactly one set of
+            shards.
+    """
+    found = map(Path, expand_paths(inputs, counts=True))
+    return [path for each in found for path in (_shards_of(each) if each.is_dir() else [each])]
+
+
+def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
+    """Return the samples of a file.
+
+    Raises:
+        FormatError: The file does not have the format that its name or ``options`` state.
+        ConfigError: ``options`` lack a property that the file does not state.
+        NotFoundError: The file does not exist.
+    """
+    file_format = options.file_format or format_of(path)
+    options.require_used(path, file_format)
+    try:
+        return _OPENERS[file_format](Path(local_source(path)), file_format, options)
+    except ConfigError as error:
+        # Errors of schemas and fields do not name the file.
+        if str(path) not in str(error):
+            error.args = (f"{path}: {error.args[0]}",)
+        raise
+
+
+_OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFile]]] = {
+    Format.RECORDIO: records_file,
+    Format.TFRECORD: records_file,
+    Format.PARQUET: partial(table_file, opener=open_parquet),
+    Format.ARROW: partial(table_file, opener=open_arrow),
+    Format.IDX: idx_file,
+    Format.JSON_LINES: json_lines_file,
+    Format.CSV: csv_file,
+    Format.LIBSVM: sparse_file,
+    Format.WEBDATASET: webdataset_file,
+    Format.NPY: npy_file,
+    Format.NPZ: npz_file,
+}
+
+
+def _shards_of(folder: Path) -> list[Path]:
+    with os_errors(folder):
+        is_version = (folder / MANIFEST).is_file()
+    if is_version:
+        version = Version.open(folder)
+        return [path for split in version.manifest.splits for path in version.shard_paths(split)]
+    found = prefixes_in(folder)
+    if len(found) != 1:
+        raise ConfigError(
+            f"expected {folder} to be a published version, or to hold one set of shards with its"
+            f" manifest, got {len(found)}; name the files"
+        )
+    manifest = ShardManifest.load(folder, found[0])
+    if problems := manifest.problems(folder):
+        raise FormatError("; ".join(problems[:3]), path=str(folder / manifest_name(found[0])))
+    return [folder / shard.name for shard in manifest.shards]
+
+
+# --- File formats of other programs; each has a module that reads and writes it
