@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trainfeed.dataset.chunks.examples import ExampleRunDecoder, ExampleRunWriter
+from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 
 RUNS = 3

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from benchmarks.status.bench_status import manifest, prepare
 from trainfeed.dataset import DatasetFolder, Manifest, Version, content_digest
-from trainfeed.dataset.identity import position_hash, source_hash
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.dataset.order import position_hash, source_hash
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.difference import RecordComparison
 from trainfeed.intervals import Schedule, parse_range

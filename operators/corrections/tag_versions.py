@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.tags import Decision, Tag, TagChange
+    from trainfeed.dataset.tag import TagChange
+    from trainfeed.dataset.tag_files import Decision, Tag
 
 __all__ = ["TagVersionsOperator"]
 
@@ -38,7 +39,7 @@ class TagVersionsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds the change made."""
-        from trainfeed.dataset.tags import Decision
+        from trainfeed.dataset.tag_files import Decision
 
         params = context["params"]
         with airflow_outcome(context):
@@ -87,7 +88,8 @@ def _act(
     folder: DatasetFolder, params: dict[str, Any], decision: Decision
 ) -> tuple[Tag, bool, list[str]]:
     """Carry out the action; return the tag, whether it changed, and a line for each change."""
-    from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, untag
+    from trainfeed.dataset.tag import apply_change, propose_tag, untag
+    from trainfeed.dataset.tag_files import require_tag
 
     if (earlier := _made(folder, params, decision)) is not None:
         return earlier, False, []
@@ -114,7 +116,7 @@ def _made(folder: DatasetFolder, params: dict[str, Any], decision: Decision) -> 
     Raises:
         ConflictError: The run was asked for something else then.
     """
-    from trainfeed.dataset.tags import change_of_request
+    from trainfeed.dataset.tag_files import change_of_request
 
     made = change_of_request(folder, params["tag"], str(decision.request))
     if made is None:

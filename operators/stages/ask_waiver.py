@@ -217,7 +217,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two questions are about the same plan and gates, whatever their words."""
-    from trainfeed.dataset.waivers import is_same_gate
+    from trainfeed.dataset.waive import is_same_gate
 
     gates = one["gates"], other.get("gates", ())
     return (

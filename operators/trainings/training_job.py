@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from trainfeed.config import Environment
     from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.tags import Tag
+    from trainfeed.dataset.tag_files import Tag
     from trainfeed.intervals import Interval
     from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec

@@ -140,7 +140,7 @@ def _active(context: Context, intervals: Sequence[Interval]) -> int:
 
 
 def _is_skipped(folder: DatasetFolder, interval: Interval) -> bool:
-    from trainfeed.dataset.skips import read_skip
+    from trainfeed.dataset.skip import read_skip
 
     if read_skip(folder, interval.name) is None:
         return False

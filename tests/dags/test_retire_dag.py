@@ -10,9 +10,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.tag import apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision
 
 # What tasks left for the page of their run.
 TOLD = []

@@ -26,7 +26,7 @@ from tests.unit.models.conftest import finished
 from trainfeed.conversion import ShardManifest
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.tags import require_tag
+from trainfeed.dataset.tag_files import require_tag
 from trainfeed.errors import TrainFeedError
 from trainfeed.models import PROD, ModelsFolder, current, register
 from trainfeed.readers import DatasetReader

@@ -29,7 +29,7 @@ from tests.support.manifests import accounted
 from trainfeed.conversion import ShardManifest, convert
 from trainfeed.dataset import Version
 from trainfeed.dataset.chunks import decoder_of
-from trainfeed.dataset.chunks.examples import ExampleRunWriter
+from trainfeed.dataset.examples import ExampleRunWriter
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import TrainFeedError
 from trainfeed.recordio import (

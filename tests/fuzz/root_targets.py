@@ -21,13 +21,13 @@ from tests.fuzz.places import place
 from tests.fuzz.targets import SEEDS
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version
+from trainfeed.dataset.interval_notes import read_unpublished
 from trainfeed.dataset.layout import plan_id_of
 from trainfeed.dataset.ledger import Leaf
 from trainfeed.dataset.root import require_root
-from trainfeed.dataset.schedules import read_schedule
-from trainfeed.dataset.skips import read_skip
-from trainfeed.dataset.trainings import TrainingMarks
-from trainfeed.dataset.unpublished import read_unpublished
+from trainfeed.dataset.schedule import read_schedule
+from trainfeed.dataset.skip import read_skip
+from trainfeed.dataset.training_marks import TrainingMarks
 from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobRecord, JobSpec
 from trainfeed.models import PROD, ModelManifest, ModelsFolder, history

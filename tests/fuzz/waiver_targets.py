@@ -9,15 +9,17 @@ from datetime import UTC, datetime
 from tests.fuzz.places import place
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.waivers import (
+from trainfeed.dataset.waive import (
     Applied,
     Refused,
     Waiver,
+    applied_path,
     read_applied,
     read_refused,
     read_waivers,
+    refused_path,
+    waiver_path,
 )
-from trainfeed.dataset.waivers._gate_files import applied_path, refused_path, waiver_path
 from trainfeed.errors import TrainFeedError
 
 __all__ = ["WAIVER_SEEDS", "WAIVER_TARGETS"]

@@ -11,8 +11,8 @@ from tests.kills.prepared import DAY, IDLE, NEXT, Command, Places
 from tests.oracle.accounting import check_manifest_ledger
 from tests.oracle.independent_reader import Version as IndependentVersion
 from trainfeed.dataset import DatasetFolder, Version, read_skip
-from trainfeed.dataset.accepted_holes import accepted_holes
-from trainfeed.dataset.tags import current_tag, tag_names
+from trainfeed.dataset.skip import accepted_holes
+from trainfeed.dataset.tag_files import current_tag, tag_names
 from trainfeed.errors import TrainFeedError
 from trainfeed.models import PROD, ModelsFolder, current
 from trainfeed.uploads import ReceiptBook

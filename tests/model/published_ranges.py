@@ -16,9 +16,9 @@ import numpy as np
 
 from tests.unit.status.published import publish
 from trainfeed.dataset import Skip, lift_skip, record_schedule, write_skip
-from trainfeed.dataset.hole_decisions import accept_hole, revoke_hole
-from trainfeed.dataset.retirements import Retirement, write_retirement
-from trainfeed.dataset.tags import Decision
+from trainfeed.dataset.accept_hole import accept_hole, revoke_hole
+from trainfeed.dataset.retire import Retirement, write_retirement
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import ConflictError
 from trainfeed.intervals import Schedule, format_time, range_text
 

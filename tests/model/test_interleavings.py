@@ -10,7 +10,7 @@ from tests.model.interleavings import actors as _actors
 from tests.model.interleavings.explore import Bound, Violation, explore
 from tests.model.interleavings.roots import ground
 from tests.model.interleavings.scenarios import SCENARIOS, Scenario
-from trainfeed.dataset.tags import _tagging
+from trainfeed.dataset import tag as _tagging
 from trainfeed.pipeline import publish as _publish
 from trainfeed.retention import Context
 from trainfeed.retention.kinds import _version_removal

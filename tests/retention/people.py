@@ -15,8 +15,9 @@ from tests.retention.clock import Clock
 from tests.retention.days import is_bad, name_of, number_of
 from tests.retention.expected import DOUBT, Expected, Reader
 from tests.retention.two_sets import TwoSets
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag, untag
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.tag import apply_change, propose_tag, untag
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import JobFailedError
 from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
 from trainfeed.training.launch import train

@@ -18,17 +18,17 @@ from trainfeed.dataset import (
     read_unpublished,
     require_root,
 )
-from trainfeed.dataset.accepted_holes import accepted_holes
 from trainfeed.dataset.coverage import cover
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.landing_removals import told_landing_removal
-from trainfeed.dataset.leases import leased_versions, leases
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.interval_notes import told_landing_removal
+from trainfeed.dataset.lease import leased_versions, leases
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.dataset.shards import ShardManifest
-from trainfeed.dataset.tags import current_tag, tag_history, tagged_versions
-from trainfeed.dataset.trainings import Untrained
-from trainfeed.dataset.waivers import read_applied, read_refused, read_waivers
-from trainfeed.dataset.withdrawals import lifted_withdrawals, withdrawals
+from trainfeed.dataset.skip import accepted_holes
+from trainfeed.dataset.tag_files import current_tag, tag_history, tagged_versions
+from trainfeed.dataset.training_marks import Untrained
+from trainfeed.dataset.waive import read_applied, read_refused, read_waivers
+from trainfeed.dataset.withdraw import lifted_withdrawals, withdrawals
 from trainfeed.jobs import JobRecord, JobRemoval
 from trainfeed.models import Model, ModelsFolder, RemovedModel, current_version, history
 from trainfeed.pipeline import Build, PlanRef

@@ -15,9 +15,9 @@ import numpy as np
 from tests.sweep.project import CLICKS, MODEL, VIEWS, Project, day
 from trainfeed.conversion import convert_arrays
 from trainfeed.dataset import TrainingMarks, Untrained
-from trainfeed.dataset.accepted_holes import AcceptedHole, write_hole
 from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.leases import hold_build, hold_versions
+from trainfeed.dataset.lease import hold_build, hold_versions
+from trainfeed.dataset.skip import AcceptedHole, write_hole
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert

@@ -78,7 +78,7 @@ def complete_target(incomplete: str) -> list[str]:
 
 
 def _tagged(env: Environment, name: str) -> list[str]:
-    from trainfeed.dataset.tags import current_tags
+    from trainfeed.dataset.tag_files import current_tags
 
     return [f"{name}@{tag.tag}" for tag in current_tags(DatasetFolder(Path(env.root), name))]
 

@@ -11,8 +11,9 @@ from trainfeed.cli._known_datasets import known_folder
 from trainfeed.cli._told_withdrawals import tell_withdrawal
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.tags import Tag, cover_tag, require_tag
-from trainfeed.dataset.withdrawals import look_for_withdrawal
+from trainfeed.dataset.tag import cover_tag
+from trainfeed.dataset.tag_files import Tag, require_tag
+from trainfeed.dataset.withdraw import look_for_withdrawal
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import parse_range
 from trainfeed.version_names import split_version_name

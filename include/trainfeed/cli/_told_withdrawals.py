@@ -7,7 +7,7 @@ from typing import Final
 
 from trainfeed.cli._printing import print_message
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.withdrawals import withdrawal_of, withdrawals
+from trainfeed.dataset.withdraw import withdrawal_of, withdrawals
 
 __all__ = ["tell_newer_withdrawals", "tell_withdrawal"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainfeed import faults
 from trainfeed.conversion.record_files import ConvertOptions
 from trainfeed.conversion.spill import KEY_SHIFT, NUM_BUCKETS, LoadedBuckets, Spill
-from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
+from trainfeed.dataset.order import Uint64s, position_hash, source_hash
 
 # --- Collects records and writes them to disk as sorted runs
 

@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import Uint64s
 from trainfeed.errors import BadMagicError, ChecksumError, FormatError, TruncatedError
 from trainfeed.storage.posix import map_errors
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.dataset.accepted_holes import AcceptedHole
     from trainfeed.dataset.coverage import Coverage, cover, cover_named, published_in
+    from trainfeed.dataset.interval_notes import (
+        Unpublished,
+        lift_unpublished,
+        read_unpublished,
+        write_unpublished,
+    )
     from trainfeed.dataset.layout import DatasetFolder
     from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
     from trainfeed.dataset.manifest import Manifest, content_digest
@@ -20,15 +25,9 @@ if TYPE_CHECKING:
         require_root,
         require_writable_root,
     )
-    from trainfeed.dataset.schedules import read_schedule, record_schedule
-    from trainfeed.dataset.skips import Skip, lift_skip, read_skip, write_skip
-    from trainfeed.dataset.trainings import Declined, TrainingMarks, Untrained
-    from trainfeed.dataset.unpublished import (
-        Unpublished,
-        lift_unpublished,
-        read_unpublished,
-        write_unpublished,
-    )
+    from trainfeed.dataset.schedule import read_schedule, record_schedule
+    from trainfeed.dataset.skip import AcceptedHole, Skip, lift_skip, read_skip, write_skip
+    from trainfeed.dataset.training_marks import Declined, TrainingMarks, Untrained
     from trainfeed.dataset.version import PositionFile, Version, has_positions
 
 __all__ = [

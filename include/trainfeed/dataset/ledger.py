@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import position_hash
+from trainfeed.dataset.order import position_hash
 from trainfeed.errors import FormatError
 
 __all__ = ["Leaf", "Ledger", "SourceLedger", "ValidLeaf"]

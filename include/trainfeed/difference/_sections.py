@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.version import STATISTICS
-from trainfeed.dataset.waivers import gate_facts
+from trainfeed.dataset.waive import gate_facts
 from trainfeed.difference._side import Side
 from trainfeed.difference._text_changes import TextChange, code_changes, lookup_changes
 from trainfeed.difference._value_changes import ValueChange, value_changes

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Manifest, Version
 from trainfeed.dataset.layout import generation_name, is_generation, parse_generation
-from trainfeed.dataset.retirements import generation_for_readers
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.retire import generation_for_readers
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.paths import FilePath
 from trainfeed.pipeline.plans import Plan, plan_of_version
 

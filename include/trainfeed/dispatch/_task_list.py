@@ -15,7 +15,7 @@ from pathlib import Path
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Version, published_root
 from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.tags import TaggedData
+from trainfeed.dataset.tag import TaggedData
 from trainfeed.dataset.version import ShardChunk
 from trainfeed.dispatch._wire import Served
 from trainfeed.errors import ConfigError, ConflictError

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.lineage._lineage_graph import Node, NodeKind
 from trainfeed.lineage._trace import Trace
 from trainfeed.pipeline.plans import unit_of_input

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.chunks import Chunk, decoder_of
+from trainfeed.dataset.chunk_index import Chunk
+from trainfeed.dataset.chunks import decoder_of
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.loader.chunks import MISSING, ChunkTable, SampleChunks, ShardAccess, SkippedChunks
 from trainfeed.loader.columns import (

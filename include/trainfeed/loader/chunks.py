@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.chunks import Chunk, ChunkDecoder, chunk_of
+from trainfeed.dataset.chunk_index import Chunk, chunk_of
+from trainfeed.dataset.chunks import ChunkDecoder
 from trainfeed.errors import FormatError
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import LentPool, ThreadMemory

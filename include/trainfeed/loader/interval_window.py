@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from trainfeed.dataset import AcceptedHole, Coverage, DatasetFolder, Skip, published_root
-from trainfeed.dataset.tags import TaggedData
+from trainfeed.dataset.tag import TaggedData
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader, leased
 

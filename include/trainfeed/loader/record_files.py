@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainfeed.datacenters import local_target
-from trainfeed.dataset.chunks import Chunk
+from trainfeed.dataset.chunk_index import Chunk
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.chunks import ChunkTable, ShardAccess, Verify

@@ -15,7 +15,7 @@ from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.withdrawals import Withdrawal, withdrawals, withdrawn_alike
+from trainfeed.dataset.withdraw import Withdrawal, withdrawals, withdrawn_alike
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
 from trainfeed.outdated._forward_cost import Costs

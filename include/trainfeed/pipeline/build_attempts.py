@@ -17,7 +17,7 @@ from typing import Final
 from trainfeed.attempts import ATTEMPTS, attempt
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.leases import building, hold_build
+from trainfeed.dataset.lease import building, hold_build
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.functions import memory_remedy

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 
 from trainfeed import faults
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.errors import GateError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import CheckReport, PublishedBefore

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trainfeed import faults
 from trainfeed.dataset import Leaf
-from trainfeed.dataset.landing_removals import telling_landing_removal
+from trainfeed.dataset.interval_notes import telling_landing_removal
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
 from trainfeed.pipeline.inputs import reader_of

@@ -22,8 +22,8 @@ from trainfeed.dataset import (
     require_writable_root,
     write_skip,
 )
+from trainfeed.dataset.interval_notes import told_passed_over
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.passed_over import told_passed_over
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders

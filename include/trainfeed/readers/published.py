@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import AcceptedHole, DatasetFolder, Skip, Version, published_root
-from trainfeed.dataset.chunks import Chunk, ChunkDecoder, decoder_of
+from trainfeed.dataset.chunk_index import Chunk
+from trainfeed.dataset.chunks import ChunkDecoder, decoder_of
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.leases import USUAL, HeldLease, hold_versions
-from trainfeed.dataset.tags import TaggedData
-from trainfeed.dataset.withdrawals import look_for_withdrawal
+from trainfeed.dataset.lease import USUAL, HeldLease, hold_versions
+from trainfeed.dataset.tag import TaggedData
+from trainfeed.dataset.withdraw import look_for_withdrawal
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import open_plain
 from trainfeed.readers.blocks import Block, BlockSource, Reader, Sample, SampleSource, ended

@@ -16,8 +16,8 @@ from typing import Final
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, generation_name
-from trainfeed.dataset.tags import tag_history, tag_names
-from trainfeed.dataset.trainings import launched_job
+from trainfeed.dataset.tag_files import tag_history, tag_names
+from trainfeed.dataset.training_marks import launched_job
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.paths import listed, read_plain
 from trainfeed.repair._finding import Finding, FindingKind

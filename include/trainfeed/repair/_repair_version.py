@@ -18,8 +18,8 @@ from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
 from trainfeed.dataset.history import Action, record_action
 from trainfeed.dataset.layout import MANIFEST, generation_name
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import generation_for_readers
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import generation_for_readers
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.intervals import format_time
 from trainfeed.paths import is_there

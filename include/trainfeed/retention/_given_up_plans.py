@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final, cast
 
-from trainfeed.dataset.leases import building
+from trainfeed.dataset.lease import building
 from trainfeed.retention._context import Context
 from trainfeed.retention._folder_look import Look
 from trainfeed.retention._item import Excess, Expired, Item, Kept

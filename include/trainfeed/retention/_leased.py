@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.leases import leased_versions
+from trainfeed.dataset.lease import leased_versions
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_leases"]

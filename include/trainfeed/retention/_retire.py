@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from trainfeed.accounts import account_name, name_problem, reason_problem
-from trainfeed.dataset.retirements import Retirement, retirement_of
+from trainfeed.dataset.retire import Retirement, retirement_of
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import parse_range
 from trainfeed.retention._context import Context, Kind

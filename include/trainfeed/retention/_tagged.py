@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.tags import current_tags
+from trainfeed.dataset.tag_files import current_tags
 from trainfeed.retention._use import Use
 
 __all__ = ["used_by_tags"]

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trainfeed.dataset.layout import DatasetFolder, parse_generation
-from trainfeed.dataset.trainings import launched_job
+from trainfeed.dataset.training_marks import launched_job
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.jobs import JOB_FILE, RESULT_FILE, JobRecord
 from trainfeed.paths import is_there, listed_folder

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from trainfeed.attempts import ATTEMPTS, FoundMark, found_marks
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.leases import FoundLease, LeaseKind, leases
+from trainfeed.dataset.lease import FoundLease, LeaseKind, leases
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.paths import listed
 from trainfeed.storage import Location

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import xxhash
 
+from trainfeed.dataset.interval_notes import told_passed_over
 from trainfeed.dataset.manifest import Manifest
-from trainfeed.dataset.passed_over import told_passed_over
 from trainfeed.intervals import parse_time
 
 __all__ = ["RecordedGap", "TopicRange", "VersionFacts"]

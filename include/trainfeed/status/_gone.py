@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 from trainfeed.accounts import person
 from trainfeed.dataset.layout import DatasetFolder, is_generation, parse_generation
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.errors import AccessDeniedError
 from trainfeed.intervals import parse_time
 

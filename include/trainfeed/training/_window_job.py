@@ -9,8 +9,9 @@ from typing import Any
 from trainfeed.config import Environment
 from trainfeed.dataset import Coverage, DatasetFolder, Version, cover_named
 from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.tags import Tag, cover_tag
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.tag import cover_tag
+from trainfeed.dataset.tag_files import Tag
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.errors import ConfigError, JobRejectedError, WindowIncompleteError, WithdrawnError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobSpec, JobVersion

@@ -19,7 +19,7 @@ from typing import Any, Final
 from trainfeed import faults
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, require_writable_root
-from trainfeed.dataset.tags import Tag
+from trainfeed.dataset.tag_files import Tag
 from trainfeed.errors import ConfigError, JobRejectedError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import JobPlacement, JobRecord, JobRoots, JobSpec, LocalLauncher

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.sealed_json import text_of
-from trainfeed.dataset.tags import Tag, require_tag
+from trainfeed.dataset.tag_files import Tag, require_tag
 from trainfeed.errors import ConflictError
 from trainfeed.intervals import Interval
 from trainfeed.records import RecordFile

@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import FormatError
 from trainfeed.uploads._receipt import Receipt
 from trainfeed.uploads._receipt_book import ReceiptBook

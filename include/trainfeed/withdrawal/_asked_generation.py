@@ -6,13 +6,8 @@ from dataclasses import dataclass
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retirements import told_missing
-from trainfeed.dataset.withdrawals import (
-    Withdrawal,
-    lifted_withdrawals,
-    withdrawal_of,
-    withdrawals,
-)
+from trainfeed.dataset.retire import told_missing
+from trainfeed.dataset.withdraw import Withdrawal, lifted_withdrawals, withdrawal_of, withdrawals
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.paths import is_there
 from trainfeed.withdrawal._decision_maker import Maker

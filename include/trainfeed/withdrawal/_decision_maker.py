@@ -10,8 +10,8 @@ from trainfeed.accounts import name_problem, reason_problem
 from trainfeed.canonical_json import sha256_of
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.tags import Decision
-from trainfeed.dataset.withdrawals import Withdrawal
+from trainfeed.dataset.tag_files import Decision
+from trainfeed.dataset.withdraw import Withdrawal
 from trainfeed.errors import ConfigError
 
 __all__ = ["Maker"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.withdrawals import (
+from trainfeed.dataset.withdraw import (
     Withdrawal,
     lift_withdrawal,
     lifted_withdrawals,

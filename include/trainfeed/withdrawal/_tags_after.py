@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.tags import TagProblem, confirm_changes, move_tag, tag_names, tags_naming
-from trainfeed.dataset.withdrawals import Withdrawal
+from trainfeed.dataset.tag import move_tag
+from trainfeed.dataset.tag_files import TagProblem, confirm_changes, tag_names, tags_naming
+from trainfeed.dataset.withdraw import Withdrawal
 from trainfeed.errors import ConflictError, TrainFeedError
 from trainfeed.withdrawal._decision_maker import Maker
 

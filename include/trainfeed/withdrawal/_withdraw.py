@@ -10,8 +10,8 @@ from pathlib import Path
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, require_writable_root
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tags import TagProblem
-from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
+from trainfeed.dataset.tag_files import TagProblem
+from trainfeed.dataset.withdraw import Withdrawal, write_withdrawal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.plans import plan_of_version

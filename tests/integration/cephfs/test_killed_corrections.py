@@ -28,8 +28,8 @@ from tests.oracle.independent_reader import Version as IndependentVersion
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.dataset.leases import leases
-from trainfeed.dataset.tags import current_tag
+from trainfeed.dataset.lease import leases
+from trainfeed.dataset.tag_files import current_tag
 
 INTERVAL = "2024-03-01"
 SEED = int(os.environ.get("TEST_KILLED_SEED", "19"))

@@ -27,7 +27,7 @@ from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S, until
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.dataset.leases import HeldLease, building, hold_versions, leased_versions, leases
+from trainfeed.dataset.lease import HeldLease, building, hold_versions, leased_versions, leases
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.storage import posix
 

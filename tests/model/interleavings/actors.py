@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.model.interleavings.roots import INTERVAL
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag
+from trainfeed.dataset.tag import apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.publish import publish
 from trainfeed.readers import open_dataset

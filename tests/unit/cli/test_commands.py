@@ -57,7 +57,7 @@ def test_damage_ends_with_status_3_and_names_the_file(cli, project):
 
 def deny(monkeypatch, name):
     """Refuse to open files of that name, as for an account that is not their owner."""
-    from trainfeed.dataset import _intact
+    from trainfeed.dataset import publication as _intact
     from trainfeed.paths import open_plain
 
     def refused(path, **how):

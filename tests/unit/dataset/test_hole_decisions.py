@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.dataset.coverage.test_coverage import publish
 from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.accept_hole import accept_hole, revoke_hole
 from trainfeed.dataset.coverage import cover
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.hole_decisions import accept_hole, revoke_hole
-from trainfeed.dataset.schedules import record_schedule
-from trainfeed.dataset.tags import Decision
+from trainfeed.dataset.schedule import record_schedule
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, WindowIncompleteError
 from trainfeed.intervals import Interval, Schedule
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 
 SOURCE = source_hash("kafka:flights/0")
 

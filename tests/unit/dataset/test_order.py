@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfeed.dataset.identity import kafka_source, position_hash, source_hash
 from trainfeed.dataset.order import (
     SplitBounds,
+    kafka_source,
     key_order,
     num_shards,
+    position_hash,
     shard_name,
     shard_starts,
+    source_hash,
     split_seed,
 )
 from trainfeed.errors import ConfigError

@@ -7,7 +7,7 @@ import pytest
 from tests.support.roots import as_before, reseal, unseal
 from tests.unit.jobs.test_job_spec import job
 from trainfeed.dataset import DatasetFolder, init_root
-from trainfeed.dataset.trainings import launched_job
+from trainfeed.dataset.training_marks import launched_job
 from trainfeed.errors import FormatError, JobRejectedError
 from trainfeed.jobs import JobLook, JobRecord, JobRemoval, JobState
 

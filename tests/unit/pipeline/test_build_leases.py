@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.pipeline.test_kill import command
 from trainfeed import faults
-from trainfeed.dataset.leases import building, hold_build, leases
+from trainfeed.dataset.lease import building, hold_build, leases
 from trainfeed.errors import StorageError
 from trainfeed.status import Attempts
 from trainfeed.storage import Location

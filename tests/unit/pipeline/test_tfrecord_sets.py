@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset.chunks import ExampleRun
+from trainfeed.dataset.chunk_index import ExampleRun
 from trainfeed.dataset.version import CHUNKS
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.loader import DataLoader

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.pipeline.test_kill import POINTS
 from trainfeed import faults
 from trainfeed.dataset import read_unpublished
-from trainfeed.dataset.leases import leases
+from trainfeed.dataset.lease import leases
 from trainfeed.errors import ConflictError
 
 DAY = "2024-03-01"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.refusals import refuse
 from trainfeed.conversion import convert_files
-from trainfeed.dataset.trainings._launched_jobs import was_launched
+from trainfeed.dataset.training_marks import was_launched
 from trainfeed.errors import AccessDeniedError
 from trainfeed.pipeline.boundaries._boundary_file import boundary_files
 from trainfeed.pipeline.plans import _plan_file

@@ -19,7 +19,7 @@ from tests.unit.repair.conftest import (
     truncate,
 )
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.leases import leased_versions
+from trainfeed.dataset.lease import leased_versions
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
 from trainfeed.repair import _repair_version, find_damage
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.roots import write_sealed
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag
+from trainfeed.dataset.tag import apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import ChecksumError
 
 DAY = "2024-03-01"

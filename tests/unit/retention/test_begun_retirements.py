@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.retention.test_intervals import DAYS, prune_command, retired, run, three
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import begun_retirement
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import begun_retirement
 from trainfeed.retention import Context, prune, scheduled_kinds
 from trainfeed.withdrawal import Maker, withdraw
 

@@ -10,7 +10,7 @@ from tests.unit.pipeline.clicks import Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
 from tests.unit.retention.test_intervals import prune_command
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.leases import hold_build
+from trainfeed.dataset.lease import hold_build
 from trainfeed.errors import ConflictError
 from trainfeed.pipeline.boundaries import read_boundary
 from trainfeed.pipeline.plan import plan

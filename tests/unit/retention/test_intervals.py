@@ -11,8 +11,8 @@ from tests.support.roots import write_sealed
 from tests.unit.pipeline.test_kill import ROOT
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune

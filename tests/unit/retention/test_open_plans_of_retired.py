@@ -9,7 +9,7 @@ import pytest
 from tests.unit.retention.test_intervals import DAYS, prune_command, retired, run, three
 from trainfeed import faults
 from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check

@@ -17,9 +17,9 @@ from tests.unit.dataset.tags.test_tags import decided
 from tests.unit.pipeline.clicks import CODE, SPEC
 from trainfeed.config import Environment
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.tags import apply_change, propose_tag, untag
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.tag import apply_change, propose_tag, untag
 from trainfeed.errors import ConflictError
 from trainfeed.retention import KINDS, Context, prune, retire
 from trainfeed.specification import RetentionSpec, load_spec

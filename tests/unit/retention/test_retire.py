@@ -21,9 +21,10 @@ from trainfeed import faults
 from trainfeed.cli._app import app
 from trainfeed.dataset import Skip, cover, record_schedule, write_skip
 from trainfeed.dataset.history import Action, actions
-from trainfeed.dataset.leases import hold_versions
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag, untag
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.tag import apply_change, propose_tag, untag
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import (
     ConfigError,
     ConflictError,

@@ -14,8 +14,8 @@ from tests.unit.retention.test_intervals import prune_command
 from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.cli._app import app
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.leases import hold_build, hold_versions
-from trainfeed.dataset.retirements import retirement_of, write_retirement
+from trainfeed.dataset.lease import hold_build, hold_versions
+from trainfeed.dataset.retire import retirement_of, write_retirement
 from trainfeed.errors import NotFoundError
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune, retire, scheduled_kinds

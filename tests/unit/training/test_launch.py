@@ -15,7 +15,7 @@ import pytest
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed import faults
 from trainfeed.dataset import Skip, write_skip
-from trainfeed.dataset.leases import leases
+from trainfeed.dataset.lease import leases
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -197,7 +197,7 @@ def test_a_running_training_holds_a_lease_of_its_versions(trained):
     looks = """
     from datetime import datetime, UTC
     from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.leases import leased_versions
+    from trainfeed.dataset.lease import leased_versions
     held = leased_versions(DatasetFolder(job.roots.root, "clicks"), datetime.now(UTC))
     assert "training clicks-2024-03-02-" in held.why("2024-03-01", 1)
     assert ("2024-03-02", 1) in held
@@ -222,7 +222,7 @@ def test_a_training_that_may_not_write_a_lease_says_so_and_goes_on(trained, monk
     def refuse(path, *_, **__):
         raise AccessDeniedError(f"{path}: permission denied")
 
-    monkeypatch.setattr("trainfeed.dataset.leases._held_lease.posix.create_exclusive", refuse)
+    monkeypatch.setattr("trainfeed.dataset.lease.posix.create_exclusive", refuse)
     with job_lease(job, 0, roots(trained)):
         assert "trains without a lease" in caplog.text
         assert leases(trained.folder) == []

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.retention.test_intervals import DAYS, three
 from tests.unit.withdrawal.conftest import ADA
 from trainfeed.dataset import cover
-from trainfeed.dataset.retirements import generation_for_readers, missing_remedies
+from trainfeed.dataset.retire import generation_for_readers, missing_remedies
 from trainfeed.errors import NotFoundError, RetiredError, WindowIncompleteError, WithdrawnError
 from trainfeed.readers import open_dataset
 from trainfeed.retention import Context, retire

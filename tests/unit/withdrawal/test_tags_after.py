@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.canonical_json import seal
-from trainfeed.dataset.tags import Decision, apply_change, current_tag, propose_tag
-from trainfeed.dataset.withdrawals import withdrawals
+from trainfeed.dataset.tag import apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision, current_tag
+from trainfeed.dataset.withdraw import withdrawals
 from trainfeed.errors import ConflictError, FormatError
 from trainfeed.withdrawal import _tags_after, _withdraw, withdraw
 

@@ -9,8 +9,9 @@ from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.dataset import Version
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.layout import CURRENT, MANIFEST
-from trainfeed.dataset.tags import Decision, apply_change, current_tag, propose_tag
-from trainfeed.dataset.withdrawals import withdrawal_of, withdrawals
+from trainfeed.dataset.tag import apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision, current_tag
+from trainfeed.dataset.withdraw import withdrawal_of, withdrawals
 from trainfeed.errors import (
     ConfigError,
     ConflictError,

@@ -12,7 +12,7 @@ from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed import faults
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.layout import CURRENT
-from trainfeed.dataset.withdrawals import withdrawals
+from trainfeed.dataset.withdraw import withdrawals
 from trainfeed.errors import ConflictError
 from trainfeed.withdrawal import Maker, restore, withdraw
 

@@ -9,7 +9,7 @@ import typer
 
 from trainfeed.cli._gate_rows import gate_rows
 from trainfeed.cli._printing import print_rows, printable_lines
-from trainfeed.dataset.passed_over import told_passed_over
+from trainfeed.dataset.interval_notes import told_passed_over
 
 __all__ = ["print_preview"]
 

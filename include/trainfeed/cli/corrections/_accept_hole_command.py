@@ -11,9 +11,9 @@ from trainfeed.cli._decision_options import Who, Why, reason_or_dry_run
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.corrections._writable import writable_folder
-from trainfeed.dataset.hole_decisions import accept_hole as accept
-from trainfeed.dataset.hole_decisions import revoke_hole
-from trainfeed.dataset.tags import Decision
+from trainfeed.dataset.accept_hole import accept_hole as accept
+from trainfeed.dataset.accept_hole import revoke_hole
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import ConfigError
 
 __all__ = ["accept_hole"]

@@ -16,7 +16,8 @@ from trainfeed.cli._printing import (
     printable_lines,
 )
 from trainfeed.cli.corrections._writable import writable_folder
-from trainfeed.dataset.tags import Decision, TagProposal, apply_change, propose_tag
+from trainfeed.dataset.tag import TagProposal, apply_change, propose_tag
+from trainfeed.dataset.tag_files import Decision
 
 __all__ = ["tag"]
 

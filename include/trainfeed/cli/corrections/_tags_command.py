@@ -13,13 +13,7 @@ from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tags import (
-    Tag,
-    listed_tag,
-    require_tag,
-    tag_history,
-    tag_names,
-)
+from trainfeed.dataset.tag_files import Tag, listed_tag, require_tag, tag_history, tag_names
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.version_names import split_version_name
 

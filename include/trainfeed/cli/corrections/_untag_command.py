@@ -10,8 +10,8 @@ from trainfeed.cli._decision_options import Who, Why, reason_or_dry_run
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, printable_lines
 from trainfeed.cli.corrections._writable import writable_folder
-from trainfeed.dataset.tags import Decision, require_tag
-from trainfeed.dataset.tags import untag as remove_tag
+from trainfeed.dataset.tag import untag as remove_tag
+from trainfeed.dataset.tag_files import Decision, require_tag
 
 __all__ = ["untag"]
 

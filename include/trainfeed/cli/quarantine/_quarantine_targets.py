@@ -13,7 +13,7 @@ from trainfeed.cli._known_datasets import complete_target, known_folder, readabl
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Version
 from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.retirements import missing_remedies, told_missing
+from trainfeed.dataset.retire import missing_remedies, told_missing
 from trainfeed.errors import ConfigError, NotFoundError, WindowError
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.pipeline import PlanRef

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from trainfeed.cli._printing import print_json
 from trainfeed.config import Environment
-from trainfeed.dataset.tags import Tag
+from trainfeed.dataset.tag_files import Tag
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.specification import DatasetSpec, LauncherName, train_contradictions

@@ -10,8 +10,7 @@ import typer
 from trainfeed.accounts import person
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, print_rows
-from trainfeed.dataset.action_marks import missing_marks
-from trainfeed.dataset.history import Action, DamagedAction, actions
+from trainfeed.dataset.history import Action, DamagedAction, actions, missing_marks
 from trainfeed.intervals import parse_time
 
 __all__ = ["history"]

@@ -12,7 +12,7 @@ from trainfeed.cli._known_datasets import complete_target, known_folder, readabl
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.leases import FoundLease, leases
+from trainfeed.dataset.lease import FoundLease, leases
 from trainfeed.dataset.root import data_sets_of
 
 __all__ = ["show_leases"]

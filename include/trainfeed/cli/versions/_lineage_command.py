@@ -11,7 +11,7 @@ from trainfeed.cli._known_datasets import complete_target, readable_environment
 from trainfeed.cli._look_target import parse_target
 from trainfeed.cli._printing import print_json, print_message, printable_lines
 from trainfeed.cli.versions._lineage_text import lineage_lines
-from trainfeed.dataset.retirements import generation_for_readers
+from trainfeed.dataset.retire import generation_for_readers
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError
 from trainfeed.lineage import Lineage, SourcePosition, Tracer

@@ -194,7 +194,7 @@ def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, 
 
 
 def _retired(name: str) -> list[str]:
-    from trainfeed.dataset.retirements import told_retirements
+    from trainfeed.dataset.retire import told_retirements
 
     return told_retirements(known_folder(name))
 

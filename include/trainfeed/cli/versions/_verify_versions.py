@@ -14,9 +14,9 @@ from trainfeed.cli._told_withdrawals import tell_withdrawal
 from trainfeed.cli.file import progress
 from trainfeed.cli.versions._look import tell_gaps
 from trainfeed.dataset import Version, published_in
-from trainfeed.dataset.action_marks import missing_marks
+from trainfeed.dataset.history import missing_marks
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retirements import generation_for_readers, told_retirements
+from trainfeed.dataset.retire import generation_for_readers, told_retirements
 from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.intervals import parse_range
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.dataset import Version
-from trainfeed.dataset.identity import Uint64s, position_hash, source_hash
+from trainfeed.dataset.order import Uint64s, position_hash, source_hash
 from trainfeed.errors import StorageError
 from trainfeed.pipeline.quarantine import quarantine_of_version
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.dataset import PositionFile, Version
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.difference.records._changed_fields import FieldComparison
 from trainfeed.difference.records._fates import Fates
 from trainfeed.difference.records._merged_samples import Blocks, merged

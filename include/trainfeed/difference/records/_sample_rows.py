@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import Uint64s
 
 __all__ = ["SampleRows", "joined_rows", "objects"]
 

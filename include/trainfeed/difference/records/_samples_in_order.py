@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainfeed.dataset import PositionFile, Version
 from trainfeed.dataset.chunks import decoder_of
-from trainfeed.dataset.identity import position_hash, source_hash
+from trainfeed.dataset.order import position_hash, source_hash
 from trainfeed.dataset.version import POSITIONS
 from trainfeed.difference.records._sample_rows import SampleRows, objects
 from trainfeed.errors import FormatError

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.identity import kafka_source
+from trainfeed.dataset.order import kafka_source
 from trainfeed.errors import ConflictError
 from trainfeed.paths import listed, os_errors, read_plain
 from trainfeed.pipeline.plans import PlannedInput

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trainfeed.dataset import DatasetFolder, Manifest
-from trainfeed.dataset.identity import kafka_source
 from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.order import kafka_source
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.intervals import Interval, Schedule, format_time, parse_time
 from trainfeed.pipeline.boundaries._boundary_file import (

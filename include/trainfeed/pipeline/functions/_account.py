@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.errors import MemoryLimitError
 from trainfeed.pipeline.quarantine import MOST_RAW_BYTES
 from trainfeed.pipeline.sorting import QUARANTINE_SCHEMA

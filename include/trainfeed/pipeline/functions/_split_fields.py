@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import Uint64s
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field, Schema
 from trainfeed.samples.arrow import ColumnEncoder, joined

@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import Uint64s
 from trainfeed.samples import absent_rows
 
 __all__ = ["key_hashes", "keys_of"]

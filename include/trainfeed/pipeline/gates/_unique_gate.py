@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from trainfeed.dataset.identity import Uint64s
+from trainfeed.dataset.order import Uint64s
 from trainfeed.pipeline.gates._gate_facts import Facts
 from trainfeed.pipeline.gates._gate_result import GateResult
 from trainfeed.pipeline.gates._key_bytes import key_hashes, keys_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
-from trainfeed.dataset.identity import logs_source
+from trainfeed.dataset.order import logs_source
 from trainfeed.errors import ConfigError, FormatError, WindowOpenError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs._log_absence import Absence, logs_of

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed.dataset import Leaf
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.errors import ChecksumError
 from trainfeed.pipeline.inputs._log_reader import LogReader
 from trainfeed.pipeline.inputs._source_reader import SourceReader

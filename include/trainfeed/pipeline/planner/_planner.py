@@ -9,7 +9,7 @@ from typing import Any
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
-from trainfeed.dataset.landing_removals import telling_landing_removal
+from trainfeed.dataset.interval_notes import telling_landing_removal
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.boundaries import require_neighbours_agree

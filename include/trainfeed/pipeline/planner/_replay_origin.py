@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Skip
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retirements import missing_remedies, told_missing
+from trainfeed.dataset.retire import missing_remedies, told_missing
 from trainfeed.errors import NotFoundError, SourceReplacedError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline._ref import PlanRef

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from trainfeed.config import Environment
 from trainfeed.dataset import Skip
-from trainfeed.dataset.landing_removals import told_landing_removal
+from trainfeed.dataset.interval_notes import told_landing_removal
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs import reader_of

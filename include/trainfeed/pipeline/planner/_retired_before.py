@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import RetiredError
 
 __all__ = ["refuse_retired"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.withdrawals import withdrawals, withdrawn_alike
+from trainfeed.dataset.withdraw import withdrawals, withdrawn_alike
 from trainfeed.errors import WithdrawnError
 from trainfeed.pipeline.planner._causes import is_given_in
 from trainfeed.pipeline.plans import Plan

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset import Leaf
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.pipeline.plans._plan_file import Planned, PlannedRange
 from trainfeed.sources import LandingFile, LandingWriter, landing_name

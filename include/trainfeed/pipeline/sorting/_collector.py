@@ -12,8 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.dataset import ValidLeaf
-from trainfeed.dataset.identity import Uint64s, position_hash
-from trainfeed.dataset.order import LATE_SPLIT, SplitBounds, shard_starts, split_seed
+from trainfeed.dataset.order import (
+    LATE_SPLIT,
+    SplitBounds,
+    Uint64s,
+    position_hash,
+    shard_starts,
+    split_seed,
+)
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting._sample_order import RecordColumn, hashes_of, sample_order
 from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA

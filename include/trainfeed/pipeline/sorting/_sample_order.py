@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.dataset.identity import Uint64s, source_hash
-from trainfeed.dataset.order import key_order
+from trainfeed.dataset.order import Uint64s, key_order, source_hash
 from trainfeed.samples import Schema
 
 __all__ = ["RecordColumn", "end_within", "hashes_of", "sample_order"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trainfeed.dataset.waivers import lift_refused
+from trainfeed.dataset.waive import lift_refused
 from trainfeed.errors import FormatError, GateError, NotFoundError
 from trainfeed.pipeline.stage._opened_stage import Stage
 

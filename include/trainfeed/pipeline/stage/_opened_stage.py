@@ -10,8 +10,8 @@ from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.errors import CodeChangedError, ConflictError, WithdrawnError
 from trainfeed.pipeline._ref import Build
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan, told_changes

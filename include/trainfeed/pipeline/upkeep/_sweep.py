@@ -10,7 +10,7 @@ from pathlib import Path
 from trainfeed.attempts import ATTEMPTS
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.dataset.leases import remove_ended
+from trainfeed.dataset.lease import remove_ended
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import SnapshotError
 from trainfeed.pipeline.upkeep._leftovers import OLD, leftovers

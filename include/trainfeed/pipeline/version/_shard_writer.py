@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from trainfeed.dataset.chunks import Chunk
+from trainfeed.dataset.chunk_index import Chunk
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.dataset.publication import StagedFile
 from trainfeed.errors import FormatError
@@ -27,7 +27,7 @@ from trainfeed.samples import Schema, Statistics, TypedCodec, frame_records
 from trainfeed.specification import OutputSpec
 
 if TYPE_CHECKING:
-    from trainfeed.dataset.chunks.examples import ExampleRunWriter
+    from trainfeed.dataset.examples import ExampleRunWriter
 
 __all__ = [
     "ShardPart",
@@ -170,7 +170,7 @@ def _record_writer(
     output: OutputSpec, schema: Schema, file: BinaryIO
 ) -> RecordWriter | ExampleRunWriter:
     if output.format == "tfrecord":
-        from trainfeed.dataset.chunks.examples import ExampleRunWriter
+        from trainfeed.dataset.examples import ExampleRunWriter
 
         return ExampleRunWriter(file, schema, max_chunk_bytes=output.chunk_bytes)
     return RecordWriter(

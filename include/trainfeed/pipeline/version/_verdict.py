@@ -13,7 +13,7 @@ from typing import cast
 from trainfeed import canonical_json
 from trainfeed.dataset import Ledger
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.waivers import Applied
+from trainfeed.dataset.waive import Applied
 from trainfeed.errors import FormatError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates import GateResult

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.dataset.passed_over import told_passed_over
+from trainfeed.dataset.interval_notes import told_passed_over
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline._ref import JsonObject
 from trainfeed.pipeline.gates import Counts, FieldFacts, GateResult, told

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainfeed.dataset import Version
-from trainfeed.dataset.retirements import retirement_of
-from trainfeed.dataset.withdrawals import withdrawn_alike
+from trainfeed.dataset.retire import retirement_of
+from trainfeed.dataset.withdraw import withdrawn_alike
 from trainfeed.errors import RetiredError, WithdrawnError
 from trainfeed.pipeline.stage import Stage
 

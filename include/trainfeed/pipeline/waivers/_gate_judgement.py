@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.waivers import (
+from trainfeed.dataset.waive import (
     Applied,
     Gate,
     Refused,

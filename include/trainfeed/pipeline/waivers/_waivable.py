@@ -9,7 +9,7 @@ from pathlib import Path
 from trainfeed.accounts import person
 from trainfeed.dataset import DatasetFolder, Manifest, read_unpublished
 from trainfeed.dataset.layout import MANIFEST, generation_of_plan
-from trainfeed.dataset.waivers import Refused, read_refused, read_waivers
+from trainfeed.dataset.waive import Refused, read_refused, read_waivers
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.planner import is_replay

@@ -15,7 +15,7 @@ from trainfeed import faults
 from trainfeed.accounts import name_problem, reason_problem
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.dataset.waivers import Gate, Waiver, is_same_gate, read_waivers, write_waiver
+from trainfeed.dataset.waive import Gate, Waiver, is_same_gate, read_waivers, write_waiver
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.waivers._waivable import Waivable, next_command, require_unpublished

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import MANIFEST, generation_of_plan
-from trainfeed.dataset.waivers import Waiver, read_waiver, waiver_numbers
+from trainfeed.dataset.waive import Waiver, read_waiver, waiver_numbers
 from trainfeed.errors import AccessDeniedError, FormatError
 from trainfeed.storage import posix
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.waivers import read_refused
+from trainfeed.dataset.waive import read_refused
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.functions import RecordAccount
 from trainfeed.pipeline.plans import PlannedShard

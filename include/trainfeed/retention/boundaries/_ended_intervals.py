@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainfeed.dataset import Manifest
-from trainfeed.dataset.leases import building
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.lease import building
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Schedule, parse_range, parse_time
 from trainfeed.retention._context import Context

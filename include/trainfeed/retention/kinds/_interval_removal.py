@@ -17,14 +17,9 @@ from typing import cast
 from trainfeed.accounts import account_name
 from trainfeed.dataset import lift_unpublished
 from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.leases import building
-from trainfeed.dataset.retirements import (
-    Retirement,
-    begun_retirement,
-    lift_retirement,
-    write_retirement,
-)
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.lease import building
+from trainfeed.dataset.retire import Retirement, begun_retirement, lift_retirement, write_retirement
+from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.errors import TrainFeedError
 from trainfeed.intervals import format_time, parse_time
 from trainfeed.retention._context import Context

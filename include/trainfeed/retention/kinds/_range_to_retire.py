@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import WindowError
 from trainfeed.intervals import TimeRange, intervals_in, parse_range
 from trainfeed.retention._context import Context

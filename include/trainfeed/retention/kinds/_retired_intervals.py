@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar, cast
 
-from trainfeed.dataset.retirements import begun_retirement
+from trainfeed.dataset.retire import begun_retirement
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Excess, Expired, Item, Kept
 from trainfeed.retention._rule import held_against

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.retirements import retirement_of
+from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import NotFoundError
 from trainfeed.retention._context import Context
 from trainfeed.retention._given_up_plans import given_up_plans, may_be_published

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.withdrawals import Withdrawal, withdrawal_of, withdrawals
+from trainfeed.dataset.withdraw import Withdrawal, withdrawal_of, withdrawals
 from trainfeed.intervals import parse_time
 from trainfeed.retention._context import Context
 from trainfeed.retention._item import Expired, Kept

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from trainfeed import faults
-from trainfeed.dataset.landing_removals import LandingRemoval, write_landing_removal
+from trainfeed.dataset.interval_notes import LandingRemoval, write_landing_removal
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.intervals import format_time
 from trainfeed.pipeline.upkeep import LANDING_TRASH

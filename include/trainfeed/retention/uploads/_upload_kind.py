@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from trainfeed import faults
 from trainfeed.accounts import account_name
-from trainfeed.dataset.leases import building
+from trainfeed.dataset.lease import building
 from trainfeed.errors import FormatError
 from trainfeed.intervals import format_time
 from trainfeed.paths import is_there

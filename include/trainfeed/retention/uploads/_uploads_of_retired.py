@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.retirements import Retirement, retirement_of
+from trainfeed.dataset.retire import Retirement, retirement_of
 from trainfeed.errors import NotFoundError
 from trainfeed.intervals import parse_time
 from trainfeed.retention._context import Context

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.leases import hold_versions
+from trainfeed.dataset.lease import hold_versions
 from trainfeed.errors import AccessDeniedError, JobRejectedError, NotFoundError
 from trainfeed.jobs import JobRoots, JobSpec
 

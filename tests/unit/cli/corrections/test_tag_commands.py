@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
+from trainfeed.dataset.withdraw import Withdrawal, write_withdrawal
 from trainfeed.dispatch import TaskList
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.loader import open_intervals

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.dataset.leases import hold_build, hold_versions
+from trainfeed.dataset.lease import hold_build, hold_versions
 
 DAY = "2024-03-01"
 

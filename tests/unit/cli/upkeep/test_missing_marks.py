@@ -6,11 +6,10 @@ import pytest
 
 from tests.unit.dataset.coverage.test_coverage import publish
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.action_marks import missing_marks
-from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.hole_decisions import accept_hole, revoke_hole
-from trainfeed.dataset.schedules import record_schedule
-from trainfeed.dataset.tags import Decision
+from trainfeed.dataset.accept_hole import accept_hole, revoke_hole
+from trainfeed.dataset.history import Action, missing_marks, record_action
+from trainfeed.dataset.schedule import record_schedule
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.intervals import Interval, Schedule
 
 WHY = ("--why", "labels of yesterday")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.dataset.waivers import read_waivers
+from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import AccessDeniedError
 
 DAY = "2024-03-01"

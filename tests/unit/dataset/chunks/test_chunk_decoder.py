@@ -5,8 +5,9 @@ import io
 import numpy as np
 import pytest
 
-from trainfeed.dataset.chunks import EXAMPLES, ExampleRun, RecordIOChunks, chunk_of, decoder_of
-from trainfeed.dataset.chunks.examples import ExampleRunDecoder, ExampleRunWriter
+from trainfeed.dataset.chunk_index import EXAMPLES, ExampleRun, chunk_of
+from trainfeed.dataset.chunks import RecordIOChunks, decoder_of
+from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.errors import FormatError
 from trainfeed.recordio import ChunkInfo, Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainfeed.dataset.chunks.examples import ExampleRunDecoder, ExampleRunWriter
+from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.recordio import RecordWriter, iter_chunks
 from trainfeed.samples import Field, Schema, TypedCodec

@@ -18,8 +18,8 @@ from trainfeed.dataset import (
     record_schedule,
     write_skip,
 )
+from trainfeed.dataset import retire as _told_retirements
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.retirements import _told_retirements
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowIncompleteError
 from trainfeed.intervals import PRESETS, Schedule, format_time, intervals_in, parse_range
 

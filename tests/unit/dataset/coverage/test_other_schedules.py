@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.dataset.coverage.test_coverage import publish
 from trainfeed.dataset import DatasetFolder, Skip, cover, record_schedule, write_skip
-from trainfeed.dataset.hole_decisions import accept_hole
-from trainfeed.dataset.tags import Decision
+from trainfeed.dataset.accept_hole import accept_hole
+from trainfeed.dataset.tag_files import Decision
 from trainfeed.errors import ConflictError
 from trainfeed.intervals import Interval, Schedule, format_time
 

@@ -17,7 +17,7 @@ from tests.support.roots import reseal
 from tests.unit.forks import in_a_fork
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.leases import (
+from trainfeed.dataset.lease import (
     LONGEST,
     MARGIN,
     HeldLease,
@@ -242,7 +242,7 @@ def test_reader_or_retention_sees_the_other_in_every_order(folder, order, monkey
             written.set()
             assert looks.wait(60)
 
-    monkeypatch.setattr("trainfeed.dataset.leases._held_lease.faults.point", stop)
+    monkeypatch.setattr("trainfeed.dataset.lease.faults.point", stop)
     got = {}
 
     def read():
@@ -354,7 +354,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.leases import hold_versions
+from trainfeed.dataset.lease import hold_versions
 held = hold_versions(DatasetFolder(Path(sys.argv[1]), "clicks"), [("2026-01-01", 1)], "a child")
 print("held", flush=True)
 sys.stdin.readline()
@@ -428,7 +428,7 @@ def test_a_lease_that_a_slow_holder_renews_while_it_is_found_ended_stays(folder,
         held.renew()
         return found
 
-    monkeypatch.setattr("trainfeed.dataset.leases._found_leases.leases", late)
+    monkeypatch.setattr("trainfeed.dataset.lease.leases", late)
     assert remove_ended(folder, end) == []
     assert held.path.exists()
     held.release()

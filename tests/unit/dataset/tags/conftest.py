@@ -8,7 +8,7 @@ import pytest
 from tests.unit.dataset.coverage.test_coverage import EMPTY, START
 from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedule
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.withdrawals import Withdrawal, write_withdrawal
+from trainfeed.dataset.withdraw import Withdrawal, write_withdrawal
 from trainfeed.intervals import Schedule, format_time
 
 DAYS = [day.name for day in islice(Schedule("@daily", START).intervals(), 40)]

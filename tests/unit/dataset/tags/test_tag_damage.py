@@ -9,14 +9,13 @@ from tests.support.roots import reseal
 from tests.unit.dataset.tags.conftest import DAYS
 from tests.unit.dataset.tags.test_tags import decided, give, opened
 from trainfeed.dataset.sealed_json import sealed
-from trainfeed.dataset.tags import (
+from trainfeed.dataset.tag import move_tag, untag
+from trainfeed.dataset.tag_files import (
     current_tags,
-    move_tag,
     require_tag,
     tag_history,
     tagged_versions,
     tags_naming,
-    untag,
 )
 from trainfeed.errors import FormatError
 

@@ -15,7 +15,8 @@ from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.canonical_json import seal
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.tags import apply_change, propose_tag, require_tag, tag_history, untag
+from trainfeed.dataset.tag import apply_change, propose_tag, untag
+from trainfeed.dataset.tag_files import require_tag, tag_history
 from trainfeed.errors import ConflictError, FormatError
 
 ROOT = Path(__file__).parents[4]
@@ -24,7 +25,7 @@ CODE = """
 import sys
 from pathlib import Path
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.tags import Decision, apply_change, propose_tag
+from trainfeed.dataset.tag import Decision, apply_change, propose_tag
 
 folder = DatasetFolder(Path(sys.argv[1]), "clicks")
 decision = Decision.now("released", request="run 1")

@@ -10,17 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.dataset.tags.conftest import DAYS, Clicks
 from tests.unit.dataset.tags.test_tags import decided
-from trainfeed.dataset.tags import (
-    TaggedData,
-    apply_change,
-    current_tag,
-    move_tag,
-    propose_tag,
-    tag_history,
-    tagged_versions,
-    tags_naming,
-    untag,
-)
+from trainfeed.dataset.tag import TaggedData, apply_change, move_tag, propose_tag, untag
+from trainfeed.dataset.tag_files import current_tag, tag_history, tagged_versions, tags_naming
 from trainfeed.errors import ConflictError, NotFoundError, WindowIncompleteError
 
 NAMES = ("prod", "next")

@@ -10,23 +10,18 @@ import pytest
 from tests.unit.dataset.tags.conftest import ASKED, DAYS
 from trainfeed.dataset import Skip, write_skip
 from trainfeed.dataset.history import actions
-from trainfeed.dataset.tags import (
+from trainfeed.dataset.tag import TaggedData, apply_change, cover_tag, move_tag, propose_tag, untag
+from trainfeed.dataset.tag_files import (
     Decision,
-    TaggedData,
     TaggedVersion,
-    apply_change,
-    cover_tag,
     current_tag,
-    move_tag,
-    propose_tag,
     require_tag,
     tag_history,
     tag_names,
     tagged_versions,
     tags_naming,
-    untag,
+    write_change,
 )
-from trainfeed.dataset.tags._tag_files import write_change
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,

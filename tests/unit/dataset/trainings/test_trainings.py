@@ -10,7 +10,7 @@ import pytest
 from tests.support.roots import as_before, reseal, write_sealed
 from trainfeed import canonical_json
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, init_root
-from trainfeed.dataset.trainings import _training_marks
+from trainfeed.dataset import training_marks as _training_marks
 from trainfeed.errors import FormatError
 
 FIRST, SECOND, THIRD = (Untrained(f"2024-03-0{n}", 1) for n in (1, 2, 3))

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset import Version, _intact
+from trainfeed.dataset import Version
+from trainfeed.dataset import publication as _intact
 from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import (
     ChecksumError,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import CURRENT, MANIFEST
-from trainfeed.dataset.withdrawals import (
+from trainfeed.dataset.withdraw import (
     Withdrawal,
     lift_withdrawal,
     lifted_withdrawals,

@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.corrections.tag_versions import TagVersionsOperator
 from tests.unit.dataset.tags.conftest import ASKED, DAYS, clicks
-from trainfeed.dataset.tags import current_tag, tag_history
+from trainfeed.dataset.tag_files import current_tag, tag_history
 
 __all__ = ["clicks"]
 

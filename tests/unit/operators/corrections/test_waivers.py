@@ -18,7 +18,7 @@ from operators.stages.check import CheckOperator
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset import read_unpublished
-from trainfeed.dataset.waivers import read_waivers
+from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import GateError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.waivers import WaiverWish, waivable, waive

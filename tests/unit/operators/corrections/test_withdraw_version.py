@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.corrections.withdraw_version import WithdrawVersionOperator
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset.withdrawals import withdrawal_of
+from trainfeed.dataset.withdraw import withdrawal_of
 
 DAY = "2024-03-01"
 FORM = {

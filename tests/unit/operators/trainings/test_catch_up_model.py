@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from operators.trainings.catch_up import Trainings
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
-from trainfeed.dataset.trainings import _training_marks
+from trainfeed.dataset import training_marks as _training_marks
 from trainfeed.specification import load_spec
 
 SPEC = """\

@@ -14,7 +14,7 @@ from operators.trainings import training_wish
 from tests.unit.operators.stages.test_stages import PLAN, REPORT
 from tests.unit.operators.trainings.test_catch_up import ASSET, OWN, folder, put, run
 from trainfeed.dataset import TrainingMarks, Untrained
-from trainfeed.dataset.skips import Skip, write_skip
+from trainfeed.dataset.skip import Skip, write_skip
 from trainfeed.pipeline import SkipReport
 
 __all__ = ["folder", "run"]

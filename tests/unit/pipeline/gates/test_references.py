@@ -14,7 +14,7 @@ from tests.unit.pipeline.conftest import project
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.dataset import Manifest
-from trainfeed.dataset.waivers import read_refused
+from trainfeed.dataset.waive import read_refused
 from trainfeed.errors import GateError, NotFoundError
 from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.check import check

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
-from trainfeed.dataset.identity import source_hash
+from trainfeed.dataset.order import source_hash
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import load_plan

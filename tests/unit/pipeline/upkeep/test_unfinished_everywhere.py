@@ -14,8 +14,8 @@ from tests.unit.training.points import job_in, writer
 from tests.unit.uploads.conftest import labelled
 from tests.unit.uploads.labelled import csv_of
 from trainfeed.dataset import Skip, TrainingMarks, init_root, write_skip
-from trainfeed.dataset.accepted_holes import AcceptedHole, write_hole
-from trainfeed.dataset.leases import hold_versions
+from trainfeed.dataset.lease import hold_versions
+from trainfeed.dataset.skip import AcceptedHole, write_hole
 from trainfeed.errors import GateError, StorageError
 from trainfeed.jobs import JobRecord
 from trainfeed.jobs.kubernetes import _job_code

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
 from trainfeed import canonical_json
 from trainfeed.dataset.sealed_json import sealed
-from trainfeed.dataset.waivers import (
+from trainfeed.dataset.waive import (
     Applied,
     Waiver,
     lift_refused,

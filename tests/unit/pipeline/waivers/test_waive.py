@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.pipeline.waivers.conftest import DAY, wished
-from trainfeed.dataset.waivers import read_waivers
+from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,

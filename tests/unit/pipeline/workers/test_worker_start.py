@@ -18,7 +18,7 @@ NOT_NEEDED = {
     "trainfeed.pipeline.quarantine._published_quarantine",
     "trainfeed.pipeline.stage._measured_again",
     "trainfeed.pipeline.stage._run_stage",
-    "trainfeed.dataset.waivers._applied_waivers",
+    "trainfeed.dataset.waive",
 }
 
 
