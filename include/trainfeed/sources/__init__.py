@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.sources._boundary import PartitionBoundary, find_boundaries
-    from trainfeed.sources._choice import minutes_misplaced
-    from trainfeed.sources._evidence import Evidence, Proof, Records, View
-    from trainfeed.sources._open_topic import open_topic
-    from trainfeed.sources._proof import Known, prove
-    from trainfeed.sources._recorded import RecordedTopic
-    from trainfeed.sources._recording import record_topic
-    from trainfeed.sources._topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
+    from trainfeed.sources.boundaries import PartitionBoundary, find_boundaries, minutes_misplaced
+    from trainfeed.sources.evidence import Evidence, Known, Proof, Records, View, prove
     from trainfeed.sources.kafka import KafkaTopic
     from trainfeed.sources.landing import (
         LANDING_SCHEMA,
@@ -23,16 +17,18 @@ if TYPE_CHECKING:
         landing_folder,
         landing_name,
     )
-    from trainfeed.sources.logs import (
+    from trainfeed.sources.log_folders import (
         CompleteRule,
         FolderEntries,
         FoundLogs,
-        LineRange,
         LogFile,
         find_logs,
-        iter_lines,
         list_entries,
     )
+    from trainfeed.sources.log_lines import LineRange, iter_lines
+    from trainfeed.sources.opening import open_topic
+    from trainfeed.sources.recorded import RecordedTopic, record_topic
+    from trainfeed.sources.topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
 
 __all__ = [
     "LANDING_SCHEMA",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainfeed.sources._recorded_stamps import FileKey, FileStamps, KeptStamps
+from trainfeed.sources.recorded import FileKey, FileStamps, KeptStamps
 
 ROWS = 10
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.memory_topic import MemoryTopic
 from trainfeed.sources import Known, find_boundaries
-from trainfeed.sources._sampling import _quantile
+from trainfeed.sources.boundaries import _quantile
 
 SECOND = 1000
 MINUTE = 60_000

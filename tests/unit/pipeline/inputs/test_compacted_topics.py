@@ -51,8 +51,8 @@ def test_a_user_who_may_not_see_settings_can_still_read(monkeypatch):
 
 
 def kafka_topic(monkeypatch, answer):
+    from trainfeed.sources import kafka_client as admin
     from trainfeed.sources.kafka import KafkaTopic
-    from trainfeed.sources.kafka import _kafka_admin as admin
 
     topic = KafkaTopic({"bootstrap.servers": "127.0.0.1:1"}, "clicks")
 

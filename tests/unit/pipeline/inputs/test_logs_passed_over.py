@@ -14,7 +14,7 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import require_complete
 from trainfeed.pipeline.plans._plan_file import load_plan
 from trainfeed.pipeline.preview import describe, dry_run, preview
-from trainfeed.sources.logs import _logs_entries
+from trainfeed.sources import log_folders as _logs_entries
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location
 

@@ -9,9 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from trainfeed.errors import IngestError, TopicNotFoundError
 from trainfeed.sources import PartitionState
-from trainfeed.sources.kafka import _kafka_admin
-from trainfeed.sources.kafka._kafka_admin import TopicAdmin
-from trainfeed.sources.kafka._kafka_errors import ClientErrors
+from trainfeed.sources import kafka_client as _kafka_admin
+from trainfeed.sources.kafka_client import ClientErrors, TopicAdmin
 
 MOVING = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
 

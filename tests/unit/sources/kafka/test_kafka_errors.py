@@ -15,7 +15,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
     TrainFeedError,
 )
-from trainfeed.sources.kafka._kafka_errors import _MEANING, _PASSING, ClientErrors, is_passing
+from trainfeed.sources.kafka_client import _MEANING, _PASSING, ClientErrors, is_passing
 
 WHERE = "topic 'flights' partition 0 offsets [0, 10)"
 

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from trainfeed.errors import IngestError
 from trainfeed.sources import LANDING_SCHEMA
-from trainfeed.sources._topic import OffsetRange
-from trainfeed.sources.kafka import _kafka_range as kafka_range
-from trainfeed.sources.kafka._kafka_errors import ClientErrors
+from trainfeed.sources import kafka as kafka_range
+from trainfeed.sources.kafka_client import ClientErrors
+from trainfeed.sources.topic import OffsetRange
 
 STAMP = (1, 1_356_998_400_000)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from trainfeed.errors import FormatError, TruncatedError
 from trainfeed.sources import LANDING_SCHEMA, LineRange, iter_lines
-from trainfeed.sources.landing._landing_format import BATCH_ROWS
-from trainfeed.sources.logs import _logs_lines
+from trainfeed.sources import log_lines as _logs_lines
+from trainfeed.sources.landing import BATCH_ROWS
 from trainfeed.storage import Location
 
 FILES = {

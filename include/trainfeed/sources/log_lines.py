@@ -1,10 +1,4 @@
-"""Reads log files line by line, as batches of ``LANDING_SCHEMA``.
-
-A line ends with LF, and one CR before the LF belongs to the end. A last line without LF is a
-record; an empty line is a record of 0 bytes. The offset of a record is the place of its first byte
-in the decompressed stream. A plain file may be read in ranges: a line belongs to the range in which
-it starts, so any division into ranges gives the same records.
-"""
+"""Log files, read line by line as batches of landing records."""
 
 from __future__ import annotations
 
@@ -19,10 +13,14 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, TruncatedError
 from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
-from trainfeed.sources.logs._logs_formats import COMPRESSIONS, HEAD_BYTES, format_of_bytes
+from trainfeed.sources.log_folders import (
+    COMPRESSIONS,
+    HEAD_BYTES,
+    format_of_bytes,
+)
 from trainfeed.storage import Location
 
-__all__ = ["LineRange", "iter_lines"]
+# --- Reads log files line by line, as batches of ``LANDING_SCHEMA``
 
 # Bytes read at once: about the memory for reading, besides one line.
 _BLOCK_BYTES: Final = 4 << 20
@@ -289,3 +287,6 @@ class _Lines:
             path=self._span.location.uri,
             offset_bytes=offset,
         )
+
+
+# --- Folders of log files

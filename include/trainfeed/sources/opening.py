@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from trainfeed.config import KafkaSettings
 from trainfeed.errors import TopicNotFoundError
-from trainfeed.sources._recorded import RecordedTopic
-from trainfeed.sources._recording import TOPIC_FILE
-from trainfeed.sources._topic import Topic, check_topic_name
 from trainfeed.sources.kafka import KafkaTopic
+from trainfeed.sources.recorded import TOPIC_FILE, RecordedTopic
+from trainfeed.sources.topic import Topic, check_topic_name
 from trainfeed.storage import Location
-
-__all__ = ["open_topic"]
 
 
 def open_topic(settings: KafkaSettings, topic: str) -> Topic:

@@ -1,27 +1,37 @@
-"""A recorded topic: landing files in a folder, read as if a broker served them."""
+"""Recorded topics: landing files in a folder, written and read as if a broker served them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from trainfeed.errors import (
+    ConflictError,
     FormatError,
     NotFoundError,
     SourceReplacedError,
     TopicNotFoundError,
 )
-from trainfeed.sources._recorded_stamps import FileKey, FileStamps, KeptStamps
-from trainfeed.sources._recording import TOPIC_FILE
-from trainfeed.sources._topic import (
+from trainfeed.sources.landing import (
+    LANDING_SCHEMA,
+    LandingFile,
+    LandingWriter,
+    landing_name,
+    partition_folder,
+)
+from trainfeed.sources.topic import (
     MAX_STAMP_BYTES,
     OffsetRange,
     PartitionState,
@@ -30,17 +40,219 @@ from trainfeed.sources._topic import (
     check_available,
     check_topic_name,
 )
-from trainfeed.sources.landing import LandingFile, partition_folder
 from trainfeed.storage import Location
 
-__all__ = ["RecordedTopic"]
+# --- Offsets and timestamps of recorded files, kept in memory from one opening of a topic to the next
+
+_NO_STAMPS: Final = np.empty(0, np.int64)
+
+
+class FileKey(NamedTuple):
+    """A state of a file: one that was written again, or belongs to another topic, differs.
+
+    Attributes:
+        uuid: Id of the topic.
+        uri: The file.
+        size_bytes: Its length.
+        modified_ms: When it was written, milliseconds since 1970 UTC.
+    """
+
+    uuid: str
+    uri: str
+    size_bytes: int
+    modified_ms: int
+
+
+class FileStamps(NamedTuple):
+    """The records of a file.
+
+    Attributes:
+        offsets: Ascending, int64 of shape (n,).
+        stamps: Milliseconds since 1970 UTC, int64 of shape (n,); -1 where a record has none.
+        latest_ms: The latest stamp; -1 without records.
+    """
+
+    offsets: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    latest_ms: int
+
+    @classmethod
+    def of(cls, parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> FileStamps:
+        """Join the parts of a file."""
+        columns = zip(*[(_NO_STAMPS, _NO_STAMPS), *parts], strict=True)
+        offsets, stamps = (np.concatenate(column) for column in columns)
+        for column in (offsets, stamps):
+            column.flags.writeable = False
+        return cls(offsets, stamps, int(stamps.max()) if len(stamps) else -1)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in memory."""
+        return self.offsets.nbytes + self.stamps.nbytes
+
+
+class KeptStamps:
+    """Keeps the files that were used last, up to a number of bytes, and always the last one.
+
+    Args:
+        most_bytes: The number.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._num_bytes = 0
+        self._files = OrderedDict[FileKey, FileStamps]()
+        self._lock = threading.Lock()
+
+    def get(self, key: FileKey, load: Callable[[], FileStamps]) -> FileStamps:
+        """Return the records of a file; ``load`` is called for one that is not kept."""
+        with self._lock:
+            if key in self._files:
+                self._files.move_to_end(key)
+                return self._files[key]
+        found = load()
+        with self._lock:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: FileKey, found: FileStamps) -> None:
+        before = self._files.pop(key, None)
+        self._num_bytes += found.num_bytes - (before.num_bytes if before else 0)
+        self._files[key] = found
+        while self._num_bytes > self._most_bytes and len(self._files) > 1:
+            self._num_bytes -= self._files.popitem(last=False)[1].num_bytes
+
+
+# --- Writes recorded topics: a folder of landing files that stands in for a broker
+
+TOPIC_FILE = "TOPIC.json"
+
+
+def record_topic(
+    location: Location,
+    topic: str,
+    uuid: str,
+    partitions: Mapping[int, Iterable[pa.RecordBatch]],
+    rows_per_file: int,
+) -> None:
+    """Write a recorded topic into a folder that is new or empty; on an error, remove it.
+
+    Args:
+        location: The folder.
+        topic: Name of the topic.
+        uuid: Id that distinguishes this recording from others of the same name.
+        partitions: By partition number, from 0 without a hole: batches of ``LANDING_SCHEMA`` by
+            ascending offset.
+        rows_per_file: Most records of one landing file.
+
+    Raises:
+        ConflictError: The folder is not empty.
+        ConfigError: ``topic`` or ``uuid`` is no safe name.
+        ValueError: Partition numbers have a hole, offsets do not ascend, or a record has no
+            offset or timestamp.
+        StorageError: The file system failed.
+    """
+    if sorted(partitions) != list(range(len(partitions))) or rows_per_file < 1:
+        raise ValueError(
+            f"expected partitions 0 to {len(partitions) - 1} and rows_per_file >= 1, got"
+            f" {sorted(partitions)} and {rows_per_file}"
+        )
+    names = {"topic": check_topic_name(topic), "uuid": check_topic_name(uuid)}
+    location.make_dir()
+    if there := location.list():
+        raise ConflictError(
+            f"expected an empty folder for a recorded topic, found {there[0].name!r} in"
+            f" {location.uri}; remove it or choose another folder"
+        )
+    try:
+        _record_all(location, names, partitions, rows_per_file)
+    except BaseException:
+        location.delete(recursive=True)  # half a recording would be in the way of the next attempt
+        raise
+
+
+def _record_all(
+    location: Location,
+    names: Mapping[str, str],
+    partitions: Mapping[int, Iterable[pa.RecordBatch]],
+    rows_per_file: int,
+) -> None:
+    ranges = [
+        _record_partition(location / partition_folder(number), partitions[number], rows_per_file)
+        for number in range(len(partitions))
+    ]
+    text = json.dumps(
+        {**names, "partitions": [{"start": start, "end": end} for start, end in ranges]},
+        ensure_ascii=False,
+        separators=(",", ":"),
+        sort_keys=True,
+    )
+    (location / TOPIC_FILE).write_atomic(lambda file: _write_all(file, text.encode()))
+
+
+def _record_partition(
+    folder: Location, batches: Iterable[pa.RecordBatch], rows_per_file: int
+) -> tuple[int, int]:
+    """Write the files of one partition and return its range; ``(0, 0)`` without records."""
+    folder.make_dir()
+    first, end = None, 0
+    for table in _cut(batches, rows_per_file):
+        offsets = table.column("offset")
+        # A file begins where the last one ended, even if offsets in between have no record.
+        start = offsets[0].as_py() if first is None else end
+        first = start if first is None else first
+        end = _check_ascending(offsets, start)
+        (folder / landing_name(start, end)).write_atomic(partial(_write, table=table))
+    return (first or 0), end
+
+
+def _cut(batches: Iterable[pa.RecordBatch], rows_per_file: int) -> Iterator[pa.Table]:
+    pending = LANDING_SCHEMA.empty_table()
+    for batch in batches:
+        _check_stamped(batch)
+        pending = pa.concat_tables([pending, pa.Table.from_batches([batch], LANDING_SCHEMA)])
+        while pending.num_rows >= rows_per_file:
+            yield pending.slice(0, rows_per_file)
+            pending = pending.slice(rows_per_file)
+    if pending.num_rows:
+        yield pending
+
+
+def _check_stamped(batch: pa.RecordBatch) -> None:
+    for name in ("offset", "timestamp", "timestamp_type"):
+        column = batch.column(name)
+        if column.null_count:
+            row = column.is_null().index(pa.scalar(value=True)).as_py()
+            raise ValueError(f"expected every record to have its {name}, got null in row {row}")
+
+
+def _check_ascending(offsets: pa.ChunkedArray, start: int) -> int:
+    """Check that offsets ascend, and return the end of the range."""
+    values = offsets.combine_chunks()
+    ascending = pc.all(pc.greater(values[1:], values[:-1])).as_py() is not False
+    if values[0].as_py() < start or not ascending:
+        raise ValueError(f"expected offsets to ascend from {start} on")
+    return int(values[-1].as_py()) + 1
+
+
+def _write(file: BinaryIO, table: pa.Table) -> None:
+    writer = LandingWriter(file)
+    for batch in table.combine_chunks().to_batches():
+        writer.write(batch)
+    writer.close({})
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+
+
+# --- A recorded topic: landing files in a folder, read as if a broker served them
 
 _CLUSTER: Final = "recorded"
 _MAX_TOPIC_FILE_BYTES: Final = 1 << 20
 # Files with at most so many batches (16,384 records each) are held in memory as a whole.
 _MAX_HELD_BATCHES: Final = 8
 _STAMP_BYTES: Final = 16
-_NO_STAMPS: Final = np.empty(0, np.int64)
 # Of all recorded topics of the process: a million records.
 _KEPT: Final = KeptStamps(_STAMP_BYTES << 20)
 _FILE_NAME = re.compile(r"(\d{20})-(\d{20})\.arrow")

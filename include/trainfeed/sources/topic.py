@@ -1,8 +1,4 @@
-"""The protocol of topics, on a broker or in a folder.
-
-A topic is read by explicit offset ranges, without consumer group, committed position or "latest":
-the same range gives the same records today and in a year, or an error with the reason.
-"""
+"""The protocol of topics, on a broker or in a folder: partitions, ranges of offsets, stamps."""
 
 from __future__ import annotations
 
@@ -17,17 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError, OffsetOutOfRangeError
-
-__all__ = [
-    "MAX_STAMP_BYTES",
-    "OffsetRange",
-    "PartitionState",
-    "Stamps",
-    "Topic",
-    "TopicIdentity",
-    "check_available",
-    "check_topic_name",
-]
 
 # Most bytes of keys and values that one request for stamps may receive.
 MAX_STAMP_BYTES: Final = 16 << 20

@@ -1,0 +1,606 @@
+"""Folders of log files: the formats, the complete marker, and what becomes of each entry."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, TypeVar
+
+from trainfeed.errors import FormatError, NotFoundError, WindowOpenError
+from trainfeed.printable_text import printable
+from trainfeed.storage import FileInfo, Location
+
+# --- The formats of files in a folder of logs: those that are read as lines, and those that are not
+
+
+class LogCompression(NamedTuple):
+    """A compression of log files: its name, suffix, and first bytes."""
+
+    name: str
+    suffix: str
+    magic: bytes
+
+
+COMPRESSIONS: Final = (
+    LogCompression("gzip", ".gz", b"\x1f\x8b\x08"),
+    LogCompression("zstd", ".zst", b"\x28\xb5\x2f\xfd"),
+)
+
+# First bytes of a file that show its format.
+HEAD_BYTES: Final = 512
+
+
+class _Format(NamedTuple):
+    """A format that is not read: its name, the suffixes of its files, and their first bytes."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    magics: tuple[bytes, ...] = ()
+
+
+_TAR: Final = "a tar archive"
+# The suffixes are compared without regard to case; the first row that fits counts.
+_FORMATS: Final = (
+    _Format(_TAR, (".tar", ".tar.gz", ".tar.zst", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")),
+    _Format("a Parquet file", (".parquet", ".parq"), (b"PAR1", b"PARE")),
+    _Format("an ORC file", (".orc",), (b"ORC",)),
+    _Format("an Avro file", (".avro",), (b"Obj\x01",)),
+    _Format("an Arrow file", (".arrow", ".arrows", ".feather"), (b"ARROW1\0\0", b"FEA1")),
+    _Format("a SequenceFile of Hadoop", (".sequencefile",), (b"SEQ\x04", b"SEQ\x05", b"SEQ\x06")),
+    _Format("an RCFile", (".rcfile",), (b"RCF\x01",)),
+    _Format("a TFRecord file", (".tfrecord", ".tfrecords")),
+    _Format("a RecordIO file", (".recordio",), (b"\x01\x02\x03\x04", b"\x04\x03\x02\x01")),
+    _Format("bzip2 data", (".bz2",), tuple(b"BZh%d1AY&SY" % level for level in range(1, 10))),
+    _Format("xz data", (".xz",), (b"\xfd7zXZ\0",)),
+    _Format("lzma data", (".lzma",), (b"\x5d\0\0",)),
+    _Format("lz4 data", (".lz4",), (b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18")),
+    _Format("lzo data", (".lzo", ".lzo_deflate"), (b"\x89LZO\0",)),
+    _Format("snappy data", (".snappy",), (b"\xff\x06\0\0sNaPpY",)),
+    _Format("brotli data", (".br",)),
+    _Format("deflate data", (".deflate",), (b"x\x9c", b"x\xda")),
+    _Format("data of compress", (".z",), (b"\x1f\x9d", b"\x1f\xa0")),
+    _Format("a zip archive", (".zip", ".xlsx", ".npz"), (b"PK\x03\x04", b"PK\x05\x06")),
+    _Format("a 7z archive", (".7z",), (b"7z\xbc\xaf\x27\x1c",)),
+    _Format("a RAR archive", (".rar",), (b"Rar!\x1a\x07",)),
+    _Format("an SQLite database", (".sqlite", ".sqlite3"), (b"SQLite format 3\0",)),
+    _Format("an HDF5 file", (".h5", ".hdf5"), (b"\x89HDF\r\n\x1a\n",)),
+    _Format("a NumPy array", (".npy",), (b"\x93NUMPY",)),
+    _Format("a pickle", (".pkl", ".pickle")),
+    _Format("a PDF", (".pdf",), (b"%PDF-",)),
+    _Format("an image", (".png", ".jpg", ".jpeg", ".gif"), (b"\x89PNG\r\n", b"\xff\xd8\xff")),
+    _Format("an Excel file", (".xls",), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)),
+    _Format("encrypted data", (".gpg", ".pgp", ".age")),
+)  # fmt: skip
+
+_BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+# A text has no such run and not so many bytes of 0 at its start.
+_ZEROS: Final = b"\0" * 4
+_MOST_ZEROS: Final = 15
+# A format whose first bytes could be the first word of a text is known by a further such byte.
+_CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\b\x1b")
+
+
+def compression_of(name: str) -> str:
+    """Return the compression of the file of this name: none, gzip or zstd."""
+    return next((c.name for c in COMPRESSIONS if name.endswith(c.suffix)), "none")
+
+
+def format_of_name(name: str) -> str | None:
+    """Return what a file of this name is, in words; None if it is read as lines."""
+    lower = name.lower()
+    return next((each.name for each in _FORMATS if lower.endswith(each.suffixes)), None)
+
+
+def format_of_bytes(head: bytes) -> str | None:
+    """Return what a file is that begins with these bytes, in words; None if they may be lines.
+
+    Args:
+        head: The first ``HEAD_BYTES`` of the file, or all of them.
+    """
+    magics = [(f"data compressed with {each.name}", each.magic) for each in COMPRESSIONS]
+    magics += [(each.name, magic) for each in _FORMATS for magic in each.magics]
+    found = next((name for name, magic in magics if _begins(head, magic)), None)
+    if found is None and head[257:262] == b"ustar":
+        return _TAR
+    return found or _binary(head)
+
+
+def _binary(head: bytes) -> str | None:
+    if _ZEROS not in head and head.count(0) <= _MOST_ZEROS:
+        return None
+    if head.startswith(_BYTE_ORDER_MARKS):
+        return "text in UTF-16 or UTF-32"
+    if not head.strip(b"\0"):
+        return "bytes of 0, as in a file that was cut while its writer kept its place"
+    return "binary data"
+
+
+def _begins(head: bytes, magic: bytes) -> bool:
+    if not head.startswith(magic):
+        return False
+    return not magic.isascii() or not magic.decode().isprintable() or _has_control(head)
+
+
+def _has_control(head: bytes) -> bool:
+    return not _CONTROLS.isdisjoint(head)
+
+
+# --- What becomes of an entry in a folder of logs: it is read, passed over, or stops the build
+
+REASONS: Final = (
+    "hidden", "marker", "unfinished", "system", "lock", "checksum", "backup", "index", "link",
+)  # fmt: skip
+
+_MOVE: Final = "move it away, or hide it: names that begin with '_' are not read"
+
+
+class _Names(NamedTuple):
+    """Names that are passed over wherever they lie; upper and lower case are the same."""
+
+    reason: str
+    pattern: str
+    folders: bool = False
+
+
+_NAMES: Final = (
+    _Names("hidden", r"[._].*", folders=True),
+    _Names(
+        "unfinished",
+        # Flume, Hadoop, Flink, Kafka Connect; copies and downloads; editors.
+        r".*\.tmp|.*\._COPYING_|.*\.in[-_]?progress(\..*)?|\+tmp"
+        r"|.*\.(partial|filepart|crdownload|incomplete|unfinished)|.*_\.gstmp|.*\.part\.minio"
+        r"|.*\.____distcpSplit____.*|.*\.sw[opx]|.*___jb_tmp___",
+        folders=True,
+    ),
+    _Names(
+        "marker",
+        r"(done|ready|success|succeeded|complete|completed|finished|ok)(\.txt)?"
+        r"|.*\.(ok|ready|success|flag|flg|trg|trigger|ctl|fin|eof)|.*_\$folder\$",
+    ),
+    _Names("system", r"thumbs\.db|ehthumbs\.db|desktop\.ini|Icon\r"),
+    _Names("lock", r".*\.(lock|lck|pid)|~\$.*"),
+    _Names(
+        "checksum",
+        r".*\.(md5|sha1|sha224|sha256|sha384|sha512|crc|crc32)(sum)?"
+        r"|(md5|sha1|sha256|sha512)-?sums?(\.txt)?|checksums?(\.txt)?",
+    ),
+    # Editors and rsync; what logrotate puts aside of a compression that was interrupted.
+    _Names("backup", r".*~|#.*#|.*___jb_old___|.*-\d{10}\.backup"),
+)
+_KNOWN: Final = tuple(
+    (each, re.compile(each.pattern, re.IGNORECASE | re.DOTALL)) for each in _NAMES
+)
+
+# Suffixes that make a file the companion of the file beside it that has the rest of its name.
+_COMPANIONS: Final = {
+    ".done": "marker", ".complete": "marker", ".completed": "marker", ".finished": "marker",
+    ".processed": "marker",
+    ".bak": "backup", ".orig": "backup", ".save": "backup", ".backup": "backup",
+    ".asc": "checksum", ".sig": "checksum", ".minisig": "checksum",
+    ".index": "index", ".idx": "index", ".gzi": "index", ".meta": "index",
+}  # fmt: skip
+_MARKING: Final = tuple(suffix for suffix, reason in _COMPANIONS.items() if reason == "marker")
+# Names that some tools give to a file while they write it, and others to a file for good; the last
+# is that of sed.
+_UNCLEAR: Final = re.compile(
+    r".*\.(part|temp|pending|download|uploading|writing|copying)|sed[A-Za-z0-9]{6}",
+    re.IGNORECASE | re.DOTALL,
+)
+# Flink's old sink says with this companion that only the first bytes of a file are valid.
+_VALID_LENGTH: Final = ".valid-length"
+
+
+class Refusal(NamedTuple):
+    """Why an entry stops the build.
+
+    Attributes:
+        names: The entries that it is about.
+        what: What was expected, and what is there.
+        remedy: What to do.
+    """
+
+    names: tuple[str, ...]
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class FolderEntries:
+    """The entries of a folder of logs: every one is a log, passed over, or refused.
+
+    Attributes:
+        folder: The folder.
+        logs: The files that are read, in order of name.
+        passed_over: Name → reason of every entry that is not read, in order of name. Characters
+            that cannot be printed are escaped.
+        refused: Why the folder cannot be read; empty if it can.
+        infos: Name → facts, of every entry.
+    """
+
+    folder: Location
+    logs: list[FileInfo]
+    passed_over: dict[str, str]
+    refused: list[Refusal]
+    infos: Mapping[str, FileInfo]
+
+    def require(self, known: Container[str] = ()) -> FolderEntries:
+        """Return the entries, unless one of them stops the build.
+
+        Args:
+            known: Names of the files that an earlier plan has read: they stay what they were.
+
+        Raises:
+            FormatError: There are such entries; the message names the first.
+        """
+        refused = [each for each in self.refused if not all(name in known for name in each.names)]
+        if not refused:
+            return self
+        first, *others = refused
+        more = f" (and {len(others)} more such entries)" if others else ""
+        raise FormatError(
+            f"{first.what}{more}; nothing was read or published; {first.remedy}",
+            path=self.folder.uri if len(first.names) > 1 else (self.folder / first.names[0]).uri,
+        )
+
+
+def sort_entries(
+    folder: Location, listing: Sequence[FileInfo], marker: str | None
+) -> FolderEntries:
+    """Return what becomes of every entry of a folder.
+
+    Args:
+        folder: The folder.
+        listing: All of its entries, broken links included.
+        marker: Name of the file that marks it as complete, or None.
+    """
+    names = frozenset(info.name for info in listing)
+    bases = names | {_plain_name(name) for name in names}
+    reasons = {
+        info.name: reason
+        for info in listing
+        if (reason := _reason(info, bases, marker)) is not None
+    }
+    reasons |= _links(listing, reasons)
+    visible = sorted(
+        (info for info in listing if info.name not in reasons), key=lambda info: info.name
+    )
+    refused = [found for info in visible if (found := _refusal(info, visible, names)) is not None]
+    refused += [*_names_of_one(visible), *_twins(visible)]
+    return FolderEntries(
+        folder,
+        [info for info in visible if _is_plain(info) and info.name.isprintable()],
+        {printable(name): reasons[name] for name in sorted(reasons)},
+        refused,
+        {info.name: info for info in listing},
+    )
+
+
+def _plain_name(name: str) -> str:
+    """Return a name without the suffix of its compression."""
+    suffix = next((each.suffix for each in COMPRESSIONS if name.endswith(each.suffix)), "")
+    return name.removesuffix(suffix)
+
+
+def _is_plain(info: FileInfo) -> bool:
+    return not info.is_dir and info.oddity is None
+
+
+def _reason(info: FileInfo, bases: frozenset[str], marker: str | None) -> str | None:
+    """Return why an entry is passed over by its name, or None.
+
+    Args:
+        info: The entry.
+        bases: Names of files to which companions may belong.
+        marker: Name of the file that marks the folder as complete, or None.
+    """
+    if info.name == marker:
+        return "marker"
+    is_plain = _is_plain(info)
+    for each, pattern in _KNOWN:
+        if (is_plain or each.folders) and pattern.fullmatch(info.name):
+            return each.reason
+    base, dot, suffix = info.name.rpartition(".")
+    return _COMPANIONS.get(f"{dot}{suffix}".lower()) if is_plain and base in bases else None
+
+
+def _links(listing: Sequence[FileInfo], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Return the links to files of the same folder that are read, or not read, by themselves.
+
+    A link may be the way to read a hidden file, and is then a log.
+    """
+    own = {
+        info.inode[:2]
+        for info in listing
+        if info.inode and not info.is_link and reasons.get(info.name) != "hidden"
+    }
+    return {
+        info.name: "link"
+        for info in listing
+        if info.is_link and info.name not in reasons and info.inode and info.inode[:2] in own
+    }
+
+
+def _refusal(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
+    """Return why one entry stops the build, or None."""
+    return _unreadable(info) or _doubtful(info, visible, names)
+
+
+def _unreadable(info: FileInfo) -> Refusal | None:
+    """Refuse what has no lines of text, or no name that can be told."""
+    name = info.name
+    if not _is_plain(info):
+        what = f"the folder {name!r}" if info.is_dir else f"{name!r}, which is {info.oddity}"
+        return Refusal((name,), f"expected only files, got {what}", _MOVE)
+    if not name.isprintable():
+        what = f"expected names of printable characters, got {name!r}"
+        return Refusal((name,), what, "rename the file")
+    if (found := format_of_name(name)) is not None:
+        known = ", ".join(compression.suffix for compression in COMPRESSIONS)
+        return Refusal(
+            (name,),
+            f"expected a plain file or one of {known}, got {name!r}, by its name {found}",
+            "write its records as lines of text, compressed in one of these ways or not, or"
+            f" {_MOVE}",
+        )
+    return None
+
+
+def _doubtful(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
+    """Refuse what may be a log or not, whole or not."""
+    name, lower = info.name, info.name.lower()
+    if _UNCLEAR.fullmatch(name):
+        return Refusal(
+            (name,),
+            f"expected finished files, got {name!r}, as some programs call a file while they write"
+            " it",
+            f"rename it if it is whole, else {_MOVE}",
+        )
+    if f"_{name}{_VALID_LENGTH}" in names:
+        return Refusal(
+            (name,),
+            f"expected whole files, got {name!r}, of which '_{name}{_VALID_LENGTH}' says that only"
+            " its first bytes are valid",
+            "cut it to this length, and remove the file that says so",
+        )
+    if info.size_bytes and lower.endswith(_MARKING) and not _end_alike(name, visible):
+        return Refusal(
+            (name,),
+            f"expected logs and markers, got {name!r}, which may be either: other files do not end"
+            " so, and none has the rest of its name",
+            f"rename it if it is a log, else {_MOVE}",
+        )
+    return None
+
+
+def _end_alike(name: str, visible: Sequence[FileInfo]) -> bool:
+    """Whether every log has the suffix of this one, as Flume gives it to what it has read."""
+    suffix = name.rpartition(".")[2].lower()
+    return all(info.name.lower().endswith(f".{suffix}") for info in visible)
+
+
+def _names_of_one(visible: Sequence[FileInfo]) -> Iterator[Refusal]:
+    """Yield a refusal for each file that has several names here: hard links, or links to it."""
+    groups: dict[tuple[int, int], list[FileInfo]] = defaultdict(list)
+    for info in visible:
+        if info.inode is not None and info.size_bytes:
+            groups[info.inode[:2]].append(info)
+    for group in groups.values():
+        # Some file systems number files without care: two that are no links need hard links.
+        if len(group) > 1 and all(_may_be_shared(info) for info in group):
+            names = tuple(info.name for info in group)
+            yield Refusal(
+                names,
+                f"expected files of their own, got {_listed(names)}, which are names of one"
+                " file, so its records would count twice",
+                "hide all but one (names that begin with '_' are not read), or give each its own"
+                " copy",
+            )
+
+
+def _may_be_shared(info: FileInfo) -> bool:
+    return info.is_link or (info.inode is not None and info.inode.links > 1)
+
+
+def _twins(visible: Sequence[FileInfo]) -> Iterator[Refusal]:
+    """Yield a refusal for each file that is there twice, plain and compressed, or in two ways."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for info in visible:
+        if info.size_bytes:
+            groups[_plain_name(info.name)].append(info.name)
+    for names in groups.values():
+        if len(names) > 1:
+            yield Refusal(
+                tuple(names),
+                f"expected each log once, got {_listed(names)}, which differ in the suffix of"
+                " their compression alone, so records would count twice",
+                "if one was made from the other, remove one or hide it (names that begin with '_'"
+                " are not read); if not, rename one",
+            )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(map(repr, sorted(names)))
+
+
+# --- Folders of log files: whether a folder is complete, and its files
+
+T = TypeVar("T")
+
+# Two small requests per file; waiting for the answers takes most of the time.
+_THREADS: Final = 8
+_KEPT: Final = "nothing was read or written; run again when the folder is complete"
+
+
+@dataclass(frozen=True)
+class CompleteRule:
+    """The rule by which a folder is complete: exactly one of both attributes.
+
+    Attributes:
+        marker: The folder is complete when it has a file of this name.
+        stable: The folder is complete when nothing in it has changed for this long, by the clock
+            of this machine.
+    """
+
+    marker: str | None
+    stable: timedelta | None
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One log file of a complete folder.
+
+    Attributes:
+        info: Facts from the file system.
+        compression: none, gzip or zstd.
+        checksum: ``algorithm:digest``, or None if the file system has none.
+    """
+
+    info: FileInfo
+    compression: str
+    checksum: str | None
+
+    @classmethod
+    def of(cls, info: FileInfo, checksum: str | None = None) -> LogFile:
+        """Return the log file of an entry, by its name."""
+        return cls(info, compression_of(info.name), checksum)
+
+
+@dataclass(frozen=True)
+class FoundLogs:
+    """What a complete folder holds.
+
+    Attributes:
+        files: The log files, in order of name.
+        entries: What becomes of every entry.
+    """
+
+    files: list[LogFile]
+    entries: FolderEntries
+
+
+def list_entries(folder: Location, marker: str | None) -> FolderEntries:
+    """Return what becomes of every entry of a folder, whether it is complete or not.
+
+    Args:
+        folder: The folder.
+        marker: Name of the file that marks it as complete, or None.
+
+    Raises:
+        NotFoundError: The folder is not there.
+    """
+    return sort_entries(folder, folder.list(broken=True), marker)
+
+
+def find_logs(
+    folder: Location, rule: CompleteRule, now: datetime, *, checksums: bool = True
+) -> FoundLogs:
+    """Return the log files of a complete folder, and the entries that are passed over.
+
+    Args:
+        folder: The folder of an interval.
+        rule: The rule by which it is complete.
+        now: Aware UTC time.
+        checksums: Whether to request checksums, which takes longest; a mere wait needs none.
+
+    Raises:
+        WindowOpenError: The folder is not complete yet; with ``ready_at`` if only time is missing.
+        FormatError: The folder has an entry that is neither a log file nor passed over.
+        StorageError: The file system does not answer.
+    """
+    try:
+        # The marker first: a listing may come page by page while a writer still adds files.
+        if rule.marker is not None and not (folder / rule.marker).exists():
+            raise _incomplete(folder, _missing(folder, rule.marker))
+        listing = folder.list(broken=True)
+        if rule.stable is not None:
+            _require_stable(folder, listing, rule.stable, now)
+    except NotFoundError as error:
+        raise _incomplete(folder, "the folder is not there") from error
+    entries = sort_entries(folder, listing, rule.marker).require()
+    known = _closed_checksums(folder, listing, entries.logs, rule, asks=checksums)
+    files = [LogFile.of(info, checksum) for info, checksum in zip(entries.logs, known, strict=True)]
+    return FoundLogs(files, entries)
+
+
+def _missing(folder: Location, marker: str) -> str:
+    try:
+        found = folder.stat()
+    except NotFoundError:
+        return "the folder is not there"
+    return f"it has no {marker}" if found.is_dir else "it is a file"
+
+
+def _require_stable(
+    folder: Location, listing: list[FileInfo], stable: timedelta, now: datetime
+) -> None:
+    # Hidden and unfinished files count, too: their writer has not finished the folder.
+    newest = max([folder.stat(), *listing], key=lambda info: info.modified_ms)
+    changed = datetime.fromtimestamp(newest.modified_ms / 1000, UTC)
+    if changed + stable > now:
+        what = newest.name if newest in listing else "the folder itself"
+        told = f"{what} changed at {changed:%Y-%m-%dT%H:%M:%SZ}"
+        if changed > now:
+            raise _incomplete(
+                folder,
+                f"{told}, which is in the future of this machine, where it is"
+                f" {now:%Y-%m-%dT%H:%M:%SZ}: it was copied with its time, or a clock is wrong; give"
+                " it the time of now (touch), or correct the clock",
+            )
+        error = _incomplete(folder, f"{told}, less than {stable} ago")
+        error.ready_at = changed + stable
+        raise error
+
+
+def _closed_checksums(
+    folder: Location,
+    listing: list[FileInfo],
+    infos: list[FileInfo],
+    rule: CompleteRule,
+    *,
+    asks: bool,
+) -> list[str | None]:
+    try:
+        _require_closed(folder, infos, rule)
+        checksums: list[str | None] = [None] * len(infos)
+        if asks:
+            checksums = _ask(lambda info: (folder / info.name).checksum(), infos)
+        # A second listing after all requests: equal listings mean that nothing changed meanwhile.
+        if folder.list(broken=True) == listing:
+            return checksums
+    except NotFoundError:
+        pass  # a file has vanished meanwhile
+    raise _incomplete(folder, "it changed while it was looked at")
+
+
+def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule) -> None:
+    states = _ask(lambda info: (folder / info.name).is_open(), infos)
+    for info, is_open in zip(infos, states, strict=True):
+        if is_open:
+            raise _incomplete(
+                folder,
+                f"{info.name} is not closed, a program still writes it (if its writer died, the"
+                " NameNode closes it within an hour, 'hdfs debug recoverLease' at once)",
+            )
+        # With a marker, all files are closed; with the rule ``stable`` that is not certain.
+        if is_open is None and rule.marker is None:
+            raise _incomplete(
+                folder,
+                f"{folder.fs.scheme}:// does not show whether {info.name} is closed: it is"
+                " empty, ends with a whole block, is erasure-coded, or a snapshot holds more of it;"
+                " use webhdfs://, or 'done' in place of 'stable'",
+            )
+
+
+def _ask(question: Callable[[FileInfo], T], infos: list[FileInfo]) -> list[T]:
+    with ThreadPoolExecutor(_THREADS, "logs") as pool:
+        return list(pool.map(question, infos))
+
+
+def _incomplete(folder: Location, what: str) -> WindowOpenError:
+    error = WindowOpenError(f"folder {folder.uri} is not complete: {what}; {_KEPT}")
+    error.reason = what
+    return error
