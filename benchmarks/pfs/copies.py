@@ -22,8 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainfeed.datacenters import PfsPath
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import LocalTree, MountedTree
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.posix import LocalTree, MountedTree
 
 _MIB = 1 << 20
 _HOME = PfsPath("dc1", "home", "bench", ())

@@ -21,15 +21,8 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from services.cephfs import CephFS
-from trainfeed.pfs.users import (
-    CephProgram,
-    HomeWish,
-    SharedStorage,
-    add_user,
-    list_users,
-    open_shared_storage,
-    remove_user,
-)
+from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.pfs.users import HomeWish, add_user, list_users, remove_user
 
 _KEYS: Final = "keys/client.{}.keyring"
 

@@ -29,7 +29,7 @@ from benchmarks.dispatch.chunks_per_second import Tasks
 from trainfeed.dispatch import QueueOptions, TaskQueue
 from trainfeed.dispatch._master import _Watch, make_master
 from trainfeed.models import ChosenModel, ModelsFolder
-from trainfeed.pfs.service import FileServerSettings, make_file_server
+from trainfeed.pfs.file_server import FileServerSettings, make_file_server
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind
 from trainfeed.prediction._model_worker import PredictionLimits
 from trainfeed.prediction._opened_model import ModelPlace

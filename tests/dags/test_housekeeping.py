@@ -134,7 +134,7 @@ def look(dag, **params):
 
 def test_what_users_removed_from_their_homes_fails_a_task_of_its_own(dag, monkeypatch, caplog):
     lost = ["/mnt/pfs/dc1/home/alice: quota of bytes: expected 5, got none"]
-    monkeypatch.setattr("trainfeed.pfs.users._user_record.lost_attributes", lambda *_: lost)
+    monkeypatch.setattr("trainfeed.pfs.users.lost_attributes", lambda *_: lost)
     with pytest.raises(AirflowFailException, match="quota of bytes"):
         look(dag, mount="/mnt", datacenter="dc1")
     assert lost[0] in caplog.text

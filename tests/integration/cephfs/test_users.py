@@ -24,16 +24,15 @@ from airflow.sdk.exceptions import AirflowFailException
 from operators.housekeeping import SharedStorageOperator
 from trainfeed import faults
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, UnsuitableStoreError
+from trainfeed.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, attribute, open_shared_storage
 from trainfeed.pfs.users import (
+    NAMESPACE,
     HomeWish,
     add_user,
     list_users,
-    open_shared_storage,
     public_problems,
     remove_user,
 )
-from trainfeed.pfs.users._folder_attributes import QUOTA_BYTES, QUOTA_FILES, attribute
-from trainfeed.pfs.users._home_folder import NAMESPACE
 
 MIB = 1 << 20
 # What the upkeep calls the three attributes of a home.

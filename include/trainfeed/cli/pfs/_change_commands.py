@@ -10,9 +10,10 @@ import typer
 from trainfeed.cli.pfs._each_place import Failures, for_each_place
 from trainfeed.cli.pfs._pfs_options import Paths, tell_failure
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.pfs.copy import ABANDONED_S, may_be_removed
+from trainfeed.pfs.copy_plan import Place
 from trainfeed.pfs.places import Places
-from trainfeed.pfs.transfer import ABANDONED_S, Place, may_be_removed
-from trainfeed.pfs.trees import Kind, is_unfinished_name
+from trainfeed.pfs.tree import Kind, is_unfinished_name
 
 __all__ = ["mkdir", "mv", "rm"]
 

@@ -10,7 +10,7 @@ from trainfeed.cli._printing import error_console, print_json, print_message
 from trainfeed.cli.pfs._pfs_options import AsJson
 from trainfeed.dataset.manifest import Manifest
 from trainfeed.errors import ConfigError
-from trainfeed.pfs.comparison import compare_places, compare_with_list
+from trainfeed.pfs.compare import compare_places, compare_with_list
 from trainfeed.pfs.places import Places
 
 __all__ = ["verify"]

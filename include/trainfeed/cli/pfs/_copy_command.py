@@ -14,8 +14,9 @@ from trainfeed.cli._printing import error_console, print_json
 from trainfeed.cli.pfs._pfs_options import AsJson, bytes_per_second, tell_failure
 from trainfeed.datacenters import is_shared
 from trainfeed.errors import ConfigError
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, FileOutcome, Place, RateLimit
 from trainfeed.pfs.places import Places
-from trainfeed.pfs.transfer import CopyOptions, FileOutcome, Place, RateLimit, copy_places
 
 __all__ = ["copy"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trainfeed.cli.pfs._pfs_options import tell_failure
 from trainfeed.errors import TrainFeedError
+from trainfeed.pfs.copy_plan import Place, expanded
 from trainfeed.pfs.places import Places
-from trainfeed.pfs.transfer import Place, expanded
 
 __all__ = ["Failures", "for_each_place"]
 

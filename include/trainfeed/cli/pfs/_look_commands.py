@@ -12,8 +12,8 @@ from trainfeed.cli._printing import print_json, print_rows, printable_lines
 from trainfeed.cli.pfs._each_place import Failures, for_each_place
 from trainfeed.cli.pfs._pfs_options import AsJson, Paths, entry_row
 from trainfeed.errors import TrainFeedError
-from trainfeed.pfs.transfer import Place
-from trainfeed.pfs.trees import Entry, Kind, is_unfinished_name
+from trainfeed.pfs.copy_plan import Place
+from trainfeed.pfs.tree import Entry, Kind, is_unfinished_name
 
 __all__ = ["du", "find", "ls", "stat"]
 

@@ -16,8 +16,8 @@ from trainfeed.cli._printing import print_message
 from trainfeed.cli.pfs._copy_command import copy
 from trainfeed.errors import NotFoundError
 from trainfeed.paths import ShardName, manifest_name
+from trainfeed.pfs.copy_plan import Place, expanded, is_there
 from trainfeed.pfs.places import Places
-from trainfeed.pfs.transfer import Place, expanded, is_there
 
 __all__ = ["copy_with_manifests"]
 

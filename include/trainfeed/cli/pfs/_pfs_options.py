@@ -10,7 +10,7 @@ import typer
 
 from trainfeed.cli._printing import print_message
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.pfs.trees import Entry
+from trainfeed.pfs.tree import Entry
 
 __all__ = ["AsJson", "Paths", "bytes_per_second", "entry_row", "tell_failure"]
 

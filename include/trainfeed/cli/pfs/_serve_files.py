@@ -75,7 +75,8 @@ def serve(  # noqa: PLR0913 - options of a command
     The name of a token, or of a client certificate, is the name of its user. A user reads and
     writes below /pfs/NAME/home/USER, and reads /pfs/NAME/public.
     """
-    from trainfeed.pfs.service import FileLimits, FileServerSettings, serve_files
+    from trainfeed.pfs.file_server import FileServerSettings, serve_files
+    from trainfeed.pfs.limits import FileLimits
     from trainfeed.server import Limits, ServerSettings
 
     server = ServerSettings(

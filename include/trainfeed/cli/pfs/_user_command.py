@@ -11,16 +11,14 @@ import typer
 
 from trainfeed.cli._printing import error_console, print_json, print_message, print_rows
 from trainfeed.errors import ConfigError
+from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.pfs.user_keys import EndedSessions
 from trainfeed.pfs.users import (
     AddedUser,
-    CephProgram,
-    EndedSessions,
     HomeWish,
-    SharedStorage,
     UserState,
     add_user,
     list_users,
-    open_shared_storage,
     public_problems,
     remove_user,
 )

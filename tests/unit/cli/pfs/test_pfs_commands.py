@@ -10,7 +10,7 @@ import pytest
 
 from trainfeed.canonical_json import dumps
 from trainfeed.pfs.places import Places
-from trainfeed.pfs.trees import CHUNK_BYTES, SourceState, unfinished_file_name
+from trainfeed.pfs.tree import CHUNK_BYTES, SourceState, unfinished_file_name
 from trainfeed.storage.folder_manifest import FolderFile, FolderManifest
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from trainfeed.datacenters import PfsPath
 from trainfeed.errors import ServiceError
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.posix import LocalTree
 from trainfeed.pfs.remote import ServerTree
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import LocalTree
 from trainfeed.server import Reply
 
 ROOT = PfsPath("dc", "home", "alice", ())

@@ -15,7 +15,8 @@ from trainfeed.errors import (
     FormatError,
     NotFoundError,
 )
-from trainfeed.pfs.trees import CHUNK_BYTES, Kind, MountedTree, SmallFile, SourceState
+from trainfeed.pfs.posix import MountedTree
+from trainfeed.pfs.tree import CHUNK_BYTES, Kind, SmallFile, SourceState
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from trainfeed import faults
 from trainfeed.datacenters import PfsPath
+from trainfeed.pfs.file_server import FileServerSettings, serve_files
+from trainfeed.pfs.limits import FileLimits
 from trainfeed.pfs.remote import ServerTree
-from trainfeed.pfs.service import FileLimits, FileServerSettings, serve_files
 from trainfeed.pfs.wire import DATA
 from trainfeed.server import Access, ByteClient, Limits, Reply, ServerSettings, new_token
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.pfs.service._areas import Areas
-from trainfeed.pfs.service._disk import refusal_of_files
-from trainfeed.pfs.trees import SmallFile, SourceState
+from trainfeed.pfs.areas import Areas, refusal_of_files
+from trainfeed.pfs.tree import SmallFile, SourceState
 
 PATH = "/pfs/dc/home/alice/file"
 

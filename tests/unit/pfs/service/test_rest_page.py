@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed.pfs import wire
-from trainfeed.pfs.trees import CHUNK_BYTES
+from trainfeed.pfs.tree import CHUNK_BYTES
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -23,7 +23,7 @@ import xxhash
 from tests.unit.pfs.service.file_servers import Storage, asked, running
 from tests.unit.server.test_serve import certified
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.pfs.trees import SmallFile, SourceState
+from trainfeed.pfs.tree import SmallFile, SourceState
 from trainfeed.pfs.wire import (
     CHUNKS,
     DATA,

@@ -14,8 +14,10 @@ import pytest
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed import faults
 from trainfeed.errors import ServiceUnreachableError
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import CHUNK_BYTES, LocalTree, SourceState
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.posix import LocalTree
+from trainfeed.pfs.tree import CHUNK_BYTES, SourceState
 from trainfeed.pfs.wire import DATA
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")

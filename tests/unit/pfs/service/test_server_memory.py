@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed.pfs.service import FileLimits
-from trainfeed.pfs.trees import CHUNK_BYTES, SMALL_BYTES, SourceState
+from trainfeed.pfs.limits import FileLimits
+from trainfeed.pfs.tree import CHUNK_BYTES, SMALL_BYTES, SourceState
 from trainfeed.server import Limits
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")

@@ -17,8 +17,8 @@ from trainfeed.errors import (
     ServiceDeniedError,
     TrainFeedError,
 )
-from trainfeed.pfs.service import FileLimits
-from trainfeed.pfs.trees import CHUNK_BYTES, DigestKind, SourceState
+from trainfeed.pfs.limits import FileLimits
+from trainfeed.pfs.tree import CHUNK_BYTES, DigestKind, SourceState
 from trainfeed.pfs.wire import (
     CHUNKS,
     DATA,

@@ -12,9 +12,11 @@ import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed.errors import FormatError, ServiceError, TrainFeedError
-from trainfeed.pfs.service import FileLimits
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import SMALL_BYTES, Entry, Kind, LocalTree, MountedTree, SmallFile
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.limits import FileLimits
+from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.pfs.tree import SMALL_BYTES, Entry, Kind, SmallFile
 from trainfeed.pfs.wire import (
     BUNDLE_BYTES,
     BUNDLE_FILES,

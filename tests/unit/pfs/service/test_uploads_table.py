@@ -9,13 +9,13 @@ import pytest
 
 from trainfeed.datacenters import PfsPath
 from trainfeed.errors import ConflictError
-from trainfeed.pfs.service._areas import Place
-from trainfeed.pfs.service._disk import Disk
-from trainfeed.pfs.service._file_server import _lifespan
-from trainfeed.pfs.service._open_upload import UploadKey
-from trainfeed.pfs.service._shares import FileLimits
-from trainfeed.pfs.service._uploads import Uploads
-from trainfeed.pfs.trees import MountedTree, SourceState, _posix_target
+from trainfeed.pfs import posix_files as _posix_target
+from trainfeed.pfs.areas import Disk, Place
+from trainfeed.pfs.file_server import _lifespan
+from trainfeed.pfs.limits import FileLimits
+from trainfeed.pfs.posix import MountedTree
+from trainfeed.pfs.tree import SourceState
+from trainfeed.pfs.uploads import UploadKey, Uploads
 from trainfeed.server import Parts, Refusal
 
 DATA = b"abc"

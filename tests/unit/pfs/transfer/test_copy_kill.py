@@ -19,8 +19,10 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.pfs.transfer import CopyOptions, Place, RateLimit, Stopped, copy_places
-from trainfeed.pfs.trees import CHUNK_BYTES, LocalTree, MountedTree, is_unfinished_name
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place, RateLimit, Stopped
+from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.pfs.tree import CHUNK_BYTES, is_unfinished_name
 
 HOME = PfsPath("dc1", "home", "alice", ())
 CHUNKS = 4

@@ -6,8 +6,9 @@ import pytest
 
 from trainfeed.datacenters import PfsPath
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import LocalTree, MountedTree
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.posix import LocalTree, MountedTree
 
 HOME = PfsPath("dc1", "home", "alice", ())
 LONGEST = "é" * 127 + "x"

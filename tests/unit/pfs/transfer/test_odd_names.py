@@ -7,8 +7,10 @@ import pytest
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed.datacenters import PfsPath
 from trainfeed.errors import ConfigError, ServiceError
-from trainfeed.pfs.transfer import CopyOptions, Place, copy_places
-from trainfeed.pfs.trees import LocalTree, MountedTree, SmallFile
+from trainfeed.pfs.copy import copy_places
+from trainfeed.pfs.copy_plan import CopyOptions, Place
+from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.pfs.tree import SmallFile
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

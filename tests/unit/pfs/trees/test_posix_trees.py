@@ -21,18 +21,17 @@ from trainfeed.errors import (
     NotFoundError,
     StorageError,
 )
-from trainfeed.pfs.trees import (
+from trainfeed.pfs import posix_files as _posix_target
+from trainfeed.pfs import small_files as _small_writes
+from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.pfs.tree import (
     CHUNK_BYTES,
     SMALL_BYTES,
     Kind,
-    LocalTree,
-    MountedTree,
     SmallFile,
     SourceState,
-    _posix_target,
     unfinished_file_name,
 )
-from trainfeed.pfs.trees.small import _small_writes
 
 HOME = PfsPath("dc1", "home", "alice", ())
 STATE = SourceState(CHUNK_BYTES + 3, 7, "0" * 32)

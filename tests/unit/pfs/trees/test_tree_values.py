@@ -3,7 +3,7 @@
 import hashlib
 
 from trainfeed.paths import is_unfinished
-from trainfeed.pfs.trees import (
+from trainfeed.pfs.tree import (
     CHUNK_BYTES,
     FileDigests,
     SourceState,

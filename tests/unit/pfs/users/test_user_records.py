@@ -12,10 +12,15 @@ from types import SimpleNamespace
 import pytest
 
 from trainfeed.errors import FormatError
-from trainfeed.pfs.users import HomeWish, Layout, SharedStorage, lost_attributes
-from trainfeed.pfs.users._folder_attributes import QUOTA_BYTES, QUOTA_FILES
-from trainfeed.pfs.users._home_folder import prepare_home, prepare_public
-from trainfeed.pfs.users._user_record import NAMESPACE, record_path
+from trainfeed.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, Layout, SharedStorage
+from trainfeed.pfs.users import (
+    NAMESPACE,
+    HomeWish,
+    lost_attributes,
+    prepare_home,
+    prepare_public,
+    record_path,
+)
 
 
 @pytest.fixture
