@@ -7,67 +7,7 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.specification._dataset_names import (
-        RESERVED_NAMES,
-        SPEC_FILE,
-        check_dataset_name,
-        check_name,
-    )
-    from trainfeed.specification._dataset_part import (
-        OutputSpec,
-        ResourceSpec,
-    )
-    from trainfeed.specification._json_schema import (
-        json_schema,
-        json_schema_text,
-    )
-    from trainfeed.specification._load import (
-        load_spec,
-        load_specs,
-        read_module,
-        spec_folders,
-        spec_or_error,
-    )
-    from trainfeed.specification._logs import (
-        LogsSourceSpec,
-        expand_path,
-        logs_root,
-    )
-    from trainfeed.specification._model import (
-        DatasetSpec,
-        fingerprint_fields,
-    )
-    from trainfeed.specification._near_names import (
-        did_you_mean,
-        nearest,
-    )
-    from trainfeed.specification._retention_part import (
-        RetentionRule,
-        RetentionSpec,
-    )
-    from trainfeed.specification._source_kind import (
-        LateRule,
-        Measure,
-        MissingRule,
-        SourceKind,
-        TopicPart,
-    )
-    from trainfeed.specification._source_part import (
-        FieldSpec,
-        PreprocessSpec,
-        SourceSpec,
-        SplitSpec,
-    )
-    from trainfeed.specification._topics import (
-        RECORDED,
-        KafkaSourceSpec,
-        KafkaTopics,
-        RecordedSourceSpec,
-    )
-    from trainfeed.specification._uploads_part import (
-        UploadsSpec,
-    )
-    from trainfeed.specification.quality import (
+    from trainfeed.specification.gates import (
         AcceptedValuesCheck,
         CountCheck,
         DriftCheck,
@@ -87,7 +27,52 @@ if TYPE_CHECKING:
         gate_name,
         shown_number,
     )
-    from trainfeed.specification.training import (
+    from trainfeed.specification.inputs import (
+        FieldSpec,
+        PreprocessSpec,
+        SourceSpec,
+        SplitSpec,
+        UploadsSpec,
+    )
+    from trainfeed.specification.json_schema import json_schema, json_schema_text
+    from trainfeed.specification.load import (
+        load_spec,
+        load_specs,
+        read_module,
+        spec_folders,
+        spec_or_error,
+    )
+    from trainfeed.specification.model import (
+        DatasetSpec,
+        OutputSpec,
+        ResourceSpec,
+        RetentionRule,
+        RetentionSpec,
+        fingerprint_fields,
+    )
+    from trainfeed.specification.names import (
+        RESERVED_NAMES,
+        SPEC_FILE,
+        check_dataset_name,
+        check_name,
+        did_you_mean,
+        nearest,
+    )
+    from trainfeed.specification.source_kinds import (
+        RECORDED,
+        KafkaSourceSpec,
+        KafkaTopics,
+        LateRule,
+        LogsSourceSpec,
+        Measure,
+        MissingRule,
+        RecordedSourceSpec,
+        SourceKind,
+        TopicPart,
+        expand_path,
+        logs_root,
+    )
+    from trainfeed.specification.train import (
         GpuSpec,
         LauncherName,
         MetricGate,

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)
 HEAVY = {"airflow", "croniter", "numpy", "pendulum", "pyarrow", "pydantic", "ruamel"}
 SERVICES = {"http.client", "ssl", "trainfeed.storage.hdfs", "trainfeed.storage.webhdfs"}
-SPECIFICATION = {"trainfeed.intervals", "trainfeed.specification._model"}
+SPECIFICATION = {"trainfeed.intervals", "trainfeed.specification.model"}
 REPORT = """
 import sys
 from trainfeed.cli import main

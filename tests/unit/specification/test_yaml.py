@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from trainfeed.errors import SpecError
 from trainfeed.specification import load_spec
-from trainfeed.specification._problems import RefusedError
-from trainfeed.specification._yaml import read_yaml
+from trainfeed.specification.load import read_yaml
+from trainfeed.specification.messages import RefusedError
 
 GOOD = (Path(__file__).with_name("clicks.yaml")).read_text()
 Problem = Callable[[str, str], str]

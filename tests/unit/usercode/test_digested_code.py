@@ -9,7 +9,8 @@ import pytest
 from tests.unit.pipeline.clicks import SPEC
 from trainfeed.errors import CodeChangedError
 from trainfeed.jobs.kubernetes._job_code import JobCode
-from trainfeed.specification import _load, load_spec
+from trainfeed.specification import load as _load
+from trainfeed.specification import load_spec
 from trainfeed.usercode import (
     code_texts,
     digest_of_texts,

@@ -1,20 +1,39 @@
-"""Names of data sets and of their parts, and the name of the file that specifies one."""
+"""Names of data sets and of their parts, and hints at the name that was probably meant."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Final
 
 from trainfeed.errors import SpecError
 
-__all__ = [
-    "NAME",
-    "NAME_RULE",
-    "RESERVED_NAMES",
-    "SPEC_FILE",
-    "check_dataset_name",
-    "check_name",
-]
+# --- Hints at the name that was probably meant
+
+_MAX_SHOWN_CHARS: Final = 60
+
+
+def did_you_mean(got: object, names: Iterable[str]) -> str:
+    """Return a hint at the nearest of ``names``, or at all of them if none is near."""
+    known = list(names)
+    return nearest(got, known) or f"known here: {', '.join(known)}"
+
+
+def nearest(got: object, names: Iterable[str]) -> str:
+    """Return a hint at the nearest of ``names``, or one that begins with ``got``; else empty."""
+    text, known = cut(str(got)).lower(), list(names)
+    near = get_close_matches(text, known, n=1)
+    near = near or [name for name in known if len(text) > 2 and name.startswith(text)]
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def cut(text: str) -> str:
+    """Return a text short enough for a message."""
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
+
+
+# --- Names of data sets and of their parts, and the name of the file that specifies one
 
 SPEC_FILE: Final = "dataset.yaml"
 # Airflow refuses assets of the first two names; the publication root has its models in ``models``.

@@ -1,8 +1,4 @@
-"""The common base of the parts of a ``dataset.yaml``, and the types of scalar values.
-
-Scalar values are names, durations, sizes, shares and times. A validator raises ``WrongValueError``
-with the expected value and the remedy. The code that reports the error adds place and given value.
-"""
+"""The common base of the parts of a ``dataset.yaml``, and the types of scalar values."""
 
 from __future__ import annotations
 
@@ -17,28 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trainfeed.errors import WindowError
 from trainfeed.intervals import parse_time
-from trainfeed.specification._dataset_names import NAME, NAME_RULE
-
-__all__ = [
-    "MILLIONTHS",
-    "Connection",
-    "Documents",
-    "Duration",
-    "EntryPoint",
-    "FieldName",
-    "Millionths",
-    "Name",
-    "Number",
-    "Part",
-    "RelativeFile",
-    "Size",
-    "Text",
-    "Topic",
-    "UtcTime",
-    "WrongValueError",
-    "matching",
-    "pattern_schema",
-]
+from trainfeed.specification.names import NAME, NAME_RULE
 
 MILLIONTHS: Final = 1_000_000
 _FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")

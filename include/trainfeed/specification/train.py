@@ -1,44 +1,212 @@
-"""``train`` of a specification: the training's code, launcher, resources, and least result."""
+"""The part ``train`` of a specification: launch, model, gates, tracking."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from trainfeed.specification._spec_values import (
+from trainfeed.specification.values import (
     Connection,
     Duration,
     EntryPoint,
+    FieldName,
     Name,
     Number,
     Part,
     Size,
     Text,
     WrongValueError,
-)
-from trainfeed.specification.training._model_part import ModelSpec
-from trainfeed.specification.training._tracking_part import TrackingSpec
-from trainfeed.specification.training._train_values import (
-    DnsName,
-    Image,
-    LabelName,
-    LabelValue,
-    PlainText,
-    Variable,
+    matching,
+    pattern_schema,
 )
 
-__all__ = [
-    "GpuSpec",
-    "LauncherName",
-    "TolerationSpec",
-    "TrainSpec",
-    "TrainingWish",
-    "train_contradictions",
+# --- The texts of ``train``: image, names and labels of a cluster, variables of the ranks
+
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+_DNS = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_DNS_RULE = "lower-case letters, digits and -, at most 63 characters"
+_SUBDOMAIN = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,8}"
+_QUALIFIED = re.compile(rf"({_SUBDOMAIN}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?")
+_IMAGE = re.compile(
+    r"(?=.{1,400}$)([a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/)?"
+    r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED = re.compile(
+    r"(TRAINFEED|KUBERNETES|PADDLE|PET|TRAINER|TRAINERS|JOB_COMPLETION)(_.*)?"
+    r"|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|ENTRY|POD_IP"
+    r"|PATH|PYTHONPATH|PYTHONHOME|LD_.*"
+)
+_MOST_CHARS: Final = 32 << 10
+
+
+def _plain_text(text: str) -> str:
+    if "\0" in text or len(text) > _MOST_CHARS:
+        raise WrongValueError(f"a text of at most {_MOST_CHARS} characters without NUL")
+    return text
+
+
+def _variable(name: str) -> str:
+    if _VARIABLE.fullmatch(name) is None:
+        raise WrongValueError("a variable name (letters, digits and _, at most 128 characters)")
+    if _RESERVED.fullmatch(name) is not None:
+        raise WrongValueError("a variable that neither trainfeed nor a launcher sets", "rename it")
+    return name
+
+
+Image = Annotated[
+    str,
+    matching(_IMAGE, "an image, such as registry/trainer@sha256:… or registry/trainer:tag"),
+    pattern_schema(_IMAGE),
 ]
+DnsName = Annotated[str, matching(_DNS, f"a name ({_DNS_RULE})"), pattern_schema(_DNS)]
+LabelName = Annotated[
+    str,
+    matching(_QUALIFIED, "a label name, with or without domain/ in front"),
+    pattern_schema(_QUALIFIED),
+]
+LabelValue = Annotated[
+    str,
+    matching(_LABEL_VALUE, "a label value (letters, digits, '.', '_' and '-', at most 63)"),
+    pattern_schema(_LABEL_VALUE),
+]
+Variable = Annotated[str, AfterValidator(_variable)]
+PlainText = Annotated[str, AfterValidator(_plain_text)]
+
+
+# --- ``train.model`` of a specification: the model's name, gate, promotion and transfers
+
+# Folders of a data set. A data set of an earlier trainfeed may be called "models", so its folders
+# may lie beside those of models.
+_RESERVED_MODEL_NAMES: Final = frozenset({"boundaries", "code", "plans", "training", "versions"})
+
+
+def _store_path(text: str) -> str:
+    first, *parts = text.split("/")
+    if first or any(part in {"", ".", ".."} for part in parts):
+        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
+    if not text.isprintable() or "\\" in text:
+        raise WrongValueError("a path without control characters and backslashes")
+    return text
+
+
+class MetricGate(Part):
+    """The limits of one metric of a model.
+
+    Attributes:
+        min: Smallest allowed value.
+        max: Largest allowed value.
+        better: Whether ``higher`` or ``lower`` values are better.
+        max_worse: Largest allowed difference by which the value may be worse than that of the
+            promoted model on the same data.
+    """
+
+    min: Number | None = None
+    max: Number | None = None
+    better: Literal["higher", "lower"] = "higher"
+    max_worse: Annotated[Number, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> MetricGate:
+        if self.min is None and self.max is None and self.max_worse is None:
+            raise WrongValueError("min, max or max_worse, got none of them", shows_got=False)
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise WrongValueError(
+                f"min at most max, got {self.min} and {self.max}", shows_got=False
+            )
+        return self
+
+
+class StoreFolderSpec(Part):
+    """A folder of a store, for the transfer of models.
+
+    Attributes:
+        path: Absolute path; the path begins at the root of the connection.
+        connection: Name of the connection that has the store: HDFS, or a mounted file system.
+    """
+
+    path: Annotated[str, AfterValidator(_store_path)]
+    connection: Connection = "hdfs_default"
+
+
+class ModelSpec(Part):
+    """The model that a training makes, and the gate that it must pass to be promoted.
+
+    Attributes:
+        name: Name of the model's folder, ``models/<name>`` of the publication root.
+        metrics: Limits of each metric, by its name.
+        evaluate: ``module:name`` of a function in the data set's folder that returns the metrics
+            of the model in ``job.model``; without it the metrics are those of the training.
+        predict: ``module:name`` of a function in the data set's folder that opens a model's folder
+            and returns the function that predicts; see ``trainfeed.prediction``.
+        labels: Fields of the schema that are unknown when a prediction is made: the function that
+            predicts never gets them.
+        complete: ``module:name`` of a function that makes a record without labels one that the
+            preprocessing function takes.
+        promote: Promotion of a model that passes its gate to ``prod``: ``automatic`` at once,
+            ``approve`` after a person approves it in Airflow, ``by_hand`` by command or form only.
+        download: Folder of the model from which the training starts. It is downloaded before the
+            training, and its content belongs to the job's identity.
+        upload: Folder of models. The DAG of the training uploads each version that it promotes, or
+            with ``promote: by_hand`` each candidate, to ``<path>/<name>/<version>``. A promotion or
+            rollback by command or form uploads nothing.
+    """
+
+    name: Name
+    metrics: Annotated[Mapping[Name, MetricGate], Field(min_length=1)]
+    evaluate: EntryPoint | None = None
+    predict: EntryPoint | None = None
+    labels: tuple[FieldName, ...] = ()
+    complete: EntryPoint | None = None
+    promote: Literal["automatic", "approve", "by_hand"] = "automatic"
+    download: StoreFolderSpec | None = None
+    upload: StoreFolderSpec | None = None
+
+    @model_validator(mode="after")
+    def _has_a_predictor(self) -> ModelSpec:
+        for name, value in (("labels", self.labels), ("complete", self.complete)):
+            if value and self.predict is None:
+                raise WrongValueError(f"predict beside {name}, got only {name}", shows_got=False)
+        return self
+
+    @field_validator("name")
+    @classmethod
+    def _is_no_folder_of_a_data_set(cls, name: str, _: ValidationInfo) -> str:
+        if name in _RESERVED_MODEL_NAMES:
+            raise WrongValueError("a name that is not reserved", "choose another")
+        return name
+
+
+# --- ``train.tracking`` of a specification: the tools that show the training's metrics
+
+
+class TrackingSpec(Part):
+    """The tools that get the metrics of the training, beside its metrics log.
+
+    Attributes:
+        tensorboard: Whether rank 0 writes event files of TensorBoard into the job's folder.
+        mlflow: Id of the connection of an MLflow tracking server; by default there is none.
+        experiment: Name of the experiment on that server; by default the name of the data set.
+    """
+
+    tensorboard: bool = False
+    mlflow: Connection | None = None
+    experiment: Annotated[Text, Field(max_length=200)] | None = None
+
+    @field_validator("experiment")
+    @classmethod
+    def _has_a_server(cls, experiment: str | None, info: ValidationInfo) -> str | None:
+        if experiment is not None and info.data.get("mlflow", "") is None:
+            raise WrongValueError("a connection mlflow beside experiment", "name the connection")
+        return experiment
+
+
+# --- ``train`` of a specification: the training's code, launcher, resources, and least result
 
 LauncherName: TypeAlias = Literal[
     "local", "indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set"
@@ -247,3 +415,6 @@ def _unfit(train: TrainSpec, names: tuple[str, ...]) -> Iterator[tuple[str, str]
         if name in train.model_fields_set:
             text = f"expected no {name} beside launcher {train.launcher}; leave one out"
             yield name, text
+
+
+# --- The part ``train`` of a specification: launch, model, gates, tracking

@@ -1,8 +1,4 @@
-"""The JSON Schema of ``dataset.yaml``, by which editors complete, describe and check fields.
-
-The schema is generated from the model, so the two cannot disagree. Descriptions come from the
-``Attributes`` of the models' docstrings. Rules about more than one field are not in the schema.
-"""
+"""The JSON Schema of ``dataset.yaml``, by which editors complete, describe and check fields."""
 
 from __future__ import annotations
 
@@ -16,9 +12,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from trainfeed.specification._model import DatasetSpec
-
-__all__ = ["json_schema", "json_schema_text"]
+from trainfeed.specification.model import DatasetSpec
 
 _ATTRIBUTE: Final = re.compile(r"(?m)^    (\w+): (.*(?:\n {8}.*)*)")
 

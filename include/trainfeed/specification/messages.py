@@ -1,4 +1,4 @@
-"""Makes messages from the model's errors: ``file:line: field: expected, got; remedy``."""
+"""Messages from the model's errors: ``file:line: field: expected, got; remedy``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,8 @@ from pydantic_core import ErrorDetails
 
 from trainfeed.errors import SpecError
 from trainfeed.printable_text import printable
-from trainfeed.specification._near_names import cut, did_you_mean, nearest
-from trainfeed.specification._spec_values import WrongValueError
-
-__all__ = [
-    "Place",
-    "Problem",
-    "RefusedError",
-    "is_of_type",
-    "one_of_types",
-    "shown",
-    "spec_error",
-    "wording",
-]
+from trainfeed.specification.names import cut, did_you_mean, nearest
+from trainfeed.specification.values import WrongValueError
 
 Place: TypeAlias = tuple[str | int, ...]
 _MAX_PROBLEMS = 20

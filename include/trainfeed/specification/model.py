@@ -1,0 +1,516 @@
+"""The model of a whole ``dataset.yaml``, with the rules that concern more than one field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+
+from trainfeed.errors import ConfigError, SpecError, WindowError
+from trainfeed.intervals import Schedule
+from trainfeed.paths import MAX_SHARDS
+from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.specification.gates import QualityCheck, quality_contradictions
+from trainfeed.specification.inputs import (
+    FieldSpec,
+    LookupType,
+    PreprocessSpec,
+    SourceSpec,
+    SplitSpec,
+    UploadsSpec,
+    upload_contradictions,
+)
+from trainfeed.specification.messages import Place
+from trainfeed.specification.names import RESERVED_NAMES, check_name, did_you_mean
+from trainfeed.specification.source_kinds import MissingRule
+from trainfeed.specification.train import TrainSpec, train_contradictions
+from trainfeed.specification.values import (
+    MILLIONTHS,
+    Documents,
+    Duration,
+    FieldName,
+    Name,
+    Part,
+    RelativeFile,
+    Size,
+    Text,
+    UtcTime,
+    WrongValueError,
+)
+
+# --- The part ``retention`` of a specification: how long everything of a data set is kept
+
+_Days = Annotated[int, Field(ge=1)] | None
+_Number = Annotated[int, Field(ge=1)] | None
+_Bytes = Annotated[Size, Field(ge=0)] | None
+
+
+class RetentionRule(Part):
+    """The end of one kind of files; without a key nothing of the kind is removed.
+
+    Attributes:
+        keep: Number of newest ones that are kept, whatever their age.
+        keep_days: Days for which further ones are kept.
+        max_bytes: Bytes that they may have together; beyond, the oldest are removed.
+    """
+
+    keep: _Number = None
+    keep_days: _Days = None
+    max_bytes: _Bytes = None
+
+
+class RetentionSpec(Part):
+    """How long everything of a data set is kept. What is in use is never removed.
+
+    Attributes:
+        keep_generations: Number of newest generations of an interval that are kept.
+        keep_days: Number of days after publication for which further generations are kept.
+        keep_withdrawn_days: Days after the withdrawal for which a withdrawn generation is kept;
+            without it, withdrawn generations are kept.
+        keep_intervals: Number of newest intervals that are kept; older ones are retired as a whole.
+        keep_intervals_days: Days after its end, and after its last publication, for which an
+            interval is kept; then it is retired.
+        max_bytes: Bytes that all versions may have together; beyond, the oldest intervals are
+            retired.
+        plans: Plans that were never published.
+        landing: Landing files.
+        work: Unfinished files of killed and abandoned builds, which have not changed for a day.
+        trainings: Finished trainings.
+        models: Versions of the model of ``train.model``.
+        uploads: Uploads of retired intervals, with their kept bytes; the receipts stay.
+    """
+
+    keep_generations: Annotated[int, Field(ge=1)] = 3
+    keep_days: _Days = None
+    keep_withdrawn_days: _Days = None
+    keep_intervals: _Number = None
+    keep_intervals_days: _Days = None
+    max_bytes: _Bytes = None
+    plans: RetentionRule = Field(default_factory=RetentionRule)
+    landing: RetentionRule = Field(default_factory=RetentionRule)
+    work: RetentionRule = Field(default_factory=RetentionRule)
+    trainings: RetentionRule = Field(default_factory=RetentionRule)
+    models: RetentionRule = Field(default_factory=RetentionRule)
+    uploads: RetentionRule = Field(default_factory=RetentionRule)
+
+
+# --- The output side of a specification: files, resources
+
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
+_DEFAULT_LEVELS = {"zstd": 1, "gzip": 6}
+
+
+def _default_codec(fields: dict[str, Any]) -> Literal["none", "zstd"]:
+    return "none" if fields.get("format") == "tfrecord" else "zstd"
+
+
+class OutputSpec(Part):
+    """The files of a version.
+
+    Attributes:
+        format: Format of the shards: RecordIO, or TFRecord files of Examples.
+        codec: Compression of the chunks, zstd by default. TFRecord files of a data set are never
+            compressed.
+        level: Compression level, by default that of the codec; None for codecs without levels.
+        chunk_bytes: Record bytes, before compression, at which a chunk is closed; for TFRecord a
+            run of records that is read at once.
+        shards: Number of shards per split; without it ``samples_per_shard`` decides.
+        samples_per_shard: Intended number of samples in a shard; without it ``shards`` decides.
+        positions: Whether the position of every sample is published.
+    """
+
+    format: Literal["recordio", "tfrecord"] = "recordio"
+    codec: Literal["none", "snappy", "gzip", "lz4", "zstd"] = Field(
+        default_factory=_default_codec, json_schema_extra={"default": "zstd"}
+    )
+    level: Annotated[int | None, Field(validate_default=True)] = None
+    chunk_bytes: Annotated[Size, Field(ge=1, le=32 << 20)] = 1 << 20
+    shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)] | None = None
+    samples_per_shard: Annotated[
+        Annotated[int, Field(ge=1)] | None, Field(validate_default=True)
+    ] = None
+    positions: bool = True
+
+    @field_validator("codec")
+    @classmethod
+    def _fits_the_format(cls, codec: str, info: ValidationInfo) -> str:
+        if info.data.get("format") == "tfrecord" and codec != "none":
+            # TFRecord files are compressed as a whole: a shard could only be read from its start.
+            raise WrongValueError("codec none beside format tfrecord", "leave it out")
+        return codec
+
+    @field_validator("level")
+    @classmethod
+    def _fits_the_codec(cls, level: int | None, info: ValidationInfo) -> int | None:
+        codec = info.data.get("codec")
+        if level is None or codec is None:
+            return _DEFAULT_LEVELS.get(codec or "")
+        if codec not in _LEVELS:
+            raise WrongValueError(f"no level beside codec {codec}", "leave it out")
+        low, high = _LEVELS[codec]
+        if not low <= level <= high:
+            raise WrongValueError(f"a level of {codec} from {low} to {high}")
+        return level
+
+    @field_validator("samples_per_shard")
+    @classmethod
+    def _is_the_only_aim(cls, samples: int | None, info: ValidationInfo) -> int | None:
+        if info.data.get("shards") is None:
+            return 100_000 if samples is None else samples
+        if samples is not None:
+            raise WrongValueError("one of shards and samples_per_shard", "leave one out")
+        return None
+
+
+class ResourceSpec(Part):
+    """Resources of a build; nothing here changes its result.
+
+    Attributes:
+        pool: Scheduler pool of the tasks that read the source.
+        max_active_runs: Number of intervals that are built at once. Runs that wait for log files do
+            not count; of the other runs, this many are planned, checked and published at once.
+        records_per_task: Approximate number of source records for one task of a stage.
+        memory_bytes: Memory in which one task sorts samples; further samples go through files. A
+            sample may take a tenth of it.
+        processes: Number of processes in which a task runs the preprocessing function.
+        worker_memory_bytes: Memory of one of these processes; a process that takes more is ended.
+        time_limit: Time of one of these processes for its part of a task.
+    """
+
+    pool: Text | None = None
+    max_active_runs: Annotated[int, Field(ge=1)] = 4
+    records_per_task: Annotated[int, Field(ge=1)] = 100_000
+    memory_bytes: Annotated[Size, Field(ge=1 << 20, lt=1 << 31)] = 512 << 20
+    processes: Annotated[int, Field(ge=1, le=256)] = 1
+    worker_memory_bytes: Annotated[Size, Field(ge=256 << 20)] = 4 << 30
+    time_limit: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(hours=1)
+
+    @property
+    def task_memory_bytes(self) -> int:
+        """``memory_bytes`` of a task that runs alone: the limit for its quarantined records."""
+        return self.memory_bytes
+
+
+# --- The model of a whole ``dataset.yaml``, and its values that determine a version's content
+
+_WHOLE = {"train": 1}
+# Cached, because a DAG asks nine times for the schedule of its data set.
+_schedule: Final = lru_cache(maxsize=256)(Schedule)
+
+
+class DatasetSpec(Part):
+    """One data set: a schedule, a source, a function, a schema, and how it is published.
+
+    Attributes:
+        name: Name of the data set's folder; the DAGs are ``build.<name>`` and ``train.<name>``.
+        description: Text about the data set that Airflow shows.
+        schedule: Cron expression or preset, read in UTC.
+        start: First tick, UTC.
+        end: Last tick, inclusive, UTC; without it the data set goes on.
+        catchup: Whether Airflow builds all past intervals when the DAG is switched on.
+        seed: Seed of the order of samples; 64 bits.
+        source: Origin of the records.
+        preprocess: The function that makes samples from records.
+        uploads: Labelled files that are joined with the samples, if any.
+        lookups: Name → path of a file in the data set's folder; the function gets it as a table.
+        lookup_types: Name of a CSV lookup → name of a column → type of its cells, as in ``schema``.
+            A column without a type is text. An empty cell of a type other than str is a null.
+        keep_lookups: Whether lookups of at most 1 MiB are kept beside the versions, readable only
+            for the account that builds, so that ``trainfeed diff`` can show what changed in them.
+        documents: Paths of files in the data set's folder that are published in every version, as
+            ``documents/<name>``: a licence, the origin of the data, a list of words.
+        fields: Every field of a sample by its name, in their order (``schema`` in the file).
+        split: Share of every split by its name; without it all samples are in ``train``.
+        output: The files of a version.
+        quality: Gates that an interval has to pass before it is published.
+        train: The training that follows a version, if any.
+        retention: How long versions, plans, landing files and all else are kept.
+        resources: Resources of a build.
+    """
+
+    name: Name
+    description: str = ""
+    schedule: str
+    start: UtcTime
+    end: UtcTime | None = None
+    catchup: bool = False
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    source: SourceSpec
+    preprocess: PreprocessSpec
+    uploads: UploadsSpec | None = None
+    lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
+    lookup_types: Mapping[Name, Mapping[str, LookupType]] = Field(default_factory=dict)
+    keep_lookups: bool = True
+    documents: Documents = ()
+    fields: Annotated[Mapping[FieldName, FieldSpec], Field(min_length=1)] = Field(alias="schema")
+    split: SplitSpec = Field(default_factory=lambda: SplitSpec.model_validate(_WHOLE))
+    output: OutputSpec = Field(default_factory=OutputSpec)
+    quality: tuple[QualityCheck, ...] = ()
+    train: TrainSpec | None = None
+    retention: RetentionSpec = Field(default_factory=RetentionSpec)
+    resources: ResourceSpec = Field(default_factory=ResourceSpec)
+
+    _folder: Path = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the folder that the validation context names."""
+        self._folder = context["folder"]
+
+    @property
+    def folder(self) -> Path:
+        """The data set's folder: specification, user code and lookups."""
+        return self._folder
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """Place in dataset.yaml → policy for intervals whose source or uploads never come."""
+        uploads = {} if self.uploads is None else self.uploads.missing_rules
+        return {**self.source.kind.missing_rules, **uploads}
+
+    @property
+    def wait(self) -> timedelta:
+        """How long after ``settle`` runs of the schedule wait at most; 0 if nothing is awaited."""
+        return max((rule.wait for rule in self.missing_rules.values()), default=timedelta(0))
+
+    def schedule_model(self) -> Schedule:
+        """The schedule with its first and last tick."""
+        return _schedule(self.schedule, self.start, self.end)
+
+    def schema_fields(self) -> list[dict[str, Any]]:
+        """Return the schema as in manifests: a list of name, dtype, shape and ``optional``."""
+        return [
+            {"name": name, "dtype": field.dtype, "shape": list(field.shape)}
+            | ({"optional": True} if field.optional else {})
+            for name, field in self.fields.items()
+        ]
+
+    def function_fields(self) -> list[dict[str, Any]]:
+        """Return the fields that the function makes: the schema without the labels of uploads."""
+        labels = () if self.uploads is None else self.uploads.labels
+        return [field for field in self.schema_fields() if field["name"] not in labels]
+
+    @property
+    def csv_lookups(self) -> list[str]:
+        """Names of the lookups that are CSV files, in name order."""
+        return sorted(name for name, path in self.lookups.items() if path.endswith(".csv"))
+
+    @property
+    def follows_reading_rules(self) -> bool:
+        """Whether a set of reading rules can make another version of this data set."""
+        by = [self.fields[name].dtype for name in self.split.by or () if name in self.fields]
+        return bool(
+            self.csv_lookups
+            or self.uploads is not None
+            or self.source.kind.topics
+            or any(dtype.startswith("float") for dtype in by)
+        )
+
+
+def fingerprint_fields(spec: DatasetSpec, rules: ReadingRules = NEWEST) -> dict[str, Any]:
+    """Return the values of ``spec`` that enter the fingerprint, with defaults, as plain JSON.
+
+    Args:
+        spec: The data set.
+        rules: The reading rules of the version; the first ones do not know types of lookups.
+
+    The values do not depend on how the file is written: ``0.9`` or ``0.90``, a default given or
+    left out. Offsets, code and lookups determine the content too, but are not part of ``spec``. An
+    option that is added to specifications later must be left out here while it has its default.
+    """
+    return {
+        "schema": spec.schema_fields(),
+        "preprocess": {"function": spec.preprocess.function, "input": spec.preprocess.input},
+        "split": {
+            "by": "record" if spec.split.by is None else list(spec.split.by),
+            "millionths": spec.split.millionths,
+        },
+        "output": _output(spec.output),
+        "source": dict(spec.source.kind.fingerprint()),
+        "seed": spec.seed,
+        **({} if spec.uploads is None else {"uploads": spec.uploads.fingerprint()}),
+        **_lookup_types(spec, rules),
+    }
+
+
+def _lookup_types(spec: DatasetSpec, rules: ReadingRules) -> dict[str, Any]:
+    types = {name: dict(each) for name, each in spec.lookup_types.items() if each}
+    return {"lookup_types": types} if types and rules is not ReadingRules.GUESSED else {}
+
+
+def _output(output: OutputSpec) -> dict[str, Any]:
+    return {
+        "format": output.format,
+        "codec": output.codec,
+        "level": output.level,
+        "chunk_bytes": output.chunk_bytes,
+        "shards": output.shards,
+        "samples_per_shard": output.samples_per_shard,
+        "positions": output.positions,
+    }
+
+
+# --- The rules that concern more than one field of a specification, or its folder
+
+# Intervals that are compared: more than any cron expression needs to repeat its pattern in a week.
+_LOOKED_AT = 32
+_RESERVED_SPLITS = ("late", "quarantine")
+
+
+class Contradiction(NamedTuple):
+    """A violated rule: the place of the field, and the message."""
+
+    place: Place
+    text: str
+
+
+def contradictions(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Yield every violated rule of ``spec``."""
+    yield from _name(spec)
+    yield from _ticks(spec)
+    yield from _source(spec)
+    yield from _modules(spec)
+    yield from _training(spec)
+    yield from _models(spec)
+    yield from _labels(spec)
+    yield from _split_names(spec.split.millionths)
+    yield from _shares(spec.split.millionths)
+    yield from _split_by(spec)
+    yield from _uploads(spec)
+    yield from _types_of_lookups(spec)
+    for place, text in quality_contradictions(spec.quality, spec.fields, spec.lookups):
+        yield Contradiction(("quality", *place), text)
+
+
+def _name(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.name in RESERVED_NAMES:
+        text = f"expected a name that is not reserved, got {spec.name!r}; choose another"
+        yield Contradiction(("name",), text)
+    folder = spec.folder.name
+    if spec.name != folder:
+        text = f"expected the name of its folder, {folder!r}, got {spec.name!r}; rename one"
+        yield Contradiction(("name",), text)
+
+
+def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
+    field = "start"
+    try:
+        Schedule(spec.schedule, spec.start)
+        field = "end"
+        spec.schedule_model()
+    except WindowError as error:
+        yield Contradiction((field,), str(error))
+    except ConfigError as error:
+        yield Contradiction(("schedule",), str(error))
+
+
+def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Yield violated rules of the source; intervals are compared only if the schedule is right."""
+    is_wrong = next(_ticks(spec), None) is not None
+    intervals = () if is_wrong else islice(spec.schedule_model().intervals(), _LOOKED_AT)
+    for place, text in spec.source.kind.contradictions(spec.schedule, intervals):
+        yield Contradiction(("source", *place), text)
+
+
+def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:
+    entries: dict[Place, str] = {("preprocess", "function"): spec.preprocess.module}
+    if spec.train is not None and spec.train.module is not None:
+        entries["train", "entry"] = spec.train.module
+    model = None if spec.train is None else spec.train.model
+    for name in () if model is None else ("evaluate", "predict", "complete"):
+        if (entry := getattr(model, name)) is not None:
+            entries["train", "model", name] = entry.partition(":")[0]
+    for place, module in entries.items():
+        if not (spec.folder / f"{module}.py").is_file():
+            there = sorted(path.stem for path in spec.folder.glob("*.py"))
+            hint = did_you_mean(module, there) if there else "add it"
+            text = f"expected the file {module}.py beside the specification, got none; {hint}"
+            yield Contradiction(place, text)
+
+
+def _training(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.train is not None:
+        for name, text in train_contradictions(spec.train):
+            yield Contradiction(("train", name) if name else ("train",), text)
+
+
+def _models(spec: DatasetSpec) -> Iterator[Contradiction]:
+    has_model = spec.train is not None and spec.train.model is not None
+    if spec.retention.models != RetentionRule() and not has_model:
+        text = "expected train.model, whose versions it is about; add that, or remove this"
+        yield Contradiction(("retention", "models"), text)
+
+
+def _labels(spec: DatasetSpec) -> Iterator[Contradiction]:
+    model = None if spec.train is None else spec.train.model
+    labels = () if model is None else model.labels
+    for number, name in enumerate(labels):
+        if name not in spec.fields:
+            yield _unknown_field(spec.fields, name, ("train", "model", "labels", number))
+    if labels and set(labels) >= set(spec.fields):
+        text = "expected a field of the schema that is no label, got none; shorten labels"
+        yield Contradiction(("train", "model", "labels"), text)
+
+
+def _split_names(names: Mapping[str, int]) -> Iterator[Contradiction]:
+    for name in names:
+        try:
+            check_name(name, what="split")
+        except SpecError as error:
+            yield Contradiction(("split", name), str(error))
+        if name in _RESERVED_SPLITS:
+            text = f"expected a split name that is not reserved, got {name!r}; choose another"
+            yield Contradiction(("split", name), text)
+
+
+def _shares(shares: Mapping[str, int]) -> Iterator[Contradiction]:
+    if (total := sum(shares.values())) != MILLIONTHS:
+        terms = " + ".join(f"{name} {_decimal(share)}" for name, share in shares.items())
+        text = f"expected shares that sum to 1, got {_decimal(total)} ({terms or 'no split'})"
+        yield Contradiction(("split",), text)
+
+
+def _split_by(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for number, name in enumerate(spec.split.by or ()):
+        place: Place = ("split", "by", number)
+        field = spec.fields.get(name)
+        if field is None:
+            yield _unknown_field(spec.fields, name, place)
+        elif None in field.shape:
+            text = f"expected a field of fixed shape, got {name!r} of any length; choose another"
+            yield Contradiction(place, text)
+
+
+def _uploads(spec: DatasetSpec) -> Iterator[Contradiction]:
+    if spec.uploads is None:
+        return
+    for place, text in upload_contradictions(spec.uploads, spec.fields, spec.split.by or ()):
+        yield Contradiction(("uploads", *place), text)
+    if not spec.function_fields():
+        text = "expected a field that the function makes, got labels only; add one"
+        yield Contradiction(("uploads", "labels"), text)
+
+
+def _types_of_lookups(spec: DatasetSpec) -> Iterator[Contradiction]:
+    for name in spec.lookup_types:
+        place: Place = ("lookup_types", name)
+        if name not in spec.lookups:
+            hint = did_you_mean(name, spec.lookups)
+            yield Contradiction(place, f"expected a name of lookups, got {name!r}; {hint}")
+        elif name not in spec.csv_lookups:
+            text = f"expected a CSV file, got {spec.lookups[name]!r}, which has types; remove this"
+            yield Contradiction(place, text)
+
+
+def _unknown_field(fields: Mapping[str, FieldSpec], name: str, place: Place) -> Contradiction:
+    hint = did_you_mean(name, fields)
+    return Contradiction(place, f"expected a field of the schema, got {name!r}; {hint}")
+
+
+def _decimal(millionths: int) -> str:
+    whole, rest = divmod(millionths, MILLIONTHS)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -1,0 +1,555 @@
+"""Kinds of sources: Kafka topics, recorded topics, folders of log files, and their facts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
+
+from pydantic import AfterValidator, Field, model_validator
+
+from trainfeed.intervals import Interval
+from trainfeed.specification.messages import Place
+from trainfeed.specification.values import (
+    Connection,
+    Duration,
+    Part,
+    Size,
+    Text,
+    Topic,
+    WrongValueError,
+)
+
+# --- The protocol of a kind of source: the facts that follow from its specification alone
+
+Late: TypeAlias = Literal["keep", "separate", "fail"]
+_LONGEST_WAIT: Final = timedelta(days=36_500)
+Wait: TypeAlias = Annotated[Duration, Field(le=_LONGEST_WAIT)]
+Missing: TypeAlias = Literal["fail", "empty", "skip"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The sizes of a source's ranges, in the unit of its positions: offsets or bytes.
+
+    Attributes:
+        range_span: The largest span of a range.
+        span_per_record: The approximate span of a record.
+    """
+
+    range_span: int
+    span_per_record: int
+
+
+@dataclass(frozen=True)
+class LateRule:
+    """The policy for records with stamps outside of the interval that reads them.
+
+    Attributes:
+        policy: Policy for older records: ``keep``, ``separate`` or ``fail``.
+        skew: How far after the interval's end stamps may lie if the policy is ``fail``.
+    """
+
+    policy: Late
+    skew: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True)
+class MissingRule:
+    """The policy for intervals whose source does not come.
+
+    Attributes:
+        wait: How long after ``settle`` runs of the schedule wait for it.
+        missing: Policy after that: ``fail``, publish as ``empty``, or ``skip``.
+    """
+
+    wait: timedelta
+    missing: Missing
+
+
+class TopicPart(Protocol):
+    """One topic of a specification, on a broker or in a folder."""
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic; empty for a recorded topic, whose folder has the name."""
+
+    @property
+    def skew(self) -> timedelta:
+        """Largest expected distance of stamps from the time of a boundary."""
+
+    @property
+    def transaction_wait(self) -> timedelta:
+        """How long a run waits while an open transaction may hide records of the interval."""
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml, for messages."""
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The policy for intervals without a record of the topic."""
+
+    def place(self, folder: str | os.PathLike[str]) -> str:
+        """Return the connection string of the topic in a plan, for a data set in ``folder``."""
+
+
+@runtime_checkable
+class SourceKind(Protocol):
+    """A source, described by its specification."""
+
+    @property
+    def settle(self) -> timedelta:
+        """Time after the end of an interval before which it is not planned."""
+
+    @property
+    def lands(self) -> bool:
+        """Whether ``ingest`` copies the records into landing files, for ``preprocess`` to read.
+
+        Otherwise ``preprocess`` reads the source itself.
+        """
+
+    @property
+    def folder_wait(self) -> timedelta | None:
+        """How long after ``settle`` runs wait for the folder of log files of an interval.
+
+        None for a source without such a folder: then no task waits before the plan.
+        """
+
+    @property
+    def missing_rules(self) -> Mapping[str, MissingRule]:
+        """Place in dataset.yaml → policy for intervals that never come.
+
+        A topic that is published as empty at once, by the evidence of its boundaries, has no entry.
+        """
+
+    @property
+    def topics(self) -> Sequence[TopicPart]:
+        """The topics, which have boundary files; empty for other kinds."""
+
+    @property
+    def clusters(self) -> Sequence[str]:
+        """Ids of the Kafka connections of the source."""
+
+    @property
+    def file_systems(self) -> Sequence[str]:
+        """Ids of the file system connections of the source."""
+
+    def measure(self, records_per_task: int) -> Measure:
+        """Return the sizes of ranges.
+
+        Args:
+            records_per_task: The setting of the specification.
+        """
+
+    def late_rule(self, label: str) -> LateRule:
+        """Return the rule for late records.
+
+        Args:
+            label: The ``label`` of a planned input, under which late records are counted.
+        """
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """Return the values that determine the content of the records, as plain JSON."""
+
+    def described(self) -> Iterable[str]:
+        """Return a line of Markdown for each source, for pages."""
+
+    def contradictions(
+        self, schedule: str, intervals: Iterable[Interval]
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield violated rules: the place below ``source``, and the message.
+
+        Args:
+            schedule: The schedule of the specification.
+            intervals: Some of the first intervals; none if the schedule itself is wrong.
+        """
+
+
+# --- The log files of a data set: the folder of an interval, and when it is complete
+
+_EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
+_FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
+_DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
+# Directive → directives of which it needs one beside it: otherwise two intervals share a folder.
+_COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
+_MARKER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._][A-Za-z0-9._-]{0,249}")
+_SUCCESS: Final = "_SUCCESS"
+
+
+def _path(text: str) -> str:
+    formats = [time_format for _, time_format in _FIELD.findall(text)]
+    if not formats:
+        raise WrongValueError(
+            f"a path with the time of the interval in it, like {_EXAMPLE}",
+            "without one, every interval would read the same folder",
+        )
+    if any(mark in _FIELD.sub("", text) for mark in "{}"):
+        raise WrongValueError(
+            "fields of the form {start:%Y-%m-%d} or {end:%Y-%m-%d} only", f"as in {_EXAMPLE}"
+        )
+    _check_directives({directive for part in formats for directive in _DIRECTIVE.findall(part)})
+    _check_parts(_FIELD.sub(lambda field: _DIRECTIVE.sub("0", field[2]), text))
+    return text
+
+
+def _check_directives(used: set[str]) -> None:
+    if not used or not used <= _COARSER.keys():
+        known = ", ".join(f"%{directive}" for directive in _COARSER)
+        raise WrongValueError(f"time formats made of {known}")
+    for directive in sorted(used):
+        coarser = _COARSER[directive]
+        if coarser and not used & set(coarser):
+            needed = " or ".join(f"%{other}" for other in coarser)
+            raise WrongValueError(
+                f"{needed} beside %{directive}", "without it two intervals would read one folder"
+            )
+
+
+def _check_parts(path: str) -> None:
+    first, *parts = path.split("/")
+    if first or any(part in {"", ".", ".."} for part in parts):
+        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
+    if not path.isprintable() or "\\" in path:
+        raise WrongValueError("a path without control characters and backslashes")
+
+
+def _marker(text: str) -> str:
+    if _MARKER.fullmatch(text) is None:
+        raise WrongValueError(
+            f"the name of the file that marks a complete folder, like {_SUCCESS}",
+            "for folders without one, give 'stable: 10m' in its place",
+        )
+    return text
+
+
+class LogsSourceSpec(Part):
+    """Log files: one folder per interval, in HDFS or on a mounted file system.
+
+    Attributes:
+        connection: Name of the connection that has the file system.
+        path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
+            letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection.
+        done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
+            ``stable`` is given. The file itself is not read, whatever its name and content.
+        stable: The folder is complete when nothing in it has changed for this long.
+        format: ``lines``: a record is a line; there is no other format.
+        land: Whether lines are first copied into landing files, and read from these from then on.
+        settle: Time after the end of an interval before which it is not planned.
+        wait: How long after that a run waits for the folder. The time counts from the interval and
+            not from a run, so there is no wait for an interval of long ago.
+        missing: Policy for an interval whose folder is not complete by then. ``fail``: runs fail.
+            ``empty``: the interval is published as empty, if the folder is not there or holds
+            nothing. ``skip``: the interval is left out, and a marker says why.
+        cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
+            cut (``fail``).
+        split_bytes: Approximate size of the pieces in which plain files are read.
+        max_line_bytes: Largest line; a longer line is an error.
+        bytes_per_record: Expected size of a record, from which the numbers of tasks and shards
+            follow; for compressed files the expected compressed size.
+    """
+
+    connection: Connection = "hdfs_default"
+    path: Annotated[str, AfterValidator(_path)]
+    done: Annotated[str, AfterValidator(_marker)] | None = None
+    stable: Duration | None = None
+    format: Literal["lines"] = "lines"
+    land: bool = False
+    settle: Duration = timedelta(0)
+    wait: Wait = timedelta(days=2)
+    missing: Missing = "fail"
+    cut_line: Literal["keep", "fail"] = "keep"
+    split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
+    max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
+    bytes_per_record: Annotated[Size, Field(ge=1)] = 256
+
+    topics: ClassVar[tuple[TopicPart, ...]] = ()
+    clusters: ClassVar[tuple[str, ...]] = ()
+
+    @model_validator(mode="after")
+    def _has_one_rule(self) -> LogsSourceSpec:
+        if self.done is not None and self.stable is not None:
+            raise WrongValueError(
+                "done or stable, not both", "one rule says when a folder is complete",
+                shows_got=False,
+            )  # fmt: skip
+        return self
+
+    @property
+    def marker(self) -> str | None:
+        """Name of the file that marks a complete folder; None if ``stable`` is the rule."""
+        return (self.done or _SUCCESS) if self.stable is None else None
+
+    @property
+    def lands(self) -> bool:
+        """The setting ``land``; if False, ``preprocess`` reads the log files directly."""
+        return self.land
+
+    @property
+    def folder_wait(self) -> timedelta:
+        """The setting ``wait``."""
+        return self.wait
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The settings ``wait`` and ``missing``."""
+        return {"source.logs": MissingRule(self.wait, self.missing)}
+
+    @property
+    def file_systems(self) -> tuple[str, ...]:
+        """The connection."""
+        return (self.connection,)
+
+    def measure(self, records_per_task: int) -> Measure:  # noqa: ARG002 - files are cut by bytes
+        """Return sizes in bytes of the stored files."""
+        return Measure(self.split_bytes, self.bytes_per_record)
+
+    def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - all files are alike
+        """Return the rule ``keep``: a line has no time of its own, so no line is late."""
+        return LateRule("keep")
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the values that determine the records; place, pieces and rules do not."""
+        return {"format": self.format, "bytes_per_record": self.bytes_per_record}
+
+    def described(self) -> Iterator[str]:
+        """Yield the folder with its connection."""
+        yield f"log files `{self.path}` (connection `{self.connection}`)"
+
+    def contradictions(
+        self, schedule: str, intervals: Iterable[Interval]
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield a problem for the first folder that two intervals share."""
+        names: dict[str, str] = {}
+        for interval in intervals:
+            folder = expand_path(self.path, interval)
+            other = names.setdefault(folder, interval.name)
+            if other != interval.name:
+                text = (
+                    f"expected a folder for every interval, got {folder!r} for {other} and"
+                    f" {interval.name}; put what the schedule {schedule!r} counts into the path,"
+                    " as in {start:%Y-%m-%dT%H%M}"
+                )
+                yield ("logs", "path"), text
+                return
+
+
+def expand_path(template: str, interval: Interval) -> str:
+    """Return the folder of an interval."""
+    edges: dict[str, datetime] = {"start": interval.start, "end": interval.end}
+    return _FIELD.sub(lambda field: edges[field[1]].strftime(field[2]), template)
+
+
+def logs_root(template: str) -> str:
+    """Return the root of the logs: the path before the part with the first field."""
+    field = _FIELD.search(template)
+    before = template[: field.start()] if field else template
+    return before.rpartition("/")[0] or "/"
+
+
+# --- Topics as kinds of source: topics of Kafka clusters, and a recorded topic
+
+# Prefix of a recorded topic's location in a plan, in the place of a connection's name.
+RECORDED: Final = "recorded:"
+_FORMAT: Final = "topic"
+# The rule of a topic without settings: no record is an empty interval, if the boundaries prove it.
+_AT_ONCE: Final = MissingRule(timedelta(0), "empty")
+
+
+class KafkaSourceSpec(Part):
+    """One Kafka topic.
+
+    Attributes:
+        connection: Name of the connection that has the Kafka settings.
+        topic: Name of the topic.
+        settle: Time that has to pass after the end of an interval before it is planned.
+        late: Policy for records that are older than the interval of their offset; ``fail`` also
+            refuses records that are stamped more than ``skew`` after the interval's end.
+        skew: Largest expected distance of stamps from the time of a boundary. The search for
+            boundaries uses it as a guide only: the offsets that are found determine the content.
+        transaction_wait: How long runs of the schedule and of backfills wait while an open
+            transaction may hide records of the interval; then they fail.
+        wait: How long after ``settle`` runs of the schedule wait for a first record of an interval,
+            and for the topic itself. The time counts from the interval and not from a run.
+        missing: Policy for an interval without a record after that. ``fail``: runs fail. ``empty``:
+            it is published as empty, if its boundaries prove that no record belongs to it.
+            ``skip``: with the same proof it is left out, and a marker says why.
+    """
+
+    connection: Connection = "kafka_default"
+    topic: Topic
+    settle: Duration = timedelta(minutes=10)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+    transaction_wait: Duration = timedelta(hours=1)
+    wait: Wait = timedelta(0)
+    missing: Missing = "empty"
+
+    @property
+    def setting(self) -> str:
+        """Its place in dataset.yaml, with its name."""
+        return f"source.kafka {self.topic}"
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The settings ``wait`` and ``missing``."""
+        return MissingRule(self.wait, self.missing)
+
+    def place(self, folder: str | os.PathLike[str]) -> str:  # noqa: ARG002 - as of a recorded topic
+        """Return the name of the connection."""
+        return self.connection
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """All Kafka topics of a data set, as one source.
+
+    Attributes:
+        topics: At least one.
+    """
+
+    topics: tuple[KafkaSourceSpec, ...]
+
+    lands: ClassVar[bool] = True
+    folder_wait: ClassVar[timedelta | None] = None
+    file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def settle(self) -> timedelta:
+        """The longest time of all topics: the interval waits for the last one."""
+        return max(topic.settle for topic in self.topics)
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The rules of the topics that have one."""
+        return _rules(self.topics)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The connection of every topic."""
+        return tuple(topic.connection for topic in self.topics)
+
+    def measure(self, records_per_task: int) -> Measure:
+        """Return sizes in offsets; a record takes about one."""
+        return Measure(records_per_task, 1)
+
+    def late_rule(self, label: str) -> LateRule:
+        """Return the rule of the topic ``label``."""
+        rules = {topic.topic: LateRule(topic.late, topic.skew) for topic in self.topics}
+        return rules[label]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the policies for late records; connections do not determine the content."""
+        return {"format": _FORMAT, "late": {topic.topic: topic.late for topic in self.topics}}
+
+    def described(self) -> Iterator[str]:
+        """Yield every topic with its connection."""
+        for topic in self.topics:
+            yield f"Kafka topic `{topic.topic}` (connection `{topic.connection}`)"
+
+    def contradictions(
+        self,
+        schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        intervals: Iterable[Interval],  # noqa: ARG002
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield a problem for every topic that is named twice."""
+        for topic, count in Counter(topic.topic for topic in self.topics).items():
+            if count > 1:
+                text = (
+                    f"expected every topic once, got {topic!r} {count} times; positions are named"
+                    " by topic, so one data set cannot have it from two clusters"
+                )
+                yield ("kafka",), text
+
+
+class RecordedSourceSpec(Part):
+    """A recorded topic: a folder of landing files, read as if a broker served it.
+
+    Attributes:
+        path: Path or URI of the folder. A path that begins with ``./`` starts in the data set's
+            folder, any other relative path in the working directory.
+        settle: Time that has to pass after the end of an interval before it is planned.
+        late: Policy for records that are older than the interval of their offset; ``fail`` also
+            refuses records that are stamped more than ``skew`` after the interval's end.
+        skew: Largest expected distance of stamps from the time of a boundary.
+        wait: How long after ``settle`` runs of the schedule wait for a first record of an interval,
+            and for the folder itself. The time counts from the interval and not from a run.
+        missing: Policy for an interval without a record after that: ``fail``, ``empty`` or
+            ``skip``, as of a Kafka topic.
+    """
+
+    path: Text
+    settle: Duration = timedelta(0)
+    late: Late = "keep"
+    skew: Duration = timedelta(days=1)
+    wait: Wait = timedelta(0)
+    missing: Missing = "empty"
+
+    setting: ClassVar[str] = "source.recorded"
+    topic: ClassVar[str] = ""  # the folder of the topic has the name
+    transaction_wait: ClassVar[timedelta] = timedelta(0)  # no broker, no transaction
+    lands: ClassVar[bool] = True
+    folder_wait: ClassVar[timedelta | None] = None
+    clusters: ClassVar[tuple[str, ...]] = ()
+    file_systems: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def missing_rule(self) -> MissingRule:
+        """The settings ``wait`` and ``missing``."""
+        return MissingRule(self.wait, self.missing)
+
+    @property
+    def missing_rules(self) -> dict[str, MissingRule]:
+        """The rule of the topic, if it has one."""
+        return _rules([self])
+
+    @property
+    def topics(self) -> tuple[RecordedSourceSpec, ...]:
+        """This topic alone."""
+        return (self,)
+
+    def location(self, folder: str | os.PathLike[str]) -> str:
+        """Return URI or absolute path of the topic, for a data set in ``folder``."""
+        if "://" in self.path:
+            return self.path
+        base = Path(folder) if self.path.startswith("./") else Path()
+        return str((base / self.path).absolute())
+
+    def place(self, folder: str | os.PathLike[str]) -> str:
+        """Return the location of the topic after the prefix ``recorded:``."""
+        return f"{RECORDED}{self.location(folder)}"
+
+    def measure(self, records_per_task: int) -> Measure:
+        """Return sizes in offsets; a record takes about one."""
+        return Measure(records_per_task, 1)
+
+    def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - there is one topic
+        """Return the rule of the topic."""
+        return LateRule(self.late, self.skew)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the policy for late records; the location does not determine the content."""
+        return {"format": _FORMAT, "late": self.late}
+
+    def described(self) -> Iterator[str]:
+        """Yield the topic with its folder."""
+        yield f"recorded topic `{self.path}`"
+
+    def contradictions(
+        self,
+        schedule: str,  # noqa: ARG002 - a topic goes with every schedule
+        intervals: Iterable[Interval],  # noqa: ARG002
+    ) -> Iterator[tuple[Place, str]]:
+        """Yield nothing: one topic has no contradictions."""
+        yield from ()
+
+
+def _rules(topics: Sequence[TopicPart]) -> dict[str, MissingRule]:
+    """Return the rules that differ from the one of a topic without settings."""
+    rules = {topic.setting: topic.missing_rule for topic in topics}
+    return {setting: rule for setting, rule in rules.items() if rule != _AT_ONCE}
