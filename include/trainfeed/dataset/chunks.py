@@ -1,6 +1,7 @@
 """Chunks of a data set's shards, in RecordIO or TFRecord.
 
-A reader of one format never imports the other one."""
+A reader of one format never imports the other one.
+"""
 
 from __future__ import annotations
 

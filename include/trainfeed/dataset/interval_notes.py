@@ -12,7 +12,7 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import FormatError, OffsetOutOfRangeError, TrainFeedError
 from trainfeed.records import ONCE_UNSEALED, RecordFile, Time
 
-# --- The record of the last attempt at an interval that did not publish it: the error, and since when
+# --- The record of the last attempt at an interval that did not publish it: the error
 
 Outcome = Literal["failed", "retry", "waiting"]
 
@@ -101,7 +101,7 @@ def lift_unpublished(folder: DatasetFolder, interval: str) -> bool:
     return _UNPUBLISHED_FILE.lift(folder.unpublished(interval))
 
 
-# --- The note that retention removed landing files of an interval: when, by which rule, and how many
+# --- The note that retention removed landing files of an interval: when, by which rule
 
 
 @dataclass(frozen=True)

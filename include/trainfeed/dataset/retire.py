@@ -1,6 +1,7 @@
 """Retired intervals: all their versions are removed for good; ``RETIRED.json`` says why.
 
-Also what readers of such intervals are told, with the commands that give them the data again."""
+Also what readers of such intervals are told, with the commands that give them the data again.
+"""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def gates_of(value: Mapping[str, Any]) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
-# --- A waiver: who lets failed gates of one plan pass, why, and until when; a file that never changes
+# --- A waiver: who lets failed gates of one plan pass, why
 
 _TEXTS: Final = ("who", "account", "why", "until", "at")
 _REMEDY: Final = (

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from trainfeed.errors import ConfigError
 from trainfeed.whole_numbers import rank_of
 
-# --- Permutations that depend on a key alone, equal on every machine and with every version of numpy
+# --- Permutations that depend on a key alone
 
 _WORD: Final = np.uint64
 _STRUCT: Final = np.dtype("<u8")

@@ -1,6 +1,7 @@
 """Sets of files as sources: published versions, RecordIO files, TFRecord files.
 
-Worker processes do not import this file, which brings manifests along."""
+Worker processes do not import this file, which brings manifests along.
+"""
 
 from __future__ import annotations
 

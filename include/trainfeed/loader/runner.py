@@ -34,7 +34,7 @@ from trainfeed.loader.worker_messages import LoaderJob
 from trainfeed.loader.workers import WorkerPool
 from trainfeed.thread_ties import new_lock
 
-# --- The passes of an epoch, and of the epochs that follow it: one pass, or several around stretches
+# --- The passes of an epoch, and of the epochs that follow it: one pass
 
 
 class PassPlan(NamedTuple):

@@ -116,7 +116,7 @@ def rows_before(rows: Rows, num_good: int, error: TrainFeedError) -> slice:
     return slice(rows.start, num_good, rows.step)
 
 
-# --- The unit of work: one window of one lane, loaded whole by any thread or process, and read ahead
+# --- The unit of work: one window of one lane, loaded whole by any thread or process
 
 # A quarter of the lanes of the usual order. With fewer windows the disk is idle at times; with
 # more they take page cache from the windows that are in use.

@@ -1,6 +1,7 @@
 """The areas of a file server that a caller reaches, and the storage below them.
 
-Calls of the disk run in threads; a thread of its own looks whether the mount still answers."""
+Calls of the disk run in threads; a thread of its own looks whether the mount still answers.
+"""
 
 from __future__ import annotations
 

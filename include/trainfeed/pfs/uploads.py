@@ -209,7 +209,7 @@ class UploadRow:
         self.hashing = {kind: work for kind, work in self.hashing.items() if not work.done()}
 
 
-# --- All open uploads of a server: found by number and caller, shared, finished once, closed if idle
+# --- All open uploads of a server: found by number and caller, shared, finished once
 
 _log: Final = logging.getLogger("trainfeed.pfs")
 # Ends that are remembered: a client whose answer was lost asks for the end again.

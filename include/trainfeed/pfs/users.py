@@ -423,7 +423,7 @@ def add_user(
     return AddedUser(user, home, namespace, tuple(changes), keyring, given.ended, text)
 
 
-# --- Removes a user: first the key, then the sessions that began with it, at last the home, if asked
+# --- Removes a user: first the key, then the sessions that began with it, at last the home
 
 # No user's name begins with a dot.
 REMOVED: Final = ".removed-"
@@ -661,4 +661,4 @@ def _key_problems(
             )
 
 
-# --- Users of shared storage on a CephFS: a home, a namespace of objects, a key and a quota for each
+# --- Users of shared storage on a CephFS: a home, a namespace of objects

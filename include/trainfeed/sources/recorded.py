@@ -42,7 +42,7 @@ from trainfeed.sources.topic import (
 )
 from trainfeed.storage import Location
 
-# --- Offsets and timestamps of recorded files, kept in memory from one opening of a topic to the next
+# --- Offsets and timestamps of recorded files
 
 _NO_STAMPS: Final = np.empty(0, np.int64)
 
