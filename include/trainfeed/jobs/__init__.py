@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.jobs._checkpoint_note import read_checkpoint_note, seal_checkpoint_note
-    from trainfeed.jobs._job_files import ResultFile, digested_below
-    from trainfeed.jobs._job_look import JobLook, RankLook
-    from trainfeed.jobs._job_placement import JobPlacement
-    from trainfeed.jobs._job_record import JobAttempt, JobRecord
-    from trainfeed.jobs._job_removal import JobRemoval
-    from trainfeed.jobs._job_result import RESULT_FILE, JobResult
-    from trainfeed.jobs._job_roots import JobRoots
-    from trainfeed.jobs._job_spec import JOB_FILE, JobSpec, JobVersion, describe
-    from trainfeed.jobs._job_state import JobState
-    from trainfeed.jobs._launcher import Launcher
-    from trainfeed.jobs._rank_process import RankProcess, wait_for_end
-    from trainfeed.jobs._rank_status import EXHAUSTED, REJECTED, RETRYABLE
-    from trainfeed.jobs.kubernetes import ClusterSettings, KubernetesLauncher
+    from trainfeed.jobs.job_file import (
+        JOB_FILE,
+        JobPlacement,
+        JobRoots,
+        JobSpec,
+        JobVersion,
+        describe,
+    )
+    from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
+    from trainfeed.jobs.kubernetes.settings import ClusterSettings
     from trainfeed.jobs.local import LocalLauncher
+    from trainfeed.jobs.rank_process import RankProcess, wait_for_end
+    from trainfeed.jobs.record import JobAttempt, JobRecord, JobRemoval, Launcher
+    from trainfeed.jobs.results import (
+        RESULT_FILE,
+        JobResult,
+        ResultFile,
+        digested_below,
+        read_checkpoint_note,
+        seal_checkpoint_note,
+    )
+    from trainfeed.jobs.states import EXHAUSTED, REJECTED, RETRYABLE, JobLook, JobState, RankLook
 
 __all__ = [
     "EXHAUSTED",

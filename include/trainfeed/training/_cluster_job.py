@@ -18,7 +18,7 @@ from trainfeed.errors import (
     StorageError,
 )
 from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
-from trainfeed.jobs.kubernetes import KubernetesLauncher
+from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
 from trainfeed.printable_text import printable, without_secrets
 
 __all__ = ["cancel", "claim_attempt", "end_of_log", "is_cancelled", "require_success", "settle"]

@@ -21,7 +21,7 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.jobs import JobLook, JobRecord, JobRemoval, JobSpec, LocalLauncher, describe
-from trainfeed.jobs.kubernetes import KubernetesLauncher
+from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.tracking import Tracker
 from trainfeed.training._cluster_job import cancel, is_cancelled, require_success, settle

@@ -23,7 +23,7 @@ from trainfeed.dataset.tag_files import Tag
 from trainfeed.errors import ConfigError, JobRejectedError
 from trainfeed.intervals import Interval
 from trainfeed.jobs import JobPlacement, JobRecord, JobRoots, JobSpec, LocalLauncher
-from trainfeed.jobs.kubernetes import KubernetesLauncher
+from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
 from trainfeed.paths import make_folders
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import posix

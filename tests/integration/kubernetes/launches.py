@@ -16,8 +16,7 @@ from tests.integration.kubernetes.cluster import Lab, until
 from tests.unit.pipeline.clicks import CODE, SPEC
 from trainfeed.config import Environment
 from trainfeed.faults import VARIABLE
-from trainfeed.jobs.kubernetes import object_name
-from trainfeed.jobs.kubernetes._kinds import kind_of
+from trainfeed.jobs.kubernetes.objects import kind_of, object_name
 from trainfeed.specification import load_spec
 from trainfeed.training.launch import collect, launch, look
 

@@ -12,7 +12,8 @@ from tests.integration.kubernetes.cluster import until
 from tests.integration.kubernetes.fault_proxy import Answer, DropReply, Hang, Reset
 from trainfeed.errors import LaunchError
 from trainfeed.jobs import JobState
-from trainfeed.jobs.kubernetes import _api_calls, _client
+from trainfeed.jobs.kubernetes import api as _api_calls
+from trainfeed.jobs.kubernetes import api as _client
 
 LATER = {"Retry-After": "1"}
 FAULTS = {

@@ -12,8 +12,9 @@ import pytest
 
 from tests.unit.training.points import spec
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError
-from trainfeed.jobs import JobRecord, JobRoots, LocalLauncher, _bounded_log
-from trainfeed.jobs.local import _local_job
+from trainfeed.jobs import JobRecord, JobRoots, LocalLauncher
+from trainfeed.jobs import local as _local_job
+from trainfeed.jobs import rank_process as _bounded_log
 from trainfeed.process_ties import has_ended
 from trainfeed.usercode import digest_of_texts, training_texts
 

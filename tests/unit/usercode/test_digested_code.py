@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import SPEC
 from trainfeed.errors import CodeChangedError
-from trainfeed.jobs.kubernetes._job_code import JobCode
+from trainfeed.jobs.kubernetes.launcher import JobCode
 from trainfeed.specification import load as _load
 from trainfeed.specification import load_spec
 from trainfeed.usercode import (

@@ -1,9 +1,9 @@
 """Launchers on a Kubernetes cluster: Indexed Job, PyTorchJob, PaddleJob, TrainJob, JobSet."""
 
-from trainfeed.jobs.kubernetes._api_calls import ApiError, ClusterApi
-from trainfeed.jobs.kubernetes._cluster_settings import ClusterSettings, ClusterVolume, MountedRoot
-from trainfeed.jobs.kubernetes._kubernetes_launcher import KubernetesLauncher
-from trainfeed.jobs.kubernetes._object_names import object_name
+from trainfeed.jobs.kubernetes.api import ApiError, ClusterApi
+from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
+from trainfeed.jobs.kubernetes.objects import object_name
+from trainfeed.jobs.kubernetes.settings import ClusterSettings, ClusterVolume, MountedRoot
 
 __all__ = [
     "ApiError",

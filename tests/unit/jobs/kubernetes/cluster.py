@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from trainfeed import canonical_json
 from trainfeed.jobs import ClusterSettings, JobPlacement, JobRecord, JobRoots, JobSpec, JobVersion
-from trainfeed.jobs.kubernetes import ApiError, KubernetesLauncher
+from trainfeed.jobs.kubernetes.api import ApiError
+from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
 from trainfeed.usercode import digest_of_texts, training_texts
 
 IMAGE = "registry.example/trainers/flights@sha256:" + "0" * 64

@@ -19,7 +19,7 @@ from trainfeed.errors import (
     LaunchError,
 )
 from trainfeed.jobs import ClusterSettings, JobState
-from trainfeed.jobs.kubernetes import ApiError
+from trainfeed.jobs.kubernetes.api import ApiError
 from trainfeed.training._cluster_job import claim_attempt, end_of_log, require_success, settle
 
 KINDS = ("indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set")

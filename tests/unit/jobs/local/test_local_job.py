@@ -7,8 +7,9 @@ import pytest
 
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
 from trainfeed.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
-from trainfeed.jobs._rank_process import RankProcess
-from trainfeed.jobs.local import Ended, _local_job, ended_error
+from trainfeed.jobs import local as _local_job
+from trainfeed.jobs.local import Ended, ended_error
+from trainfeed.jobs.rank_process import RankProcess
 from trainfeed.process_ties import has_ended
 
 

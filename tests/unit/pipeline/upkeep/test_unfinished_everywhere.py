@@ -18,8 +18,8 @@ from trainfeed.dataset.lease import hold_versions
 from trainfeed.dataset.skip import AcceptedHole, write_hole
 from trainfeed.errors import GateError, StorageError
 from trainfeed.jobs import JobRecord
-from trainfeed.jobs.kubernetes import _job_code
-from trainfeed.jobs.kubernetes._job_code import JobCode
+from trainfeed.jobs.kubernetes import launcher as _job_code
+from trainfeed.jobs.kubernetes.launcher import JobCode
 from trainfeed.models import ModelsFolder, RemovedModel, promote, register
 from trainfeed.paths import UnfinishedFile
 from trainfeed.pipeline.upkeep import leftovers_of_dataset, sweep

@@ -1,10 +1,4 @@
-"""The job file: everything that a rank needs to run a training job.
-
-Name and identity are functions of the job's inputs: contents, code, entry, seed, ranks, image,
-command, environment, start model. Resources (memory, queue, limits) are no part of them. A field
-that was added to the format later enters the hash only where it is set, so existing jobs keep their
-names.
-"""
+"""The job file: everything that a rank needs to run a training job."""
 
 from __future__ import annotations
 
@@ -12,14 +6,61 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from trainfeed import canonical_json
+from trainfeed.config import job_places
 from trainfeed.errors import FormatError, JobRejectedError
-from trainfeed.jobs._job_placement import JobModel, JobPlacement
 from trainfeed.records import ONCE_UNSEALED, RecordFile
 
-__all__ = ["JOB_FILE", "JobSpec", "JobVersion", "describe"]
+# --- The resources and the place of a job's ranks on a cluster; no part of the job's identity
+
+
+class JobModel(BaseModel):
+    """Base of the parts of a job file: immutable, strict types, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class JobPlacement(JobModel):
+    """The part of a job that a launcher on a cluster reads.
+
+    Attributes:
+        launcher: Kind of the job on the cluster, a value of ``train.launcher``.
+        connection: Id of the cluster's connection.
+        cpu: Number of processors of a rank, a fraction if need be.
+        memory_bytes: Memory of a rank.
+        gpu_type: Resource name of the accelerators, such as ``nvidia.com/gpu``.
+        gpu_number: Number of accelerators of a rank.
+        shared_memory_bytes: Size of ``/dev/shm`` of a rank.
+        volumes: Names of volumes that the installation allows.
+        node_selector: Labels, name to value, of the machines that may run ranks.
+        tolerations: Tolerations of the pod, in the form of Kubernetes.
+        image_pull_secret: Name of the secret for the image's registry.
+        queue: Name of the Kueue queue.
+        priority: Name of the priority class.
+        time_limit_s: Seconds after which the cluster ends the job.
+        retries: Largest number of restarts after ranks that were ended from outside.
+    """
+
+    launcher: str
+    connection: str
+    cpu: float | None = None
+    memory_bytes: int | None = None
+    gpu_type: str | None = None
+    gpu_number: Annotated[int, Field(ge=0)] = 0
+    shared_memory_bytes: int | None = None
+    volumes: list[str] = Field(default_factory=list)
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: list[dict[str, str]] = Field(default_factory=list)
+    image_pull_secret: str | None = None
+    queue: str | None = None
+    priority: str | None = None
+    time_limit_s: int | None = None
+    retries: int = 0
+
+
+# --- The job file: everything that a rank needs to run a training job
 
 JOB_FILE: Final = "job.json"
 # Fields that came after the first job files.
@@ -199,3 +240,52 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         **({"start_model": spec.start_model} if spec.start_model else {}),
         **({"tag": spec.tag} if spec.tag else {}),
     }
+
+
+# --- The two folders below which the paths of a job file lie, for the present process
+
+
+@dataclass(frozen=True)
+class JobRoots:
+    """The folders that the relative paths of job files start from.
+
+    Attributes:
+        root: The publication root, for versions; None when it is not known.
+        code: The folder of the data set's code; None when it is not known.
+    """
+
+    root: Path | None
+    code: Path | None
+
+    @classmethod
+    def from_environ(cls) -> JobRoots:
+        """Return the roots that ``TRAINFEED_JOB_ROOT`` and ``TRAINFEED_JOB_CODE`` name."""
+        root, code = job_places()
+        return cls(root, code)
+
+    def version(self, version: JobVersion) -> Path:
+        """Return the folder of a version.
+
+        Raises:
+            JobRejectedError: The path is relative, and the root is not known.
+        """
+        return _below(self.root, version.path, "TRAINFEED_JOB_ROOT")
+
+    def folder(self, job: JobSpec) -> Path:
+        """Return the folder of the job's code.
+
+        Raises:
+            JobRejectedError: The path is relative, and the folder of the code is not known.
+        """
+        return _below(self.code, job.folder, "TRAINFEED_JOB_CODE")
+
+
+def _below(root: Path | None, path: str, variable: str) -> Path:
+    if Path(path).is_absolute():
+        return Path(path)  # a job file of an earlier version
+    if root is None:
+        raise JobRejectedError(
+            f"expected {variable} to name the folder that {path!r} lies in, it is not set; nothing"
+            " was run; start the rank by a launcher of trainfeed, or set the variable"
+        )
+    return root / path

@@ -1,8 +1,4 @@
-"""The settings of one cluster: how to reach it, and the images and volumes that jobs may use.
-
-Data sets name images and volumes; the installation alone decides which ones are allowed. A path of
-a machine is mounted only if these settings name it: no data set can ask for one.
-"""
+"""The settings of a cluster: how to reach it, and the images and volumes that jobs may use."""
 
 from __future__ import annotations
 
@@ -13,8 +9,6 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainfeed.errors import ConfigError, JobRejectedError
-
-__all__ = ["ClusterSettings", "ClusterVolume", "MountedRoot"]
 
 _PATH: Final = r"^(/[A-Za-z0-9._ -]+)+$"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"

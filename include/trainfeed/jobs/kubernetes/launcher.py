@@ -1,45 +1,194 @@
-"""Launchers on a cluster: the objects of a job are created, or found and adopted.
-
-First the attempt is written down in the job's folder. Then the code, the service and the job are
-created, all under one name, which is a function of the job; an existing object with the job's
-identity is adopted. So the next launch completes one that was killed between any two steps, and
-no job runs twice at once.
-"""
+"""Launchers on a cluster: the objects of a job are created, or found and adopted."""
 
 from __future__ import annotations
 
+import logging
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
 from trainfeed import faults
-from trainfeed.errors import JobRejectedError
-from trainfeed.jobs._job_look import JobLook
-from trainfeed.jobs._job_placement import JobPlacement
-from trainfeed.jobs._job_record import JobAttempt, JobRecord
-from trainfeed.jobs._job_roots import JobRoots
-from trainfeed.jobs._job_spec import JobSpec
-from trainfeed.jobs._job_state import JobState
-from trainfeed.jobs.kubernetes._api_calls import ApiCalls, ClusterApi
-from trainfeed.jobs.kubernetes._client import KubernetesApi
-from trainfeed.jobs.kubernetes._cluster_settings import ClusterSettings
-from trainfeed.jobs.kubernetes._job_code import JobCode
-from trainfeed.jobs.kubernetes._job_ends import ended_well, gone, judged
-from trainfeed.jobs.kubernetes._kinds import CONFIG_MAPS, SERVICES, kind_of
-from trainfeed.jobs.kubernetes._object_names import object_name
-from trainfeed.jobs.kubernetes._object_owners import (
-    created_or_adopted,
-    delete_own,
-    is_own,
-    require_identity,
+from trainfeed.errors import (
+    CodeChangedError,
+    ConflictError,
+    JobConflictError,
+    JobRejectedError,
+    LaunchError,
 )
-from trainfeed.jobs.kubernetes._object_states import object_state
-from trainfeed.jobs.kubernetes._rank_pods import look_at_pods
-from trainfeed.jobs.kubernetes._rendering import JobPlan
+from trainfeed.jobs.job_file import JobPlacement, JobRoots, JobSpec
+from trainfeed.jobs.kubernetes.api import ApiCalls, ClusterApi, ConflictingNameError, KubernetesApi
+from trainfeed.jobs.kubernetes.objects import (
+    CODE,
+    CONFIG_MAPS,
+    IDENTITY,
+    SERVICES,
+    JobPlan,
+    kind_of,
+    object_name,
+)
+from trainfeed.jobs.kubernetes.settings import ClusterSettings
+from trainfeed.jobs.kubernetes.states import ended_well, gone, judged, look_at_pods, object_state
+from trainfeed.jobs.record import JobAttempt, JobRecord
+from trainfeed.jobs.states import JobLook, JobState
+from trainfeed.paths import make_folders
+from trainfeed.storage import posix
+from trainfeed.usercode import digest_of_texts, training_texts
 
-__all__ = ["KubernetesLauncher"]
+# --- The code of a data set for the pods: in a ConfigMap, or as a copy below the publication root
+
+_MOST_BYTES: Final = 900 << 10
+
+
+@dataclass(frozen=True)
+class JobCode:
+    """The Python files of a data set's folder.
+
+    Attributes:
+        files: Bytes of each file by relative POSIX path.
+        digest: Digest of the folder, equal to that in the job file.
+    """
+
+    files: Mapping[str, bytes]
+    digest: str
+
+    @classmethod
+    def read(cls, folder: Path, digest: str) -> JobCode:
+        """Read the files of a folder.
+
+        Raises:
+            CodeChangedError: The folder's digest is not ``digest``.
+            StorageError: A file cannot be read.
+        """
+        files = training_texts(folder)
+        if (actual := digest_of_texts(files)) != digest:
+            raise CodeChangedError(
+                f"expected code with SHA-256 {digest} in {folder}, got {actual}: it changed during"
+                " the launch; nothing was started; train again"
+            )
+        return cls(files, digest)
+
+    def as_texts(self) -> dict[str, str] | None:
+        """Return the files as texts for a ConfigMap, or None when a ConfigMap cannot hold them."""
+        if any("/" in name for name in self.files):
+            return None
+        if sum(map(len, self.files.values())) > _MOST_BYTES:
+            return None
+        try:
+            return {name: data.decode() for name, data in self.files.items()}
+        except UnicodeDecodeError:
+            return None
+
+    def folder(self, dataset: str) -> str:
+        """Return the folder of the copy, relative to the publication root."""
+        return f"{dataset}/code/training-{self.digest}"
+
+    def copy_to(self, root: Path, dataset: str) -> str:
+        """Copy the files below the publication root, unless the copy exists.
+
+        Returns:
+            The folder of the copy, relative to ``root``.
+
+        Raises:
+            StorageError: The root refused or failed.
+        """
+        relative = self.folder(dataset)
+        target = root / relative
+        with posix.map_errors(target):
+            if target.is_dir():
+                return relative
+            draft = target.with_name(f"{target.name}.{uuid4().hex}.tmp")
+            try:
+                for name, data in self.files.items():
+                    make_folders((draft / name).parent)
+                    posix.create_exclusive(draft / name, data, is_public=True)
+                posix.rename_directory(draft, target)
+            except ConflictError:
+                pass  # another launch made the copy first: same digest, same files
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+            posix.sync_dir(target.parent)
+        return relative
+
+
+# --- Objects on a cluster belong to the job whose identity their annotation has
+
+logger = logging.getLogger(__name__)
+
+_LOOKS: Final = 3
+
+
+def created_or_adopted(
+    calls: ApiCalls, collection: str, manifest: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Create an object, or return the existing one of the same identity and code.
+
+    Raises:
+        JobConflictError: An object of another job has the name.
+        JobRejectedError: The cluster refuses the object.
+        LaunchError: The cluster does not answer, or the object comes and goes.
+    """
+    name = manifest["metadata"]["name"]
+    wanted = manifest["metadata"]["annotations"]
+    for _ in range(_LOOKS):
+        try:
+            return calls.create(collection, manifest)
+        except ConflictingNameError:
+            found = calls.get(collection, name)
+        if found is not None:
+            has = (found.get("metadata") or {}).get("annotations") or {}
+            if any(has.get(mark) != wanted.get(mark) for mark in (IDENTITY, CODE)):
+                raise _conflict(manifest["kind"], name, wanted[IDENTITY], has)
+            return found
+        # The object existed at the first call and was gone at the second: something deletes it.
+    raise LaunchError(
+        f"{manifest['kind']} {name} was taken and gone again {_LOOKS} times; nothing further was"
+        " made; run the training again when nothing deletes it any more"
+    )
+
+
+def delete_own(calls: ApiCalls, collection: str, job: JobSpec) -> None:
+    """Delete the object of a job, unless the name belongs to another job."""
+    name = object_name(job)
+    found = calls.get(collection, name)
+    if is_own(found, job):
+        calls.delete(collection, name)
+    elif found is not None:
+        logger.warning(
+            "%s %s is not of the job with identity %s; it was left as it is",
+            found.get("kind") or collection, name, job.identity,
+        )  # fmt: skip
+
+
+def is_own(found: Mapping[str, Any] | None, job: JobSpec) -> bool:
+    """Whether an object is there and has the identity of a job."""
+    has = ((found or {}).get("metadata") or {}).get("annotations") or {}
+    return has.get(IDENTITY) == job.identity
+
+
+def require_identity(job: JobSpec, found: Mapping[str, Any], name: str) -> None:
+    """Refuse an object that another job has under a name.
+
+    Raises:
+        JobConflictError: The object has another identity, or none.
+    """
+    has = (found.get("metadata") or {}).get("annotations") or {}
+    if has.get(IDENTITY) != job.identity:
+        raise _conflict(str(found.get("kind") or "object"), name, job.identity, has)
+
+
+def _conflict(kind: str, name: str, wanted: str, has: Mapping[str, Any]) -> JobConflictError:
+    return JobConflictError(
+        f"expected {kind} {name} to be of the job with identity {wanted}, got"
+        f" {has.get(IDENTITY) or 'one that trainfeed did not make'}; it was left as it is; look at"
+        " it, and delete it if nothing needs it; then train again"
+    )
+
+
+# --- Launchers on a cluster: the objects of a job are created, or found and adopted
 
 
 @dataclass(frozen=True)

@@ -1,50 +1,24 @@
-"""The folder of a job: its job file, its attempts, its result.
-
-::
-
-    <root>/<dataset>/training/<interval>/<job>/
-      job.json                     the job file of the newest attempt; ranks read it
-      attempts/NNNN.json           an attempt on a cluster, written before any object is made there
-      attempts/NNNN.created.json   the cluster has the attempt's objects
-      attempts/NNNN.cancelled.json a person or a scheduler ends the attempt on purpose
-      attempts/NNNN.ended.json     final state of the attempt
-      attempts/NNNN.rank-R.K.json  start K of rank R, where the cluster counts no restarts
-      attempts/NNNN.result.json    result that rank 0 wrote although the attempt did not succeed
-      output/                      models, and other files that the training keeps
-      rank-N.log                   logs of ranks
-      result.json                  written last, by rank 0
-      removed.json                 retention removed output, checkpoints, events and logs
-
-Files of attempts are created exclusively: of several launches at once, one makes the attempt, and
-the others adopt it.
-"""
+"""The folder of a job, with its attempts, result and removal, and the interface of launchers."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
-from trainfeed.jobs._job_look import JobLook
-from trainfeed.jobs._job_result import OUTPUT_FOLDER, RESULT_FILE, JobResult
-from trainfeed.jobs._job_spec import JOB_FILE, JobSpec
-from trainfeed.jobs._job_state import JobState
-from trainfeed.paths import (
-    is_there,
-    is_unfinished,
-    listed,
-    make_folders,
-    open_plain,
-)
-from trainfeed.records import ONCE_UNSEALED, RecordFile
+from trainfeed.jobs.job_file import JOB_FILE, JobSpec
+from trainfeed.jobs.results import OUTPUT_FOLDER, RESULT_FILE, JobResult
+from trainfeed.jobs.states import JobLook, JobState
+from trainfeed.paths import is_there, is_unfinished, listed, make_folders, open_plain
+from trainfeed.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.storage import posix
 
-__all__ = ["JobAttempt", "JobRecord"]
+# --- The folder of a job: its job file, its attempts, its result
 
 _ATTEMPT: Final = re.compile(r"([0-9]{4,})\.json")
 _MAX_NOTE_BYTES: Final = 1 << 20
@@ -289,3 +263,79 @@ class JobRecord:
 
     def _place(self, path: Path) -> str:
         return f"{self.home.name}/{path.name}"
+
+
+# --- The note that retention removed the files of a finished job; its job file and result stay
+
+_NAME: Final = "removed.json"
+
+
+@dataclass(frozen=True)
+class JobRemoval:
+    """The removal of the files of a job by retention.
+
+    Attributes:
+        at: Time of the removal, as ``2026-03-08T00:00:00Z``.
+        why: The rule, as ``keep_days: 30``.
+        job: Name of the job; None in a note of before.
+    """
+
+    at: Time
+    why: str
+    job: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def told(self) -> str:
+        """When and why, for a message."""
+        return f"retention removed its files on {self.at} ({self.why})"
+
+    @classmethod
+    def read(cls, home: Path) -> JobRemoval | None:
+        """Return the removal of the job with the folder ``home``, None if its files are there.
+
+        Raises:
+            FormatError: The note is damaged.
+            StorageError: The publication root refused or failed.
+        """
+        return _FILE.read(home / _NAME, job=home.name)
+
+    def write(self, home: Path) -> None:
+        """Write the note, unless there is one."""
+        _FILE.write_once(home / _NAME, replace(self, job=home.name))
+
+
+_FILE: Final = RecordFile(
+    JobRemoval,
+    "the note of a removal of a job's files",
+    "nothing was changed; remove the job's folder, and train again",
+)
+
+
+# --- The interface of all launchers
+
+
+class Launcher(Protocol):
+    """Starts jobs of one kind, on this machine or on one cluster.
+
+    Attributes:
+        kind: Kind of the launcher, a value of ``train.launcher``.
+    """
+
+    kind: str
+
+    def start(self, job: JobSpec, home: Path) -> JobLook:
+        """Start a job, or adopt the running one of the same name and identity.
+
+        Args:
+            job: The job; ``job.attempt`` is the number of the attempt.
+            home: The job's folder, which exists.
+
+        Raises:
+            LaunchError: The launcher refused or failed.
+        """
+
+    def look(self, record: JobRecord) -> JobLook:
+        """Return the state of a job; nothing is changed."""
+
+    def render(self, job: JobSpec, home: Path) -> Sequence[dict[str, Any]]:
+        """Return the objects that ``start`` would make, and make none of them."""
