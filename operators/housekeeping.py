@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.pipeline.upkeep import Swept
-    from trainfeed.training.abandoned import LeftObject
-    from trainfeed.training.kept_jobs import KeptJob
+    from trainfeed.training.kept_jobs import KeptJob, LeftObject
 
 __all__ = ["HousekeepingOperator", "SharedStorageOperator"]
 
@@ -41,7 +40,7 @@ class HousekeepingOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, int]:
         """Sweep all data sets; in a dry run, only log what would be removed."""
         from trainfeed.pipeline.upkeep import sweep
-        from trainfeed.training.abandoned import abandoned_launches, sweep_launches
+        from trainfeed.training.kept_jobs import abandoned_launches, sweep_launches
 
         params = context["params"]
         with airflow_outcome(context):

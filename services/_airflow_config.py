@@ -76,7 +76,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.pipeline.publish",
     "trainfeed.pipeline.version",
     "trainfeed.pipeline.workers",
-    "trainfeed.training.catch_up",
+    "trainfeed.training.launch",
     "trainfeed.training.launch",
     "trainfeed.training.tagged",
 )

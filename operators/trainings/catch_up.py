@@ -85,7 +85,7 @@ class Trainings:
         """
         from trainfeed.dataset import Untrained
         from trainfeed.dataset.layout import parse_generation
-        from trainfeed.training.catch_up import missed
+        from trainfeed.training.launch import missed
 
         version = Untrained(interval, parse_generation(generation))
         why = why_declined(self._spec, self._folder, interval, self._context)
@@ -115,7 +115,7 @@ class Trainings:
             StorageError: The publication root refused or failed.
         """
         from trainfeed.dataset.layout import generation_name
-        from trainfeed.training.catch_up import missed
+        from trainfeed.training.launch import missed
 
         state = self._state()
         untrained = missed(self._spec, self._marks, older=self._wish == "all")

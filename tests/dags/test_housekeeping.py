@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import (
 from tests.unit.training.points import spec
 from trainfeed.dataset import init_root
 from trainfeed.jobs import JobPlacement, JobRecord
-from trainfeed.training import abandoned
+from trainfeed.training import kept_jobs as abandoned
 from trainfeed.training.kept_jobs import KeptJob
 
 DAY_S = 86_400

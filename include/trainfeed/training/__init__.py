@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainfeed.loader import DataLoader
     from trainfeed.readers import DatasetReader
     from trainfeed.training.checkpoints import Checkpoint
-    from trainfeed.training.ranks import TrainingJob
+    from trainfeed.training.training_job import TrainingJob
 
 __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "TrainingJob"]
 

@@ -42,7 +42,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
             function is missing, or it returned no metrics.
     """
     from trainfeed.jobs import JobRecord, JobResult, JobRoots
-    from trainfeed.training.ranks import TrainingJob, job_lease
+    from trainfeed.training.training_job import TrainingJob, job_lease
     from trainfeed.usercode import load_training_function
 
     record = JobRecord(Path(home))
@@ -122,7 +122,7 @@ def _main(arguments: list[str]) -> int:
     """Return the exit status of a rank."""
     try:
         if not arguments:
-            from trainfeed.training.ranks import cluster_rank, run_kept
+            from trainfeed.training.cluster_rank import cluster_rank, run_kept
 
             return run_kept(cluster_rank())
         home, rank, launcher = arguments

@@ -81,7 +81,7 @@ class Training:
     def planned(self):
         """The job as it would be launched now."""
         from trainfeed.dataset import DatasetFolder
-        from trainfeed.training._window_job import window_job
+        from trainfeed.training.launch import window_job
 
         folder = DatasetFolder(Path(self.env.root), "clicks")
         return window_job(self.spec, self.env, folder, self.interval)

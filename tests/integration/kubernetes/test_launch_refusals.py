@@ -19,7 +19,7 @@ from trainfeed.errors import (
     JobRejectedError,
 )
 from trainfeed.jobs import JobState
-from trainfeed.training._cluster_job import end_of_log
+from trainfeed.training.cluster_job import end_of_log
 from trainfeed.training.launch import look, render
 
 ELSEWHERE = {"node_selector": {"tests": "by-hand"}}

@@ -30,7 +30,7 @@ from trainfeed.errors import (
 from trainfeed.jobs import JobRemoval, JobRoots, JobSpec
 from trainfeed.training import TrainingJob, runtime
 from trainfeed.training.launch import train
-from trainfeed.training.ranks._job_lease import job_lease
+from trainfeed.training.training_job import job_lease
 from trainfeed.usercode import digest_of_texts, training_texts
 
 ROOT = Path(__file__).parents[3]

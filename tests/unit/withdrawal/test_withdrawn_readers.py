@@ -9,7 +9,7 @@ from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.errors import ConfigError, NotFoundError, WithdrawnError
 from trainfeed.outdated import find_outdated
 from trainfeed.readers import open_dataset
-from trainfeed.training._window_job import require_readable
+from trainfeed.training.launch import require_readable
 from trainfeed.withdrawal import withdraw
 
 

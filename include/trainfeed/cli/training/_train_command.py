@@ -23,8 +23,8 @@ from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import ConfigError, WindowIncompleteError
 from trainfeed.intervals import intervals_in, parse_range
 from trainfeed.specification import DatasetSpec, LauncherName, check_name, load_spec
-from trainfeed.training.catch_up import train_missed
 from trainfeed.training.launch import train as run_train
+from trainfeed.training.launch import train_missed
 from trainfeed.training.tagged import tagged_training
 
 __all__ = ["train"]

@@ -12,7 +12,7 @@ import typer
 from trainfeed.cli._printing import error_console, print_json, print_rows
 from trainfeed.config import environment_from_environ
 from trainfeed.pipeline.upkeep import OLD, Swept, sweep
-from trainfeed.training.abandoned import LeftObject, abandoned_launches, sweep_launches
+from trainfeed.training.kept_jobs import LeftObject, abandoned_launches, sweep_launches
 
 __all__ = ["gc"]
 

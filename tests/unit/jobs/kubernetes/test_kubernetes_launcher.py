@@ -20,7 +20,7 @@ from trainfeed.errors import (
 )
 from trainfeed.jobs import ClusterSettings, JobState
 from trainfeed.jobs.kubernetes.api import ApiError
-from trainfeed.training._cluster_job import claim_attempt, end_of_log, require_success, settle
+from trainfeed.training.cluster_job import claim_attempt, end_of_log, require_success, settle
 
 KINDS = ("indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set")
 SERVER = [ApiError(f"status {s}", status=s) for s in (500, 502, 503, 504, 429, 408)]

@@ -13,7 +13,7 @@ from trainfeed.jobs import JobRecord, JobRemoval, JobResult, JobSpec
 from trainfeed.models import ModelsFolder, promote, register
 from trainfeed.retention import Context, execute, plan_removals
 from trainfeed.retention.trainings import Trainings
-from trainfeed.training.promotion._candidate import candidate_of
+from trainfeed.training.promotion import candidate_of
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 KINDS = (Trainings(),)

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.training.points import spec
 from trainfeed.errors import JobRejectedError
 from trainfeed.jobs import EXHAUSTED, REJECTED, JobRecord
-from trainfeed.training.ranks._cluster_rank import cluster_rank
+from trainfeed.training.cluster_rank import cluster_rank
 from trainfeed.usercode import digest_of_texts, training_texts
 
 ROOT = Path(__file__).parents[4]

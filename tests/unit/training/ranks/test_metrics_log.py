@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.training.points import job_in, writer
 from trainfeed.errors import ConfigError
-from trainfeed.training.ranks import _metrics_log
-from trainfeed.training.ranks._metrics_log import Recomputed
+from trainfeed.training import metrics as _metrics_log
+from trainfeed.training.metrics import Recomputed
 
 
 def lines(home):

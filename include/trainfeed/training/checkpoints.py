@@ -1,25 +1,14 @@
-"""The checkpoints of a job: one folder each, which appears whole by one rename, or not at all.
-
-::
-
-    checkpoints/000000000120/            the number of the step
-      model.npz …                        files of the trainer
-      checkpoint.json                    states of the loaders, digest of every file
-    checkpoints/000000000160.<hex>.tmp/  being written, or left by a rank that was killed
-
-The newest ones are kept. Reading returns the newest one that is whole; damaged ones are skipped
-with a warning.
-"""
+"""The checkpoints of a job: one folder each, whole or absent, sealed by a note."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.errors import (
@@ -29,7 +18,13 @@ from trainfeed.errors import (
     JobRejectedError,
     NotFoundError,
 )
-from trainfeed.jobs import JobSpec, digested_below
+from trainfeed.jobs import (
+    JobSpec,
+    ResultFile,
+    digested_below,
+    read_checkpoint_note,
+    seal_checkpoint_note,
+)
 from trainfeed.paths import (
     durable_file,
     is_unfinished,
@@ -41,13 +36,65 @@ from trainfeed.paths import (
     walk,
 )
 from trainfeed.storage import posix
-from trainfeed.training.checkpoints._checkpoint_file import (
-    CHECKPOINT_FILE,
-    CheckpointNote,
-    read_checkpoint,
-)
 
-__all__ = ["CHECKPOINTS", "Checkpoints"]
+# --- The file ``checkpoint.json`` beside the trainer's files: job, step, loaders, digests
+
+CHECKPOINT_FILE: Final = "checkpoint.json"
+
+
+@dataclass(frozen=True)
+class CheckpointNote:
+    """The content of ``checkpoint.json``, except the list of files.
+
+    Attributes:
+        step: Number of the step, as the trainer counts steps.
+        job: Name of the job.
+        identity: Identity of the job; a checkpoint of a job with another identity is refused.
+        samples: Number of samples, over all epochs, that all ranks together had read.
+        log_bytes: Size of the metrics log at that step, in bytes.
+        loaders: State of each loader of the job, by split.
+    """
+
+    step: int
+    job: str
+    identity: str
+    samples: int
+    log_bytes: int
+    loaders: Mapping[str, Mapping[str, Any]]
+
+    def to_bytes(self, files: Mapping[str, ResultFile]) -> bytes:
+        """Return the bytes of ``checkpoint.json``; their last member is a digest of the rest."""
+        return seal_checkpoint_note({**vars(self), "loaders": dict(self.loaders)}, files)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files have all been verified.
+
+    Attributes:
+        path: Folder with the files that ``write`` left there; read only.
+        step: Number of the step at which it was saved.
+        samples: Number of samples, over all epochs, that all ranks together had read.
+    """
+
+    path: Path
+    step: int
+    samples: int
+
+
+def read_checkpoint(folder: Path) -> CheckpointNote:
+    """Return the note of a checkpoint, after all of its files are read and verified.
+
+    Raises:
+        ChecksumError: A file differs from the note in size or digest.
+        FormatError: ``checkpoint.json`` is damaged.
+        NotFoundError: A file of the checkpoint is gone.
+    """
+    note, _ = read_checkpoint_note(folder / CHECKPOINT_FILE, CheckpointNote)
+    return note
+
+
+# --- The checkpoints of a job: one folder each, which appears whole by one rename, or not at all
 
 CHECKPOINTS: Final = "checkpoints"
 _NAME: Final = re.compile("[0-9]{12}")
@@ -188,3 +235,6 @@ def _sync(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# --- Checkpoints of a training: their files, and the note that seals each of them

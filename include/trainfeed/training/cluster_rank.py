@@ -1,8 +1,4 @@
-"""A rank on a cluster: its number from the environment, and its process with a bounded log.
-
-The process that the cluster starts runs the rank as its child, as the local launcher does. So the
-log is bounded and complete, and no process that the rank forked is left behind.
-"""
+"""A rank on a cluster: its number from the environment, and its process with a bounded log."""
 
 from __future__ import annotations
 
@@ -18,8 +14,6 @@ from typing import Final
 from trainfeed.config import JOB_RETRIES, command_environ, rank_variables
 from trainfeed.errors import JobRejectedError
 from trainfeed.jobs import EXHAUSTED, JobRecord, JobSpec, RankProcess, wait_for_end
-
-__all__ = ["ClusterRank", "cluster_rank", "run_kept"]
 
 JOB: Final = "TRAINFEED_JOB"
 # Kinds of jobs use different names; variables that are set must agree.

@@ -1,8 +1,4 @@
-"""The attempts at a job on a cluster: makes and adopts them, and reports the error of a failed one.
-
-A failed job is started again only on purpose: a person gives a reason, and each reason makes one
-attempt. A launch without a reason, such as a scheduler's retry, adopts the newest attempt.
-"""
+"""The attempts at a job on a cluster: made, adopted, and the error of a failed one."""
 
 from __future__ import annotations
 
@@ -20,8 +16,6 @@ from trainfeed.errors import (
 from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
 from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
 from trainfeed.printable_text import printable, without_secrets
-
-__all__ = ["cancel", "claim_attempt", "end_of_log", "is_cancelled", "require_success", "settle"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,29 +1,66 @@
-"""The metrics of a training over time: one line of JSON per step, kept when the rank is killed.
-
-A line goes to the kernel in one write; a last line that a crash of the machine has cut is dropped
-when the file is opened again. A training that continues from a checkpoint removes the lines after
-the checkpoint and adds one line with the number of steps and samples that are computed a second
-time. So the lines with a ``step`` equal those of a training that was never killed.
-"""
+"""The metrics of a training over time: one line of JSON per step, kept after a kill."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed import canonical_json
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import os_errors, read_plain
 from trainfeed.storage import posix
 from trainfeed.tracking import EventFiles
-from trainfeed.training.ranks._metric_values import checked_metrics
+from trainfeed.whole_numbers import whole
 
-__all__ = ["METRICS_LOG", "MetricsLog", "Recomputed"]
+# --- The metrics of one step: their names and numbers, checked
+
+_MOST_VALUES: Final = 256
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,127}")
+_OURS: Final = frozenset({"step", "samples"})
+
+
+def checked_metrics(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a step as values of JSON: numbers, or text for NaN and infinity.
+
+    Raises:
+        ConfigError: There are too many, a name may not be that of a metric, or a value is no
+            number.
+    """
+    if len(values) > _MOST_VALUES:
+        raise ConfigError(f"expected at most {_MOST_VALUES} metrics per step, got {len(values)}")
+    return {_name(name): _number(name, value) for name, value in values.items()}
+
+
+def _name(name: str) -> str:
+    if name in _OURS or not _NAME.fullmatch(name):
+        raise ConfigError(
+            "expected names of metrics of letters, digits and _./-, at most 128, none of them"
+            f" 'step' or 'samples', got {name!r}"
+        )
+    return name
+
+
+def _number(name: str, value: Any) -> float | int | str:
+    if isinstance(value, bool | str | bytes):
+        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}")
+    if isinstance(value, int):
+        return whole(f"metric {name!r}", value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"expected metric {name!r} as a number, got {value!r}") from error
+    # JSON has no NaN and no infinity, but a reader of the log must see a loss that diverged.
+    return number if math.isfinite(number) else str(number)
+
+
+# --- The metrics of a training over time: one line of JSON per step, kept when the rank is killed
 
 METRICS_LOG: Final = "metrics.jsonl"
 MAX_BYTES: Final = 64 << 20
