@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.server._body import read_body
-    from trainfeed.server._guarded_app import caller_of, make_app, tell_audit, tell_outcome
-    from trainfeed.server._http_refusal import Refusal, public_text
-    from trainfeed.server._metrics import Metrics
-    from trainfeed.server._parts import Parts
-    from trainfeed.server._portions import Portions
-    from trainfeed.server._serve import serve
-    from trainfeed.server._server_settings import Limits, ServerSettings, is_loopback
     from trainfeed.server.access import ALL_SCOPES, Caller, TokenFile, new_token, parse_expiry
-    from trainfeed.server.client import Access, ByteClient, Reply, ServiceClient
+    from trainfeed.server.app import caller_of, make_app, tell_audit, tell_outcome
+    from trainfeed.server.body import read_body
+    from trainfeed.server.client import Access, ByteClient, Reply
+    from trainfeed.server.metrics import Metrics, Parts
+    from trainfeed.server.refusals import Refusal, public_text
+    from trainfeed.server.run import serve
+    from trainfeed.server.service_client import ServiceClient
+    from trainfeed.server.settings import Limits, Portions, ServerSettings, is_loopback
 
 __all__ = [
     "ALL_SCOPES",

@@ -3,8 +3,8 @@
 import pytest
 
 from trainfeed.errors import ConflictError, StorageError
-from trainfeed.server._door import caller_address
-from trainfeed.server._http_refusal import public_text, refusal_of
+from trainfeed.server.listener import caller_address
+from trainfeed.server.refusals import public_text, refusal_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from trainfeed.server import ServerSettings
-from trainfeed.server._serve import _listening
+from trainfeed.server.run import _listening
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

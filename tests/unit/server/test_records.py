@@ -11,10 +11,8 @@ import pytest
 
 from tests.unit.forks import in_a_fork
 from trainfeed.server import Metrics
-from trainfeed.server._audit import Audit
-from trainfeed.server._portions import Portions
-from trainfeed.server._rates import Rates
-from trainfeed.server._summary import Summary
+from trainfeed.server.audit import Audit, Summary
+from trainfeed.server.settings import Portions, Rates
 
 # Days after which a full file beyond the number that is kept goes.
 AT_ONCE = 1e-12

@@ -1,10 +1,4 @@
-"""The listening socket of a server: connections are counted and bounded before any byte of TLS.
-
-asyncio makes the objects of a connection, and begins the handshake, as soon as ``accept`` returned
-a socket. So the bound lies in ``accept``. A full server does not lock the next caller out: of the
-connections without a request in work one gives way, first of those that never showed a valid token,
-and there the oldest one of the address that has the most of them.
-"""
+"""The listening socket of a server: connections are bounded before any byte of TLS."""
 
 from __future__ import annotations
 
@@ -18,9 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from trainfeed.server._server_settings import Limits
-
-__all__ = ["CONNECTION", "Connection", "Door", "caller_address"]
+from trainfeed.server.settings import Limits
 
 # Key of the ASGI scope: the connection of a request.
 CONNECTION: Final = "trainfeed.connection"

@@ -15,37 +15,17 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.server._audit import Audit
-from trainfeed.server._door import Door
-from trainfeed.server._guard import (
-    ABOUT,
-    CALLER,
-    FREE,
-    OUTCOME,
-    REQUEST,
-    Guard,
-    RouteRule,
-    now_text,
-)
-from trainfeed.server._http_refusal import Refusal, refusal_of, refusal_of_fields
-from trainfeed.server._metrics import Metrics
-from trainfeed.server._parts import Parts
-from trainfeed.server._server_settings import ServerSettings
-from trainfeed.server._summary import Summary
 from trainfeed.server.access import Caller, TokenFile
+from trainfeed.server.audit import Audit, Summary
+from trainfeed.server.guard import ABOUT, CALLER, FREE, OUTCOME, REQUEST, Guard, RouteRule, now_text
+from trainfeed.server.listener import Door
+from trainfeed.server.metrics import Metrics, Parts
+from trainfeed.server.refusals import Refusal, refusal_of, refusal_of_fields
+from trainfeed.server.settings import ServerSettings
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-__all__ = [
-    "METRICS",
-    "Front",
-    "caller_of",
-    "front_of",
-    "make_app",
-    "tell_audit",
-    "tell_outcome",
-]
 
 METRICS: Final = "/metrics"
 

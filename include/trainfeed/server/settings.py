@@ -1,14 +1,18 @@
-"""Settings of a server: its address, files and limits, refused where they contradict each other."""
+"""Settings of a server: address, files and limits, with portions and rates that hold them."""
 
 from __future__ import annotations
 
 import ipaddress
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Final
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["Limits", "ServerSettings", "is_loopback"]
+# --- Settings of a server: its address, files and limits, refused where they contradict each other
 
 
 @dataclass(frozen=True)
@@ -132,3 +136,97 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+# --- A number of equal things, such as places or bytes, that callers take and give back
+
+
+class Portions:
+    """The things, and who has how many.
+
+    Args:
+        limit: How many there are.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._taken: Counter[str] = Counter()
+
+    @property
+    def num_taken(self) -> int:
+        """How many are taken by all together."""
+        return self._taken.total()
+
+    def of(self, name: str) -> int:
+        """Return how many a name has."""
+        return self._taken[name]
+
+    def fits(self, name: str, count: int) -> bool:
+        """Return whether a name can take some more; one request always fits an empty whole."""
+        own, total = self._taken[name], self.num_taken
+        if not total:
+            return True
+        return total + count <= self.limit and (not own or own + count <= self.limit - total)
+
+    def take(self, name: str, count: int = 1) -> bool:
+        """Take some; return whether they fit, otherwise nothing is taken."""
+        if not self.fits(name, count):
+            return False
+        self._taken[name] += count
+        return True
+
+    def give(self, name: str, count: int = 1) -> None:
+        """Give some back."""
+        self._taken[name] -= count
+        if self._taken[name] <= 0:
+            del self._taken[name]
+
+
+# --- Rates per key: a bucket that fills at a steady rate, and of which each request takes one
+
+# Keys may be addresses, so their number is bounded; the one that was idle longest is forgotten.
+_MAX_KEYS: Final = 4096
+
+
+class Rates:
+    """Buckets by key.
+
+    Args:
+        per_second: Requests per second that refill a bucket.
+        burst: Size of a bucket, in requests.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_second = per_second
+        self._burst = max(burst, 1.0)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, key: str) -> float:
+        """Take one request of a key; return 0, or the seconds until the bucket has one again."""
+        level = self._level(key)
+        if level < 1.0:
+            return (1.0 - level) / self._per_second
+        self._keep(key, level - 1.0)
+        return 0.0
+
+    def spend(self, key: str, amount: float) -> None:
+        """Take an amount of a key's bucket, also if it has less: it is in debt then."""
+        self._keep(key, self._level(key) - amount)
+
+    def debt_seconds(self, key: str) -> float:
+        """Return the seconds until the bucket of a key is out of debt; 0 if it has none."""
+        return max(0.0, -self._level(key) / self._per_second)
+
+    def _keep(self, key: str, level: float) -> None:
+        self._buckets[key] = (level, self._clock())
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > _MAX_KEYS:
+            self._buckets.popitem(last=False)
+
+    def _level(self, key: str) -> float:
+        level, since = self._buckets.get(key, (self._burst, self._clock()))
+        return min(self._burst, level + (self._clock() - since) * self._per_second)

@@ -1,28 +1,218 @@
-"""A client for bodies of bytes: into memory of the caller, by many threads at once.
-
-The standard library reads a body straight into the memory that a caller lends, which is what the
-speed of large files needs. Requests may be sent twice; ``Reply.may_repeat`` says that one was.
-"""
+"""A client for bodies of bytes: token, TLS, bounded patience, for many threads at once."""
 
 from __future__ import annotations
 
 import http.client
+import json
+import random
 import ssl
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from trainfeed.config import CA_FILE
-from trainfeed.errors import ServiceError, ServiceUnreachableError
+from trainfeed.config import CA_FILE, TOKEN_FILE, service_files
+from trainfeed.errors import (
+    ConfigError,
+    ServiceDeniedError,
+    ServiceError,
+    ServiceRefusedError,
+    ServiceUnreachableError,
+)
 from trainfeed.printable_text import printable
-from trainfeed.server.client._client_answers import checked_answer, refusal_parts, refusal_text
-from trainfeed.server.client._shown_access import Access, HeldToken, checked_address
-from trainfeed.server.client._tries import LONGEST_WAIT, PASSING, Patience
+from trainfeed.server.access import client_context, read_private
+from trainfeed.server.settings import is_loopback
 
-__all__ = ["ByteClient", "Reply"]
+# --- Patience of a client: which answers pass, and how long the next try waits
+
+# Statuses of a server that may answer the same request a moment later.
+PASSING: Final = frozenset({429, 502, 503, 504})
+LONGEST_WAIT: Final = 5.0
+
+_FIRST_WAIT: Final = 0.05
+
+
+class Patience:
+    """The tries of one request, within a bound of time.
+
+    Args:
+        seconds: Time for all tries together.
+        stop: Set when the client is closed; no further try follows then.
+    """
+
+    def __init__(self, seconds: float, stop: threading.Event) -> None:
+        self._until = time.monotonic() + seconds
+        self._stop = stop
+        self._wait = _FIRST_WAIT
+
+    def waits(self, asked: float = 0.0) -> bool:
+        """Wait for the next try, at least the seconds that the server asked for.
+
+        Returns:
+            Whether there is a next try.
+        """
+        # A random part of the wait: many clients of one server do not return at once.
+        wait = max(asked, self._wait * random.uniform(0.5, 1.0))  # noqa: S311 (no secret)
+        self._wait = min(2 * wait, LONGEST_WAIT)
+        return time.monotonic() + wait <= self._until and not self._stop.wait(wait)
+
+
+# --- The answers of a server as a client takes them: a body, or one clear error
+
+
+def checked_answer(status: int, answer: bytes, request: str) -> bytes:
+    """Return the body of an answer whose status is a success.
+
+    Args:
+        status: The status of the answer.
+        answer: The body of the answer.
+        request: Method and address of the request, for errors.
+
+    Raises:
+        ServiceDeniedError: The token is refused.
+        ServiceRefusedError: The server refused the request.
+        ServiceError: The server failed.
+    """
+    if 200 <= status < 300:
+        return answer
+    text = refusal_text(answer)
+    if status in (401, 403):
+        raise ServiceDeniedError(f"{request}: {text}; {TOKEN_FILE} names the file of the token")
+    if 400 <= status < 500 and _kind(answer):
+        error = ServiceRefusedError(f"{request}: {text}")
+        error.kind = _kind(answer)
+        raise error
+    raise ServiceError(f"{request}: expected an answer, got status {status}: {text}")
+
+
+def refusal_text(answer: bytes) -> str:
+    """Return the sentence of a refusal, or a note on what came in its place."""
+    found = _refusal(answer)
+    if "error" not in found:
+        return f"{len(answer)} bytes that no server of trainfeed writes"
+    text = "{error}: expected {expected}, got {got}; {remedy}"
+    names = ("error", "expected", "got", "remedy")
+    said = text.format(**{name: found.get(name, "?") for name in names})
+    number = f" (request {found['request']})" if "request" in found else ""
+    return printable(said + number)
+
+
+def refusal_parts(answer: bytes) -> tuple[str, str]:
+    """Return kind and description of a refusal; empty texts for other bytes."""
+    found = _refusal(answer)
+    return str(found.get("error", "")), printable(str(found.get("got", "")))
+
+
+def _refusal(answer: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind(answer: bytes) -> str:
+    return str(_refusal(answer).get("error", ""))
+
+
+# --- What a client shows to a server, and where it may show it
+
+_MAX_TOKEN_BYTES: Final = 4096
+
+
+@dataclass(frozen=True)
+class Access:
+    """The files by which a client shows itself, and trusts a server.
+
+    Attributes:
+        token_file: File with the token; None for ``TRAINFEED_TOKEN_FILE``.
+        ca_file: Authorities of the server; None for ``TRAINFEED_CA_FILE``, or those of the system.
+        certificate: Certificate of the client, for servers that take one in place of a token.
+        key: Key of the certificate.
+    """
+
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def token(self) -> str | None:
+        """Return the token; None if no file is named.
+
+        Raises:
+            ConfigError: The file cannot be read, is open to other accounts, or has no token.
+        """
+        path = self.token_file or service_files()[0]
+        if path is None:
+            return None
+        data = read_private(path, "a token", max_bytes=_MAX_TOKEN_BYTES)
+        words = data.decode("latin-1").split()
+        if len(words) != 1 or not words[0].isascii():
+            raise ConfigError(
+                f"expected one token in {path}, got {len(words)} words; make the file with: umask"
+                " 077; trainfeed token new NAME --scopes SCOPES > FILE"
+            )
+        return words[0]
+
+    def context(self, url: str) -> ssl.SSLContext:
+        """Return the TLS settings for an address.
+
+        Raises:
+            ConfigError: A file is not usable.
+        """
+        # Without TLS no authority is needed: reading those of the system takes 50 ms.
+        if not url.startswith("https"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return client_context(self.ca_file or service_files()[1], self.certificate, self.key)
+
+
+class HeldToken:
+    """The token of a client, read again when a server refuses it.
+
+    Args:
+        access: The file of the token.
+
+    Raises:
+        ConfigError: The file is not usable.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._token = access.token()
+
+    def header(self) -> dict[str, str]:
+        """Return the header of a request; empty without a token."""
+        return {} if self._token is None else {"authorization": f"Bearer {self._token}"}
+
+    def is_renewed(self, refused: dict[str, str]) -> bool:
+        """Read the file again; return whether its token is not that of a refused header."""
+        self._token = self._access.token()
+        return self.header() != refused
+
+
+def checked_address(url: str) -> str:
+    """Return the address of a server without a slash at its end.
+
+    Raises:
+        ConfigError: The address has another form, or would send a token unencrypted.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ConfigError(
+            "expected the address of a server as https://HOST[:PORT], got another one"
+        )
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise ConfigError(
+            f"expected https:// for {parts.hostname}, which is another machine, got http://;"
+            " nothing was sent"
+        )
+    return url.rstrip("/")
+
+
+# --- A client for bodies of bytes: into memory of the caller, by many threads at once
 
 # Below the time after which servers close a connection that is not used.
 _FRESH_SECONDS: Final = 10.0

@@ -1,7 +1,4 @@
-"""The client of every server of trainfeed: token, TLS, patience with a bound, one clear error.
-
-Requests are JSON, and may be sent twice: an answer that was lost is asked for again.
-"""
+"""The client of every server of trainfeed: token, TLS, bounded patience, one clear error."""
 
 from __future__ import annotations
 
@@ -9,18 +6,29 @@ import json
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import httpx
 
 from trainfeed.config import CA_FILE
 from trainfeed.errors import ServiceError, ServiceUnreachableError
 from trainfeed.printable_text import printable
-from trainfeed.server.client._client_answers import checked_answer, refusal_text
-from trainfeed.server.client._shown_access import Access, HeldToken, checked_address
-from trainfeed.server.client._tries import LONGEST_WAIT, PASSING, Patience
+from trainfeed.server.client import (
+    LONGEST_WAIT,
+    PASSING,
+    Access,
+    HeldToken,
+    Patience,
+    checked_address,
+    checked_answer,
+    refusal_text,
+)
 
-__all__ = ["ServiceClient"]
+if TYPE_CHECKING:
+    pass
+
+
+# --- The client of every server of trainfeed: token, TLS, patience with a bound, one clear error
 
 _MAX_ANSWER_BYTES: Final = 64 << 20
 
@@ -152,3 +160,8 @@ class ServiceClient:
             f" {self._patience_seconds:g} s, got {printable(got)}; look whether the server runs,"
             f" and whether {CA_FILE} names the authority of its certificate"
         )
+
+
+# --- The clients of every server of trainfeed, without a web framework
+
+# Each of the two clients has a library of its own, and a program uses one of them.

@@ -1,13 +1,15 @@
-"""Counters, gauges and histograms of a server, printed in the text format of Prometheus."""
+"""Metrics of a server in the text format of Prometheus, and its parts that must live."""
 
 from __future__ import annotations
 
+import asyncio
 import bisect
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["Metrics"]
+# --- Counters, gauges and histograms of a server, printed in the text format of Prometheus
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX: Final = "trainfeed_"
@@ -97,3 +99,51 @@ def _text(labels: Mapping[str, str] | _Labels) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# --- Parts of a server that must live: tasks, threads, storage. A dead one fails ``/healthz``
+
+_log: Final = logging.getLogger("trainfeed.server")
+
+
+class Parts:
+    """The parts of one server by name. Names are shown to everybody. For one loop."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Callable[[], bool]] = {}
+        self._failed: set[str] = set()
+
+    def add(self, name: str, is_well: Callable[[], bool]) -> None:
+        """Add a part; ``is_well`` answers at once, and an error of it is a no."""
+        self._checks[name] = is_well
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task that ends with the server; its end before that is a dead part."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_tell_end)
+        self.add(name, lambda: not task.done())
+        return task
+
+    def failed(self) -> tuple[str, ...]:
+        """Return the names of the parts that are dead or do not answer; the log gets changes."""
+        found = {name for name, is_well in self._checks.items() if not _holds(name, is_well)}
+        for name in sorted(found ^ self._failed):
+            if name in found:
+                _log.error("the part %r of the server does not work; /healthz says so", name)
+            else:
+                _log.warning("the part %r of the server works again", name)
+        self._failed = found
+        return tuple(sorted(found))
+
+
+def _holds(name: str, is_well: Callable[[], bool]) -> bool:
+    try:
+        return is_well()
+    except Exception:  # noqa: BLE001 (a part that cannot say that it is well is not)
+        _log.debug("the part %r cannot say how it is", name, exc_info=True)
+        return False
+
+
+def _tell_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("the part %r of the server ended", task.get_name(), exc_info=error)

@@ -1,8 +1,4 @@
-"""Stands before every route: token, scope, limits, errors as JSON, audit and metrics.
-
-Written as plain ASGI, outside of the web framework: a route that is added later is behind the
-guard too, and a body is counted while it comes in.
-"""
+"""Stands before every route: token, scope, limits, errors as JSON, audit and metrics."""
 
 from __future__ import annotations
 
@@ -22,10 +18,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfeed.errors import ConfigError
 from trainfeed.printable_text import printable
-from trainfeed.server._audit import Audit
-from trainfeed.server._body import BODY, Body
-from trainfeed.server._door import CONNECTION, Connection, caller_address
-from trainfeed.server._guard_refusals import (
+from trainfeed.server.access import Caller, TokenFile
+from trainfeed.server.audit import Audit, Summary
+from trainfeed.server.body import BODY, Body
+from trainfeed.server.listener import CONNECTION, Connection, caller_address
+from trainfeed.server.metrics import Metrics
+from trainfeed.server.refusals import (
+    Refusal,
     audit_used,
     body_on_health,
     closed,
@@ -38,15 +37,7 @@ from trainfeed.server._guard_refusals import (
     too_slow,
     unknown,
 )
-from trainfeed.server._http_refusal import Refusal
-from trainfeed.server._metrics import Metrics
-from trainfeed.server._portions import Portions
-from trainfeed.server._rates import Rates
-from trainfeed.server._server_settings import Limits
-from trainfeed.server._summary import Summary
-from trainfeed.server.access import Caller, TokenFile
-
-__all__ = ["ABOUT", "CALLER", "FREE", "OUTCOME", "PEER", "REQUEST", "Guard", "RouteRule"]
+from trainfeed.server.settings import Limits, Portions, Rates
 
 # Keys of the ASGI scope: common name of the peer's certificate, caller and number of a request, and
 # what a handler adds to the audit: what it is about, and its outcome.

@@ -10,9 +10,7 @@ from typing import Final, cast
 
 from starlette.types import Message, Receive, Scope
 
-from trainfeed.server._http_refusal import Refusal
-
-__all__ = ["BODY", "FILL", "Body", "read_body"]
+from trainfeed.server.refusals import Refusal
 
 # Keys of the ASGI scope: the body of a request, and the way in which a connection reads the rest
 # of one into memory of a handler.
