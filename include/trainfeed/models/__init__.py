@@ -6,27 +6,38 @@ point to a version; ``prod`` can be rolled back. Of a version that retention rem
 stays.
 """
 
-from trainfeed.models._alias_changes import AliasChange, alias_lock
-from trainfeed.models._aliases import (
+from trainfeed.models.aliases import (
     CANDIDATE,
     PROD,
+    AliasChange,
+    ChosenModel,
+    alias_lock,
     current,
     current_version,
     history,
+    pointed_versions,
     promote,
     rollback,
 )
-from trainfeed.models._chosen import ChosenModel
-from trainfeed.models._gate import Compared, GateReport, MetricResult, judge
-from trainfeed.models._held_model import hold_model
-from trainfeed.models._known_model import known_model
-from trainfeed.models._model import DAMAGED, Model
-from trainfeed.models._model_manifest import ModelData, ModelFile, ModelJob, ModelManifest
-from trainfeed.models._models_folder import ModelFolder, ModelsFolder, model_version, parse_version
-from trainfeed.models._pointed_versions import pointed_versions
-from trainfeed.models._registration import Candidate, data_digest, find, register
-from trainfeed.models._removed_model import RemovedModel, refuse_removed
-from trainfeed.models._spec_of_model import spec_of_model
+from trainfeed.models.gate import Compared, GateReport, MetricResult, judge
+from trainfeed.models.model import (
+    DAMAGED,
+    Model,
+    ModelData,
+    ModelFile,
+    ModelFolder,
+    ModelJob,
+    ModelManifest,
+    ModelsFolder,
+    RemovedModel,
+    hold_model,
+    known_model,
+    model_version,
+    parse_version,
+    refuse_removed,
+    spec_of_model,
+)
+from trainfeed.models.register import Candidate, data_digest, find, register
 
 __all__ = [
     "CANDIDATE",

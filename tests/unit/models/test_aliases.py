@@ -126,7 +126,7 @@ def test_a_change_without_its_confirmation_is_confirmed_by_the_same_request(thre
 
 
 def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
-    from trainfeed.models import _aliases
+    from trainfeed.models import aliases as _aliases
 
     append, raced = _aliases.append_change, []
 

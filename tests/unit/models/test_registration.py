@@ -127,7 +127,7 @@ def test_a_folder_in_the_place_of_the_next_version_is_a_conflict(folder, finishe
     (folder.path / "v0001").mkdir(parents=True)
     (folder.path / "v0001" / "x").touch()
     assert register(folder, finished())[0].name == "clicks/v0002"
-    monkeypatch.setattr("trainfeed.models._models_folder.ModelFolder.next_number", lambda _: 1)
+    monkeypatch.setattr("trainfeed.models.model.ModelFolder.next_number", lambda _: 1)
     with pytest.raises(ConflictError, match="nothing was changed"):
         register(folder, finished(2))
 

@@ -99,7 +99,7 @@ def test_a_reader_that_opens_beside_a_removal_holds_the_version_or_is_told(click
         clicker.prune()
         return shared_lock(path, **options)
 
-    from trainfeed.models._held_model import posix
+    from trainfeed.storage import posix
 
     shared_lock = posix.shared_lock
     monkeypatch.setattr(posix, "shared_lock", remove)

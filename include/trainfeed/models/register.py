@@ -1,9 +1,4 @@
-"""Publishes the output of a finished job as a version of its model: once, by one rename.
-
-The steps are those of the publication of data sets: staged files with digests, manifest, seal,
-verify, commit, confirm. A kill at any step leaves no version or a complete one; the next call finds
-that version by the job's identity, or writes the staged folder again from the start.
-"""
+"""Publishes the output of a finished job as a version of its model: once, by one rename."""
 
 from __future__ import annotations
 
@@ -23,21 +18,21 @@ from trainfeed.dataset.publication import (
     write_manifest_file,
 )
 from trainfeed.errors import ChecksumError, ConfigError, ConflictError
-from trainfeed.models._model import DAMAGED, Model
-from trainfeed.models._model_manifest import (
+from trainfeed.models.model import (
+    DAMAGED,
     FORMAT,
+    Model,
     ModelData,
     ModelFile,
+    ModelFolder,
     ModelJob,
     ModelManifest,
     check_file_name,
+    model_version,
+    refuse_removed,
 )
-from trainfeed.models._models_folder import ModelFolder, model_version
-from trainfeed.models._removed_model import refuse_removed
 from trainfeed.paths import make_folders, open_plain, os_errors
 from trainfeed.storage import posix
-
-__all__ = ["Candidate", "data_digest", "find", "register"]
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from trainfeed.specification import MetricGate, ModelSpec, nearest
 
-__all__ = ["Compared", "GateReport", "MetricResult", "judge"]
-
 
 @dataclass(frozen=True)
 class Compared:
