@@ -44,8 +44,8 @@ from trainfeed.sources import LineRange, iter_lines
 from trainfeed.specification import SPEC_FILE, load_spec
 from trainfeed.storage import Location
 from trainfeed.uploads import LabelFields
-from trainfeed.uploads._label_rows import iter_rows
-from trainfeed.uploads._label_table import merged, table_of_rows
+from trainfeed.uploads.files import iter_rows
+from trainfeed.uploads.labels import merged, table_of_rows
 
 __all__ = ["INPUT_MUTATORS", "INPUT_SEEDS", "INPUT_TARGETS"]
 

@@ -43,7 +43,7 @@ from trainfeed.status._facts import VersionFacts
 from trainfeed.status._index import IndexRow, parse_index
 from trainfeed.storage import Location
 from trainfeed.uploads import Receipt, ReceiptBook, Refusal, unannounced
-from trainfeed.uploads._receipt import Seen, from_sealed, to_sealed
+from trainfeed.uploads.receipts import Seen, from_sealed, to_sealed
 
 __all__ = ["ROOT_SEEDS", "ROOT_TARGETS"]
 

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.uploads._announced import mark_announced, unannounced
-    from trainfeed.uploads._applied import AppliedUpload, applied_uploads, labels_of
-    from trainfeed.uploads._check import UploadsReport, check_uploads
-    from trainfeed.uploads._first_look import first_look
-    from trainfeed.uploads._interval_states import IntervalUploads, interval_uploads
-    from trainfeed.uploads._label_rows import LabelFields
-    from trainfeed.uploads._label_table import HASH, KEY, Labels, hash_of_key, label_column
-    from trainfeed.uploads._left_to_do import LeftToDo, left_to_do
-    from trainfeed.uploads._receipt import Receipt, Refusal
-    from trainfeed.uploads._receipt_book import ReceiptBook
-    from trainfeed.uploads._removed_uploads import (
+    from trainfeed.uploads.check import UploadsReport, check_uploads
+    from trainfeed.uploads.files import LabelFields, first_look
+    from trainfeed.uploads.join import AppliedUpload, applied_uploads, labels_of
+    from trainfeed.uploads.labels import HASH, KEY, Labels, hash_of_key, label_column
+    from trainfeed.uploads.receipts import (
+        Receipt,
+        ReceiptBook,
+        Refusal,
+        mark_announced,
+        unannounced,
+    )
+    from trainfeed.uploads.removal import (
         UploadsRemoval,
         keeping,
         lift_empty_folder,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         take_upload,
         write_uploads_removal,
     )
+    from trainfeed.uploads.states import IntervalUploads, LeftToDo, interval_uploads, left_to_do
 
 __all__ = [
     "HASH",

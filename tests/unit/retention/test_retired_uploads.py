@@ -20,7 +20,8 @@ from trainfeed.errors import NotFoundError
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune, retire, scheduled_kinds
 from trainfeed.retention.uploads import RetiredUploads, _upload_kind
-from trainfeed.uploads import ReceiptBook, _removed_uploads, left_to_do, take_upload
+from trainfeed.uploads import ReceiptBook, left_to_do, take_upload
+from trainfeed.uploads import removal as _removed_uploads
 
 DAYS = [f"2024-03-{number:02d}" for number in range(1, 4)]
 OLD, SECOND, NEW = DAYS

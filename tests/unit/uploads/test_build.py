@@ -31,8 +31,8 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
 from trainfeed.pipeline.publish import publish
 from trainfeed.readers import DatasetReader
-from trainfeed.uploads import _applied
-from trainfeed.uploads._label_rows import iter_rows
+from trainfeed.uploads import join as _applied
+from trainfeed.uploads.files import iter_rows
 
 
 def samples(version):

@@ -15,8 +15,8 @@ from tests.unit.uploads.labelled import DAY, csv_of, jsonl_of, parquet_of
 from trainfeed import faults
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 from trainfeed.uploads import applied_uploads, check_uploads
-from trainfeed.uploads._refused_text import short_reason
-from trainfeed.uploads._upload_files import found_uploads
+from trainfeed.uploads.check import short_reason
+from trainfeed.uploads.files import found_uploads
 
 ROOT = Path(__file__).parents[3]
 ROWS = [(1, 0, "a"), (2, 1, None), (3, 1, "ü")]
@@ -226,7 +226,7 @@ def test_a_folder_that_is_exchanged_for_a_link_after_the_list_gives_no_files_of_
         place.symlink_to(tmp_path / "foreign")
         return files
 
-    monkeypatch.setattr("trainfeed.uploads._check.found_uploads", exchange_then)
+    monkeypatch.setattr("trainfeed.uploads.files.found_uploads", exchange_then)
     report = labelled.check()
     assert report.accepted == ()
     assert "expected a folder of uploads, got a link" in report.refused[0].reason

@@ -11,7 +11,7 @@ from trainfeed.pipeline.functions._labelled_function import LabelledFunction
 from trainfeed.pipeline.labels import LabelJoin
 from trainfeed.preprocessing import Filtered
 from trainfeed.uploads import LabelFields
-from trainfeed.uploads._label_table import merged, table_of_rows
+from trainfeed.uploads.labels import merged, table_of_rows
 
 IDS = st.integers(0, 12)
 UPLOAD = st.dictionaries(IDS, st.tuples(st.integers(-128, 127), st.none() | st.text("ab")))
@@ -81,7 +81,7 @@ def test_joins_equal_the_oracle_in_both_modes(tmp_path):
 
 
 def test_keys_that_share_a_hash_are_told_apart(tmp_path, monkeypatch):
-    for module in ("trainfeed.uploads._label_table", "trainfeed.pipeline.labels._label_join"):
+    for module in ("trainfeed.uploads.labels", "trainfeed.pipeline.labels._label_join"):
         monkeypatch.setattr(f"{module}.hash_of_key", lambda key: key[0] % 2)
     spec = make_labelled(tmp_path).spec
     rows = _rows({number: (number, None) for number in range(0, 20, 2)}, repeats=True)

@@ -11,8 +11,8 @@ from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.specification import load_spec
 from trainfeed.uploads import LabelFields
-from trainfeed.uploads._label_rows import iter_rows
-from trainfeed.uploads._label_table import merged, table_of_rows
+from trainfeed.uploads.files import iter_rows
+from trainfeed.uploads.labels import merged, table_of_rows
 
 # Type of the label, JSON of a value, and a default if the type has one.
 TYPES = [

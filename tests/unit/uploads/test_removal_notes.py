@@ -6,7 +6,7 @@ from tests.support.roots import reseal
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError
 from trainfeed.uploads import UploadsRemoval, write_uploads_removal
-from trainfeed.uploads._removed_uploads import removal_of_uploads
+from trainfeed.uploads.removal import removal_of_uploads
 
 DAYS = ("2026-01-01", "2026-01-02")
 NOTE = UploadsRemoval("2026-03-08T00:00:00Z", "ada", "ada", "keep_days: 30", (1, 3))

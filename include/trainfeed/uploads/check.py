@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from trainfeed import canonical_json
 from trainfeed.accounts import account_name
@@ -19,22 +20,50 @@ from trainfeed.paths import is_there
 from trainfeed.printable_text import printable
 from trainfeed.reading_rules import NEWEST
 from trainfeed.specification import DatasetSpec
-from trainfeed.uploads._label_rows import LabelFields, iter_rows
-from trainfeed.uploads._label_table import Labels, merged, table_of_rows
-from trainfeed.uploads._receipt import Receipt, Refusal, Seen
-from trainfeed.uploads._receipt_book import LostReceipt, ReceiptBook
-from trainfeed.uploads._refused_text import short_reason
-from trainfeed.uploads._removed_uploads import keeping
-from trainfeed.uploads._upload_copy import copied
-from trainfeed.uploads._upload_files import (
+from trainfeed.uploads.files import (
+    LabelFields,
     UploadFile,
+    copied,
     found_uploads,
+    iter_rows,
     open_upload,
     require_upload,
     seen_of,
 )
+from trainfeed.uploads.labels import Labels, merged, table_of_rows
+from trainfeed.uploads.receipts import LostReceipt, Receipt, ReceiptBook, Refusal, Seen
+from trainfeed.uploads.removal import keeping
 
-__all__ = ["UploadsReport", "changed", "check_uploads"]
+# --- Reasons of refusals: messages about a file, with at most the first characters of its cells
+
+_MAX_CHARS: Final = 2000
+_MAX_CELL_CHARS: Final = 20
+# A text in quotes, also one without its end quote, which a message has cut; can't has none.
+_QUOTED: Final = re.compile(
+    r"""(?<![^\Wb])(?:'(?P<one>(?:[^'\\]|\\.)*)(?:'|\\?$)|"(?P<two>(?:[^"\\]|\\.)*)(?:"|\\?$))""",
+    re.DOTALL,
+)
+
+
+def short_reason(message: str, names: Collection[str]) -> str:
+    """Return a message with texts in quotes cut behind 20 characters.
+
+    Args:
+        message: The message about a file.
+        names: Names of fields, which are never cut.
+    """
+
+    def cut(found: re.Match[str]) -> str:
+        text = found["one"] if found["one"] is not None else found["two"]
+        if len(text) <= _MAX_CELL_CHARS or text in names:
+            return found[0]
+        quote = found[0][0]
+        return f"{quote}{text[:_MAX_CELL_CHARS]}…{quote}"
+
+    return _QUOTED.sub(cut, message)[:_MAX_CHARS].encode("utf-8", "replace").decode()
+
+
+# --- Checks uploads: reads each file once, keeps its bytes, and writes a receipt or a refusal
 
 logger = logging.getLogger(__name__)
 

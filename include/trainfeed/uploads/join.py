@@ -14,15 +14,11 @@ from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.paths import open_plain, os_errors
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
-from trainfeed.uploads._check import changed
-from trainfeed.uploads._label_rows import LabelFields, iter_rows
-from trainfeed.uploads._label_table import Labels, merged, table_of_rows
-from trainfeed.uploads._receipt import Receipt
-from trainfeed.uploads._receipt_book import ReceiptBook, uploads_of
-from trainfeed.uploads._removed_uploads import told_uploads_removal
-from trainfeed.uploads._upload_files import open_upload
-
-__all__ = ["AppliedUpload", "applied_uploads", "labels_of"]
+from trainfeed.uploads.check import changed
+from trainfeed.uploads.files import LabelFields, iter_rows, open_upload
+from trainfeed.uploads.labels import Labels, merged, table_of_rows
+from trainfeed.uploads.receipts import Receipt, ReceiptBook, uploads_of
+from trainfeed.uploads.removal import told_uploads_removal
 
 _REMEDY: Final = (
     "bring the file back from a backup of the publication root, or copy the upload, if it is still"

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, MemoryLimitError
 from trainfeed.samples import TypedCodec
-from trainfeed.uploads._label_rows import LabelFields
-
-__all__ = ["HASH", "KEY", "Labels", "hash_of_key", "label_column", "merged", "table_of_rows"]
+from trainfeed.uploads.files import LabelFields
 
 HASH: Final = "hash"
 KEY: Final = "key"

@@ -1,9 +1,4 @@
-"""The removal of uploads by retention: a note, then file and kept bytes go; the receipts stay.
-
-The note is ``receipts/removed/<interval>.json``. It is written before the first file goes, and a
-later removal replaces it. Receipts say what was accepted, for ever: name, digest, rows, and who.
-The bytes may be there again: a file of the same name and content that is put back is kept again.
-"""
+"""The removal of uploads by retention: a note, then file and kept bytes go; the receipts stay."""
 
 from __future__ import annotations
 
@@ -23,20 +18,8 @@ from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeed
 from trainfeed.paths import os_errors
 from trainfeed.records import RecordFile, Time
 from trainfeed.storage import posix
-from trainfeed.uploads._receipt import Receipt, Seen
-from trainfeed.uploads._receipt_book import ReceiptBook
-from trainfeed.uploads._upload_files import open_upload, opened_folder, seen_of
-
-__all__ = [
-    "UploadsRemoval",
-    "keeping",
-    "lift_empty_folder",
-    "removal_of_uploads",
-    "take_bytes",
-    "take_upload",
-    "told_uploads_removal",
-    "write_uploads_removal",
-]
+from trainfeed.uploads.files import open_upload, opened_folder, seen_of
+from trainfeed.uploads.receipts import Receipt, ReceiptBook, Seen
 
 _LOCK_S: Final = 600.0
 

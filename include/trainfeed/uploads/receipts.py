@@ -1,24 +1,15 @@
-"""The receipts of a data set: a numbered list to which files are added, and never removed.
-
-A process creates number n exclusively after it has read all receipts below n. So no file gets two
-receipts from two checks at once, and the numbers order uploads without a clock.
-
-The empty file ``intervals/<number>.<interval>`` is written after a receipt, and says that the
-receipt was there, and of which interval: a receipt that is damaged or lost stops the builds of its
-interval, and of no other one. For receipts of earlier releases the versions say it that have the
-upload; if none has it, the receipt may be of any interval.
-"""
+"""The receipts of a data set: a numbered list of accepted and refused uploads, sealed."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trainfeed import canonical_json, faults
 from trainfeed.dataset import Manifest
@@ -26,9 +17,149 @@ from trainfeed.dataset.layout import DatasetFolder
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.paths import is_there, listed, listed_folder, read_plain
 from trainfeed.storage import posix
-from trainfeed.uploads._receipt import Receipt, Refusal, from_sealed, to_sealed
 
-__all__ = ["LostReceipt", "ReceiptBook", "announced_number", "announced_path", "uploads_of"]
+# --- Receipts of accepted uploads, and refusals of the others: sealed JSON, one file each
+
+_FORMAT: Final = 1
+_TYPES: Final = {"int": int, "str": str}
+_KINDS: Final = frozenset({"csv", "jsonl", "parquet"})
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of a file at a look: equal states mean that nobody has written in between.
+
+    Attributes:
+        size: Bytes.
+        modified_ns: Modification time, nanoseconds since 1970, by the clock of the store.
+        inode: Number of the file in the file system.
+    """
+
+    size: int
+    modified_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """An upload that was accepted.
+
+    Attributes:
+        number: Place in the order of arrival, from 1; the largest number is the newest upload.
+        name: ``<interval>/<file>``, below the folder ``uploads``.
+        kind: Format of the file: csv, jsonl or parquet.
+        sha256: SHA-256 of the bytes, in hex.
+        rows: Number of rows.
+        keys: Number of different keys.
+        seen: State of the file when it was read.
+        checked_at: Time of the check, UTC, for information.
+        checked_by: Account of the check, for information.
+        owner: Number of the account that owned the file, for information.
+    """
+
+    number: int
+    name: str
+    kind: str
+    sha256: str
+    rows: int
+    keys: int
+    seen: Seen
+    checked_at: str
+    checked_by: str
+    owner: int
+
+    @property
+    def interval(self) -> str:
+        """Name of the interval that the upload belongs to."""
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An upload that was refused.
+
+    Attributes:
+        name: As in a receipt.
+        reason: What was expected, what was got, and the row.
+        seen: State of the file when it was read; None if it was not a file that can be read.
+        rules: Digest of the rules by which it was read; under others the file is read again.
+        checked_at: Time of the check, UTC.
+    """
+
+    name: str
+    reason: str
+    seen: Seen | None
+    rules: str
+    checked_at: str
+
+
+_REMEDIES: Final[Mapping[type[Receipt] | type[Refusal], str]] = {
+    Receipt: "nothing was changed; bring the file back from a backup",
+    Refusal: "nothing was changed; remove the file: the next check reads the upload again",
+}
+
+
+def to_sealed(value: Receipt | Refusal) -> bytes:
+    """Return the file of a receipt or refusal."""
+    body = canonical_json.dumps({"format": _FORMAT, **asdict(value)})
+    return canonical_json.seal(body.removesuffix(b"}") + b"\n}\n")
+
+
+def from_sealed(kind: type[Receipt] | type[Refusal], data: bytes, *, path: str) -> Any:
+    """Read the file of a receipt or refusal; returns an object of ``kind``.
+
+    Raises:
+        ChecksumError: The file was changed.
+        FormatError: The file is of another kind, or of a later trainfeed.
+    """
+    what = f"expected the {kind.__name__.lower()} of an upload"
+    try:
+        canonical_json.require_intact(data, path=path)
+    except ChecksumError as error:
+        raise ChecksumError(f"{what}: {error.args[0]}; {_REMEDIES[kind]}", path=path) from error
+    found = canonical_json.loads(data, path=path)
+    try:
+        return _of_json(kind, found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{what}, got {error!r}; {_REMEDIES[kind]}", path=path) from error
+
+
+def _of_json(kind: type[Receipt] | type[Refusal], found: Mapping[str, Any]) -> Receipt | Refusal:
+    if found["format"] != _FORMAT:
+        raise ValueError(f"format {found['format']!r} of a later trainfeed")
+    values = {each.name: _typed(found[each.name], each.type) for each in fields(kind)}
+    seen = values["seen"]
+    if seen is not None:
+        values["seen"] = Seen(
+            **{each.name: _typed(seen[each.name], "int") for each in fields(Seen)}
+        )
+    made = kind(**values)
+    if isinstance(made, Receipt) and not _is_sound(made):
+        raise ValueError("a name, kind or digest that no upload has")
+    return made
+
+
+def _typed(value: Any, kind: object) -> Any:
+    """Return a value if it has the type that a field is annotated with."""
+    if kind in _TYPES and type(value) is not _TYPES[str(kind)]:
+        raise TypeError(f"{value!r:.60} in place of {kind}")
+    return value
+
+
+def _is_sound(receipt: Receipt) -> bool:
+    # The name and the digest become parts of paths.
+    parts = receipt.name.split("/")
+    return (
+        len(parts) == 2
+        and not {"", ".", ".."}.intersection(parts)
+        and receipt.kind in _KINDS
+        and _DIGEST.fullmatch(receipt.sha256) is not None
+        and receipt.number > 0
+    )
+
+
+# --- The receipts of a data set: a numbered list to which files are added, and never removed
 
 # Missing receipts in a row that are each looked for in versions.
 _MOST_MISSING: Final = 100
@@ -316,3 +447,36 @@ def announced_number(folder: DatasetFolder) -> int:
 def announced_path(folder: DatasetFolder) -> Path:
     """Return the file with that number."""
     return folder.receipts / _ANNOUNCED
+
+
+# --- Which receipts an asset event has been sent for: one number, beside the receipts
+
+
+def unannounced(folder: DatasetFolder) -> list[Receipt]:
+    """Return the receipts that no event was sent for, in order of arrival.
+
+    Those after a damaged or missing one without an event wait until that one is back.
+
+    Raises:
+        FormatError: The number of the last one with an event is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    # In this order: a receipt that is added meanwhile is above the number.
+    number = announced_number(folder)
+    receipts, lost = ReceiptBook(folder).entries()
+    end = min((each.number for each in lost if each.number > number), default=None)
+    return [each for each in receipts if each.number > number and (not end or each.number < end)]
+
+
+def mark_announced(folder: DatasetFolder, number: int) -> None:
+    """Write down that events were sent for all receipts up to a number; the number never falls.
+
+    Raises:
+        FormatError: The number that is there is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    faults.point("uploads.before_announced")
+    if number > announced_number(folder):
+        text = canonical_json.dumps({"format": _FORMAT, "number": number})
+        data = canonical_json.seal(text.removesuffix(b"}") + b"\n}\n")
+        posix.replace_file(announced_path(folder), data, is_public=True)
