@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.publicsets._public_build import PublicBuild, build_public_set
-    from trainfeed.publicsets._public_catalogue import PUBLIC_SETS, PublicSet, public_set
-    from trainfeed.publicsets._public_listing import PublicRow, list_public_sets
-    from trainfeed.publicsets._public_place import (
-        PUBLIC_ROOT,
-        known_public_root,
-        public_root,
-        publishing_root,
+    from trainfeed.publicsets.build import PublicBuild, build_public_set
+    from trainfeed.publicsets.catalogue import (
+        PUBLIC_SETS,
+        PublicRow,
+        PublicSet,
+        list_public_sets,
+        public_set,
     )
-    from trainfeed.publicsets._public_use import PublicUse, use_public_set
-    from trainfeed.publicsets._public_version import PublicVersion, open_public, public_version
-    from trainfeed.publicsets._word_numbers import word_numbers
+    from trainfeed.publicsets.versions import (
+        PUBLIC_ROOT,
+        PublicUse,
+        PublicVersion,
+        known_public_root,
+        open_public,
+        public_root,
+        public_version,
+        publishing_root,
+        use_public_set,
+        word_numbers,
+    )
 
 __all__ = [
     "PUBLIC_ROOT",

@@ -16,7 +16,7 @@ from trainfeed import faults
 from trainfeed.dataset import init_root
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, RootError
 from trainfeed.publicsets import build_public_set, open_public, public_version
-from trainfeed.publicsets._recorded_originals import record_originals
+from trainfeed.publicsets.build import record_originals
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "data" / "scikit-learn"

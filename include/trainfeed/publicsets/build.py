@@ -1,35 +1,104 @@
-"""Builds a public set from its originals, with the stages of every other data set.
-
-The specification and its function are part of trainfeed; licence, origin and lookups are written
-beside a copy of them. The originals become a recorded topic. From there on it is an ordinary build:
-a set is published whole or not at all, equal originals are found published, and other originals
-become the next generation of the set.
-"""
+"""Builds a public set from its originals, with the stages of every other data set."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.datacenters import local_source, local_target
 from trainfeed.dataset import require_root
-from trainfeed.errors import ConflictError, SourceReplacedError
+from trainfeed.errors import ConflictError, FormatError, SourceReplacedError
 from trainfeed.pipeline.local import BuildReport, BuildRequest, build
-from trainfeed.publicsets._public_catalogue import PublicSet, public_set
-from trainfeed.publicsets._public_place import publishing_root
-from trainfeed.publicsets._public_version import LICENCE_FILE, SOURCE_FILE
-from trainfeed.publicsets._recorded_originals import record_originals
+from trainfeed.publicsets.catalogue import PublicSet, public_set
 from trainfeed.publicsets.originals import Originals
+from trainfeed.publicsets.versions import LICENCE_FILE, SOURCE_FILE, publishing_root
+from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import DatasetSpec, load_spec
+from trainfeed.storage import Location
 
-__all__ = ["PublicBuild", "build_public_set"]
+# --- Originals as a recorded topic: the source of the builds of public sets
+
+_CREATE_TIME: Final = 1
+_ROWS_PER_FILE: Final = 16_384
+
+
+def record_originals(
+    records: Iterable[bytes], again: Iterable[bytes], folder: Path, topic: str, start: datetime
+) -> int:
+    """Write originals as a topic of one partition, one millisecond apart.
+
+    Args:
+        records: The records, for the digest that becomes the topic's id.
+        again: The same records once more, to be written: both are read one at a time.
+        folder: Folder of the topic; new or empty.
+        topic: Name of the topic.
+        start: Time of the first record, aware.
+
+    Returns:
+        Number of records.
+
+    Raises:
+        FormatError: There is no record, or the second reading gave others.
+        StorageError: The folder cannot be written.
+    """
+    digest, count = hashlib.sha256(), 0
+    for record in records:
+        _add(digest, record)
+        count += 1
+    if not count:
+        raise FormatError("expected records among the originals, found none; nothing was built")
+    name = str(uuid.UUID(bytes=digest.digest()[:16]))
+    written = hashlib.sha256()
+    batches = _batches(_digested(again, written), int(start.timestamp() * 1000))
+    record_topic(Location.parse(str(folder.absolute())), topic, name, {0: batches}, _ROWS_PER_FILE)
+    if written.digest() != digest.digest():
+        raise FormatError(
+            "expected equal records of the originals when they are read twice, got others;"
+            " nothing was built; the originals were changed meanwhile: build again"
+        )
+    return count
+
+
+def _digested(records: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for record in records:
+        _add(digest, record)
+        yield record
+
+
+def _add(digest: hashlib._Hash, record: bytes) -> None:
+    digest.update(len(record).to_bytes(4, "little"))
+    digest.update(record)
+
+
+def _batches(records: Iterable[bytes], start_ms: int) -> Iterator[pa.RecordBatch]:
+    numbered = enumerate(records)
+    while rows := list(itertools.islice(numbered, _ROWS_PER_FILE)):
+        offsets = [offset for offset, _ in rows]
+        columns = {
+            "offset": offsets,
+            "timestamp": [start_ms + offset for offset in offsets],
+            "timestamp_type": [_CREATE_TIME] * len(rows),
+            "key": [None] * len(rows),
+            "value": [record for _, record in rows],
+            "headers": [[]] * len(rows),
+        }
+        yield pa.RecordBatch.from_pydict(columns, schema=LANDING_SCHEMA)
+
+
+# --- Builds a public set from its originals, with the stages of every other data set
 
 _CONNECTION: Final = "originals"
 _SETTING: Final = "the root of public sets"
