@@ -31,10 +31,9 @@ from trainfeed.dispatch._master import _Watch, make_master
 from trainfeed.models import ChosenModel, ModelsFolder
 from trainfeed.pfs.file_server import FileServerSettings, make_file_server
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind
-from trainfeed.prediction._model_worker import PredictionLimits
-from trainfeed.prediction._opened_model import ModelPlace
-from trainfeed.prediction.service import ServiceSettings
-from trainfeed.prediction.service._model_service import _app
+from trainfeed.prediction.opened_model import ModelPlace
+from trainfeed.prediction.service import ServiceSettings, _app
+from trainfeed.prediction.worker import PredictionLimits
 from trainfeed.server import Limits, ServerSettings, new_token, serve
 
 __all__ = ["KINDS", "Door", "Kind", "served"]

@@ -4,13 +4,20 @@ The data set's own preprocessing makes the samples, with the code and lookups of
 model was trained on; where these differ, nothing is predicted.
 """
 
-from trainfeed.prediction._lines import STANDARD_INPUT, read_lines
-from trainfeed.prediction._model_worker import ModelWorker, PredictionLimits
-from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
-from trainfeed.prediction._predictor import Predictor
-from trainfeed.prediction._record_outcome import Counts, Outcome, OutcomeKind
-from trainfeed.prediction._records import RawRecord, RecordForm, WrongRecordError
-from trainfeed.prediction._runs import predict_records, predict_split, write_outcomes
+from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
+from trainfeed.prediction.predictor import Predictor
+from trainfeed.prediction.records import (
+    STANDARD_INPUT,
+    Counts,
+    Outcome,
+    OutcomeKind,
+    RawRecord,
+    RecordForm,
+    WrongRecordError,
+    read_lines,
+)
+from trainfeed.prediction.runs import predict_records, predict_split, write_outcomes
+from trainfeed.prediction.worker import ModelWorker, PredictionLimits
 
 __all__ = [
     "STANDARD_INPUT",

@@ -8,9 +8,7 @@ import pytest
 
 from trainfeed.errors import NotFoundError, PredictionError
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind
-from trainfeed.prediction.service import BatchBounds
-from trainfeed.prediction.service._alias_watch import AliasWatch
-from trainfeed.prediction.service._batcher import Batcher
+from trainfeed.prediction.batcher import AliasWatch, BatchBounds, Batcher
 from trainfeed.server import Metrics, Refusal
 
 FACTS = ModelFacts("m", "v0001", "", "clicks", (), (), "", {}, "", "", (), ())

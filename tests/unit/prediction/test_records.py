@@ -3,7 +3,7 @@
 import pytest
 
 from trainfeed.prediction import RawRecord, RecordForm, WrongRecordError, predict_records
-from trainfeed.prediction._records import record_of_json
+from trainfeed.prediction.records import record_of_json
 
 HALF = 4 << 20
 

@@ -75,7 +75,8 @@ def serve(  # noqa: PLR0913 - options of a command
             f"expected --queue of at least --max-batch = {max_batch}, got {queue}: a batch waits"
             " before it is predicted; raise --queue"
         )
-    from trainfeed.prediction.service import BatchBounds, ServiceSettings, serve_model
+    from trainfeed.prediction.batcher import BatchBounds
+    from trainfeed.prediction.service import ServiceSettings, serve_model
     from trainfeed.server import Limits, ServerSettings
 
     limits = Limits(

@@ -1,28 +1,28 @@
-"""Micro-batching: requests that wait together are predicted together, within bounds.
-
-While a batch is in work, further requests wait; they are the next batch. Only an idle model waits a
-moment for company. The queue is bounded in records: a request beyond it is refused at once, so that
-the time until an answer stays bounded too.
-"""
+"""Micro-batching of requests, and the exchange of the model when its alias moves."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from trainfeed.prediction._opened_model import ModelFacts
-from trainfeed.prediction._record_outcome import Outcome
-from trainfeed.prediction._records import RawRecord
+from trainfeed.errors import TrainFeedError
+from trainfeed.models import ChosenModel, model_version
+from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
+from trainfeed.prediction.records import Outcome, RawRecord
+from trainfeed.prediction.worker import ModelWorker, PredictionLimits
 from trainfeed.server import Metrics, Portions, Refusal
 
-__all__ = ["Answer", "BatchBounds", "Batcher", "Engine"]
+# --- Micro-batching: requests that wait together are predicted together, within bounds
 
 _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 # Weight of the last batch in the mean time of a record, from which the wished wait follows.
@@ -270,3 +270,175 @@ def _declare(metrics: Metrics, num_waiting: Callable[[], int]) -> None:
     metrics.gauge("prediction_queue_records", "Records that wait.", num_waiting)
     metrics.histogram("prediction_batch_records", "Records of a batch.", _SIZES)
     metrics.histogram("prediction_wait_seconds", "Time that a request waits for its batch.")
+
+
+# --- Opens versions of a model beside the event loop, and can end what is being opened
+
+
+class VersionOpening:
+    """Opens versions of one model, one after the other.
+
+    Args:
+        place: The model; the number in it is replaced.
+        limits: Limits of each process.
+    """
+
+    def __init__(self, place: ModelPlace, limits: PredictionLimits) -> None:
+        self._place = place
+        self._limits = limits
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="trainfeed-open")
+        self._lock = threading.Lock()
+        self._worker: ModelWorker | None = None
+        self._is_closed = False
+
+    async def open(self, number: int) -> ModelWorker:
+        """Open a version; the caller closes it. After a cancellation it is closed here.
+
+        Raises:
+            TrainFeedError: The version cannot be opened; see ``Predictor.open``.
+        """
+        opened = self._thread.submit(self._opened, number)
+        try:
+            return await asyncio.wrap_future(opened)
+        except asyncio.CancelledError:
+            opened.add_done_callback(_close)
+            raise
+
+    def close(self) -> None:
+        """End the process that opens a version, if there is one; no other version is opened."""
+        with self._lock:
+            self._is_closed = True
+            if self._worker is not None:
+                self._worker.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _opened(self, number: int) -> ModelWorker:
+        place = replace(self._place, number=number)
+        try:
+            return ModelWorker(place, self._limits, on_start=self._keep)
+        finally:
+            with self._lock:
+                self._worker = None
+
+    def _keep(self, worker: ModelWorker) -> None:
+        with self._lock:
+            self._worker = worker
+            if self._is_closed:
+                worker.close()
+
+
+def _close(opened: Future[ModelWorker]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()
+
+
+# --- Follows an alias: loads the version that it points to beside the one in use
+
+logger = logging.getLogger(__name__)
+
+Load = Callable[[int], Awaitable[Engine]]
+
+
+@dataclass(frozen=True)
+class RefusedVersion:
+    """A version that the alias points to, and that could not be loaded.
+
+    Attributes:
+        version: The version; None if the alias itself could not be read.
+        error: Class of the error.
+        message: The error, for people.
+        at: Time of the last try, ISO 8601 in UTC.
+    """
+
+    version: str | None
+    error: str
+    message: str
+    at: str
+
+
+class AliasWatch:
+    """Keeps the model of a batcher the one that the alias points to.
+
+    Args:
+        chosen: The model; a version that was named by its number is never exchanged.
+        load: Opens a version by its number, in a process of its own.
+        batcher: Gets the opened versions.
+        metrics: Gets the number of exchanges and of versions that could not be loaded.
+        every_s: Seconds from one look at the alias to the next.
+        again_s: Seconds after which a version that could not be loaded is tried again.
+
+    Attributes:
+        refused: The version that could not be loaded; None if the alias and the model agree.
+    """
+
+    def __init__(
+        self,
+        chosen: ChosenModel,
+        load: Load,
+        batcher: Batcher,
+        metrics: Metrics,
+        *,
+        every_s: float,
+        again_s: float = 60.0,
+    ) -> None:
+        self._chosen = chosen
+        self._load = load
+        self._batcher = batcher
+        self._metrics = metrics
+        self._every_s = every_s
+        self._again_s = again_s
+        self._tried_at = 0.0
+        self.refused: RefusedVersion | None = None
+        metrics.counter("model_exchanges_total", "Versions of the model that came into use.")
+        metrics.counter("model_refusals_total", "Tries to load a version that failed.")
+        metrics.gauge(
+            "model_refused",
+            "1 while a version that the alias points to cannot be loaded.",
+            lambda: int(self.refused is not None),
+        )
+
+    async def run(self) -> None:
+        """Look at the alias until the task is cancelled."""
+        while self._chosen.alias is not None:
+            await asyncio.sleep(self._every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the alias once, and exchange the model if the alias points to another version."""
+        wanted: int | None = None
+        try:
+            wanted = await asyncio.to_thread(self._chosen.now)
+            name = model_version(wanted)
+            if name == self._batcher.facts.version:
+                self.refused = None
+            elif self._is_due(name):
+                await self._exchange(wanted)
+        except TrainFeedError as error:
+            self._refuse(None if wanted is None else model_version(wanted), error)
+        except Exception as error:
+            logger.exception("the alias could not be followed")
+            self._refuse(None if wanted is None else model_version(wanted), error)
+
+    def _is_due(self, version: str) -> bool:
+        is_other = self.refused is None or self.refused.version != version
+        return is_other or time.monotonic() - self._tried_at >= self._again_s
+
+    async def _exchange(self, number: int) -> None:
+        self._tried_at = time.monotonic()
+        engine = await self._load(number)
+        before = self._batcher.facts.name
+        await self._batcher.exchange(engine)
+        self.refused = None
+        self._metrics.count("model_exchanges_total")
+        logger.warning("%s is in use now, after %s", engine.facts.name, before)
+
+    def _refuse(self, version: str | None, error: Exception) -> None:
+        self._metrics.count("model_refusals_total")
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.refused = RefusedVersion(version, type(error).__name__, str(error), at)
+        logger.error("%s stays in use: %s", self._batcher.facts.name, error)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the alias and the refused version, as JSON values."""
+        refused = None if self.refused is None else asdict(self.refused)
+        return {"alias": self._chosen.alias, "refused": refused}

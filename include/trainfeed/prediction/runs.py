@@ -1,4 +1,4 @@
-"""Predictions of many records, in batches; each batch is written before the next one is read."""
+"""Predictions of many records, in batches; each is written before the next one is read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import BinaryIO, Final
 from trainfeed.dataset import Version
 from trainfeed.errors import PredictionError
 from trainfeed.loader import DataLoader
-from trainfeed.prediction._model_worker import ModelWorker
-from trainfeed.prediction._record_outcome import Counts, Outcome
-from trainfeed.prediction._records import RawRecord
+from trainfeed.prediction.records import Counts, Outcome, RawRecord
+from trainfeed.prediction.worker import ModelWorker
 from trainfeed.readers import DatasetReader
-
-__all__ = ["predict_records", "predict_split", "write_outcomes"]
 
 # A batch goes to the process in one message.
 _BATCH_BYTES: Final = 8 << 20

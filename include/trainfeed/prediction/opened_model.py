@@ -1,4 +1,4 @@
-"""Names a model and its data set for a process that predicts, and describes what was opened."""
+"""Names a model and its data set for a process that predicts, and says what was opened."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 from trainfeed.datacenters import local_source
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, ModelSpec
-
-__all__ = ["ModelFacts", "ModelPlace", "predicting_model"]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""A process that has a model and runs the code of users: preprocessing and prediction.
-
-The code may raise, exit, loop, print without end, or take all memory. Each of these is one error
-for the records that were being predicted; the process is ended, and the next records get another.
-"""
+"""A process that has a model and runs the code of users: preprocessing and prediction."""
 
 from __future__ import annotations
 
@@ -26,14 +22,10 @@ from trainfeed.errors import (
 )
 from trainfeed.models import ModelsFolder, hold_model
 from trainfeed.pipeline.workers import Death, DeathCause, Desk, Job, OwnWorker, WorkerLimits
-from trainfeed.prediction._opened_model import ModelFacts, ModelPlace
-from trainfeed.prediction._predictor import Predictor
-from trainfeed.prediction._record_outcome import Outcome
-from trainfeed.prediction._records import RawRecord
-from trainfeed.prediction._user_predictor import Arrays
+from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
+from trainfeed.prediction.predictor import Arrays, Predictor
+from trainfeed.prediction.records import Outcome, RawRecord
 from trainfeed.process_ties import signal_name
-
-__all__ = ["ModelWorker", "PredictionLimits"]
 
 _Result = TypeVar("_Result")
 
