@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from benchmarks.dispatch.chunks_per_second import Tasks
 from trainfeed.dispatch import QueueOptions, TaskQueue
-from trainfeed.dispatch._master import _Watch, make_master
+from trainfeed.dispatch.master import _Watch, make_master
 from trainfeed.models import ChosenModel, ModelsFolder
 from trainfeed.pfs.file_server import FileServerSettings, make_file_server
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind

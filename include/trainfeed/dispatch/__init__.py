@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.dispatch._master import MasterOptions, serve_master
-    from trainfeed.dispatch._master_client import MasterClient
-    from trainfeed.dispatch._queue import TaskQueue
-    from trainfeed.dispatch._queue_state import QueueOptions
-    from trainfeed.dispatch._task_list import TaskList, TaskSpan
-    from trainfeed.dispatch._wire import Answer, Ask, Failure, Lease, PassReport, Served, Status
+    from trainfeed.dispatch.client import MasterClient
+    from trainfeed.dispatch.master import MasterOptions, serve_master
+    from trainfeed.dispatch.messages import Answer, Ask, Failure, Lease, PassReport, Served, Status
+    from trainfeed.dispatch.queue import TaskList, TaskQueue, TaskSpan
+    from trainfeed.dispatch.state import QueueOptions
 
 __all__ = [
     "Answer",

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from tests.unit.dispatch.queues import Master, Trainer
-from trainfeed.dispatch._group_commit import GroupCommit
+from trainfeed.dispatch.master import GroupCommit
 from trainfeed.errors import ConflictError, StorageError
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.dispatch.queues import DIGEST, Master, Trainer
 from tests.unit.server.guarded import ask
-from trainfeed.dispatch import _master
-from trainfeed.dispatch._master import _Watch, make_master
+from trainfeed.dispatch import master as _master
+from trainfeed.dispatch.master import _Watch, make_master
 from trainfeed.server import ServerSettings, new_token
 
 BEYOND = 2**63

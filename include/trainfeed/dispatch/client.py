@@ -9,11 +9,9 @@ from typing import Any, Final, Self, TypeVar
 
 from pydantic import ValidationError
 
-from trainfeed.dispatch._wire import Answer, Ask, Failure, Lease, Message, Served, Status
+from trainfeed.dispatch.messages import Answer, Ask, Failure, Lease, Message, Served, Status
 from trainfeed.errors import ServiceError
 from trainfeed.server import Access, ServiceClient
-
-__all__ = ["MasterClient"]
 
 _M = TypeVar("_M", bound=Message)
 _TRAINER_BYTES: Final = 16

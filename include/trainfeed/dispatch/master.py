@@ -1,29 +1,115 @@
-"""The master as a server: three routes over one queue."""
+"""The master as a server: three routes over one queue; requests share commits."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastapi import APIRouter
 
-from trainfeed.dispatch._group_commit import GroupCommit
-from trainfeed.dispatch._queue import TaskQueue
-from trainfeed.dispatch._queue_state import QueueOptions
-from trainfeed.dispatch._task_list import TaskList
-from trainfeed.dispatch._wire import Answer, Ask, PassReport, Served, Status
+from trainfeed.dispatch.messages import Answer, Ask, PassReport, Served, Status
+from trainfeed.dispatch.queue import TaskList, TaskQueue
+from trainfeed.dispatch.state import QueueOptions
+from trainfeed.errors import StorageError
 from trainfeed.server import Metrics, Parts, ServerSettings, make_app, serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["MasterOptions", "serve_master"]
+
+# --- Commits of several requests at once: all that came in during a sync share the next one
+
+_T = TypeVar("_T")
+_Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Outcome = tuple[Any, Exception | None]
+
+
+class GroupCommit:
+    """Runs operations on a state, in a thread of its own, in shared transactions.
+
+    Args:
+        transaction: Returns a context that commits all changes of its block, or none.
+        part: Returns a context within a transaction; an error undoes the changes of it alone.
+    """
+
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[None]],
+        part: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._transaction = transaction
+        self._part = part
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self._waiting: list[_Waiting] = []
+        self._runner: asyncio.Task[None] | None = None
+
+    async def run(self, operation: Callable[[], _T]) -> _T:
+        """Run an operation, and return its result once its changes are durable.
+
+        Raises:
+            StorageError: The state could not be written; nothing was changed.
+            Exception: Raised by the operation; its changes were undone, those of others were not.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((operation, future))
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._drain())
+        result: _T = await future
+        return result
+
+    async def close(self) -> None:
+        """Wait for the operations that have begun."""
+        if self._runner is not None:
+            await self._runner
+        self._thread.shutdown()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            results = await loop.run_in_executor(self._thread, self._commit, group)
+            for (_, future), (value, error) in zip(group, results, strict=True):
+                if not future.done():
+                    future.set_result(value) if error is None else future.set_exception(error)
+        self._runner = None
+
+    def _commit(self, group: list[_Waiting]) -> list[_Outcome]:
+        outcomes: list[_Outcome] = []
+        try:
+            with self._transaction():
+                outcomes += [self._outcome(operation) for operation, _ in group]
+        except Exception as error:  # noqa: BLE001 (every request of the group is told)
+            # The first failure of the state tells more than the commit that failed after it.
+            failures = (each for _, each in outcomes if isinstance(each, StorageError))
+            return [(None, next(failures, _told(error)))] * len(group)
+        return outcomes
+
+    def _outcome(self, operation: Callable[[], Any]) -> _Outcome:
+        try:
+            with self._part():
+                return operation(), None
+        except Exception as error:  # noqa: BLE001 (the other requests of the group go on)
+            return None, _told(error)
+
+
+def _told(error: Exception) -> Exception:
+    if not isinstance(error, sqlite3.Error):
+        return error
+    return StorageError(
+        f"the state of the master could not be written: {error}; nothing was changed; make room on"
+        " the disk, then requests succeed again"
+    )
+
+
+# --- The master as a server: three routes over one queue
 
 _log: Final = logging.getLogger("trainfeed.dispatch")
 _LOOK_SECONDS: Final = 1.0

@@ -6,19 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "MAX_TASKS",
-    "Answer",
-    "Ask",
-    "FailedTask",
-    "Failure",
-    "Lease",
-    "Message",
-    "PassReport",
-    "Served",
-    "Status",
-]
-
 # Tasks in one message.
 MAX_TASKS = 1000
 
