@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.tracking._changes_by_hand import deliver_cancellation, deliver_change
-    from trainfeed.tracking._event_files import TENSORBOARD, EventFiles
-    from trainfeed.tracking._mlflow_settings import MlflowSettings
-    from trainfeed.tracking._tracker import Tracker
+    from trainfeed.tracking.delivery import Tracker, deliver_cancellation, deliver_change
+    from trainfeed.tracking.mlflow import MlflowSettings
+    from trainfeed.tracking.tensorboard import TENSORBOARD, EventFiles
 
 __all__ = [
     "TENSORBOARD",

@@ -12,8 +12,7 @@ from trainfeed import faults
 from trainfeed.errors import ConfigError, TrackingError
 from trainfeed.jobs import JobRecord, JobResult, JobVersion
 from trainfeed.tracking import MlflowSettings, Tracker
-from trainfeed.tracking._mlflow_calls import MlflowCalls
-from trainfeed.tracking._mlflow_run import MlflowRun
+from trainfeed.tracking.mlflow import MlflowCalls, MlflowRun
 
 SECRET = "s3cret-token"
 # Length of a fault that the limits have to cut short, far above them on a loaded machine.

@@ -1,15 +1,4 @@
-"""Event files of TensorBoard: the metrics of a training, readable while the training runs.
-
-::
-
-    <job>/tensorboard/events.out.tfevents.<number>.<job>.<process>
-
-An event is one record of the TFRecord format and goes to the kernel in one write, so a kill leaves
-whole events. A resumed training begins a new file, whose first event says from which step on
-TensorBoard drops the events of earlier files: those that are computed again. The number is the time
-in seconds, and higher than that of every earlier file, because TensorBoard reads the files in the
-order of their names.
-"""
+"""Event files of TensorBoard: the metrics of a training, readable while the training runs."""
 
 from __future__ import annotations
 
@@ -25,8 +14,6 @@ from typing import Any, Final
 from trainfeed.paths import listed, make_folders, os_errors
 from trainfeed.tfrecord import framed_record
 from trainfeed.tfrecord.wire import encode_varint
-
-__all__ = ["TENSORBOARD", "EventFiles"]
 
 TENSORBOARD: Final = "tensorboard"
 _NAME: Final = re.compile(r"events\.out\.tfevents\.([0-9]{10})\..+")

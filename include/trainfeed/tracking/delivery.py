@@ -1,8 +1,4 @@
-"""Delivery to a tracking server: bounded in time, never an error of the training, never silent.
-
-Every delivery brings the server to the state of the files here, so the next one makes up for one
-that failed: the next task of the run, or the same command or task once more.
-"""
+"""Delivery to a tracking server: bounded in time, never an error of the training, never silent."""
 
 from __future__ import annotations
 
@@ -10,17 +6,17 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from pathlib import Path
+from typing import Final, Self, TypeAlias
 
 from trainfeed.config import Environment
+from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobRecord, JobSpec
-from trainfeed.models import ModelFolder
-from trainfeed.specification import DatasetSpec
-from trainfeed.tracking._mlflow_model import mirror_model
-from trainfeed.tracking._mlflow_run import MlflowRun
-from trainfeed.tracking._mlflow_settings import MlflowSettings
+from trainfeed.models import ModelFolder, spec_of_model
+from trainfeed.specification import SPEC_FILE, DatasetSpec, load_spec
+from trainfeed.tracking.mlflow import MlflowRun, MlflowSettings, mirror_model
 
-__all__ = ["Tracker"]
+# --- Delivery to a tracking server: bounded in time, never an error of the training, never silent
 
 logger = logging.getLogger(__name__)
 
@@ -100,3 +96,75 @@ class Tracker:
             reason,
         )
         return {"mlflow": f"not delivered: {reason}"}
+
+
+# --- Delivery of changes that a person has made outside of a training: of ``prod``
+
+EnvironmentWith: TypeAlias = Callable[[str], Environment]
+
+
+def deliver_change(
+    folder: ModelFolder, datasets: Path, env_with: EnvironmentWith
+) -> dict[str, str]:
+    """Deliver the aliases of a model after a change.
+
+    Args:
+        folder: The model.
+        datasets: Folder of the data sets.
+        env_with: Returns an environment with the settings of the tracking server of a connection.
+
+    Returns:
+        ``{"mlflow": …}``: ``delivered`` or the reason why not; empty if no server is known: the
+        data set has none, is not here, or cannot be read, which is a warning in the log.
+    """
+    what = f"model {folder.name}"
+    return _delivered(
+        what,
+        lambda: spec_of_model(folder, datasets),
+        env_with,
+        lambda tracker: tracker.model(folder),
+    )
+
+
+def deliver_cancellation(
+    record: JobRecord, job: JobSpec, datasets: Path, env_with: EnvironmentWith
+) -> dict[str, str]:
+    """Deliver that a job was cancelled, as status KILLED.
+
+    Args:
+        record: The job's folder.
+        job: The job.
+        datasets: Folder of the data sets.
+        env_with: Returns an environment with the settings of the tracking server of a connection.
+
+    Returns:
+        As ``deliver_change``.
+    """
+    home = datasets / job.dataset
+    return _delivered(
+        f"job {job.name}",
+        lambda: load_spec(home) if (home / SPEC_FILE).is_file() else None,
+        env_with,
+        lambda tracker: tracker.job(record, job, "KILLED"),
+    )
+
+
+def _delivered(
+    what: str,
+    find_spec: Callable[[], DatasetSpec | None],
+    env_with: EnvironmentWith,
+    deliver: Callable[[Tracker], dict[str, str]],
+) -> dict[str, str]:
+    try:
+        spec = find_spec()
+    except TrainFeedError as error:
+        logger.warning("the tracking server of %s is not known: %s", what, error)
+        return {}
+    if spec is None or spec.train is None or spec.train.tracking.mlflow is None:
+        return {}
+    try:
+        tracker = Tracker.of(spec, env_with(spec.train.tracking.mlflow))
+    except TrainFeedError as error:
+        logger.warning("the change of %s was not delivered: %s", what, error)
+        return {"mlflow": f"not delivered: {error}"}
+    return {} if tracker is None else deliver(tracker)
