@@ -214,7 +214,7 @@ def test_a_folder_that_could_not_be_finished_is_not_left_behind(datasets, monkey
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("trainfeed.scaffold._folder.record_sample", fail)
+    monkeypatch.setattr("trainfeed.scaffold.folder.record_sample", fail)
     with pytest.raises(Exception, match="disk full"):
         new_dataset(datasets, "clicks")
     assert [path.name for path in datasets.iterdir() if path.is_dir()] == []
