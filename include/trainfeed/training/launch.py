@@ -246,7 +246,7 @@ def _placement(training: TrainSpec) -> JobPlacement | None:
 # --- What follows on a launch: looks at the job until it ends, then a report or an error
 
 # The name of the public module, by which readers of logs know these lines.
-logger = logging.getLogger("trainfeed.training.launch")
+logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 15.0
@@ -403,7 +403,6 @@ def _gate(training: TrainSpec, job: JobSpec, metrics: dict[str, Any]) -> None:
 
 # --- Launches the training of an interval: never twice at once
 
-launch_logger = logging.getLogger(__name__)
 
 # Longest wait in seconds for a local job that another process runs; as a rule, the scheduler's
 # limit for the task ends the wait earlier.
@@ -580,13 +579,11 @@ def _start(
     attempt, is_new = claim_attempt(job, record, launcher, again, look)
     now = launcher.start(attempt.job, record.home)
     verdict = "ran" if is_new else "adopted"
-    launch_logger.info("job %s on %s: %s, %s", job.name, launcher.connection, verdict, now.state)
+    logger.info("job %s on %s: %s, %s", job.name, launcher.connection, verdict, now.state)
     return Launched(attempt.job, record, launcher, verdict)
 
 
 # --- Finds the published versions that no training has seen, and trains on them
-
-catch_up_logger = logging.getLogger(__name__)
 
 
 def missed(spec: DatasetSpec, marks: TrainingMarks, *, older: bool) -> list[Untrained]:
@@ -630,7 +627,7 @@ def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterato
         try:
             report = train(spec, env, schedule.interval_named(version.interval))
         except WindowIncompleteError as error:
-            catch_up_logger.warning("%s", error)
+            logger.warning("%s", error)
             report = {"verdict": "incomplete", "note": str(error)}
         yield {"interval": version.interval, **report}
 
@@ -639,6 +636,6 @@ def _is_tick(spec: DatasetSpec, interval: str) -> bool:
     try:
         spec.schedule_model().interval_named(interval)
     except WindowError as error:
-        catch_up_logger.warning("%s/%s cannot be trained on: %s", spec.name, interval, error)
+        logger.warning("%s/%s cannot be trained on: %s", spec.name, interval, error)
         return False
     return True
