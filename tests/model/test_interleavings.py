@@ -13,7 +13,7 @@ from tests.model.interleavings.scenarios import SCENARIOS, Scenario
 from trainfeed.dataset import tag as _tagging
 from trainfeed.pipeline import publish as _publish
 from trainfeed.retention import Context
-from trainfeed.retention.kinds import _version_removal
+from trainfeed.retention import versions as _version_removal
 from trainfeed.withdrawal import Maker, _withdraw
 
 IN_CI = ["publisher, withdrawal", "two withdrawals", "tag, withdrawal", "tag, retention"]

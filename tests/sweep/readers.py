@@ -39,7 +39,7 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import checked_content
 from trainfeed.readers import DatasetReader, recordio
 from trainfeed.retention import Context
-from trainfeed.retention._known_time import require_known_time
+from trainfeed.retention.sweep import require_known_time
 from trainfeed.sources import LandingFile
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location

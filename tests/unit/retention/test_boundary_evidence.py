@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainfeed.pipeline.boundaries import read_boundary
 from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
-from trainfeed.retention.boundaries._boundary_evidence import evidence_of
+from trainfeed.retention.boundaries import evidence_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 7

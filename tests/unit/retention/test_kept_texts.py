@@ -11,7 +11,7 @@ from tests.unit.retention.test_superseded import prune_command
 from trainfeed import faults
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune
-from trainfeed.retention import kinds as _kinds
+from trainfeed.retention import sweep as _kinds
 
 LATER = datetime.now(UTC) + timedelta(days=4)
 NOBODY = "0" * 64

@@ -12,7 +12,9 @@ from trainfeed import storage
 from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import Context, _context, _known_time, prune
+from trainfeed.retention import Context, prune
+from trainfeed.retention import context as _context
+from trainfeed.retention import sweep as _known_time
 from trainfeed.storage import location as _store_clock
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]

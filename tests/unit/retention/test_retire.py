@@ -35,7 +35,7 @@ from trainfeed.errors import (
 from trainfeed.intervals import parse_range
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, Expired, Item, Removals, execute, retire, retired_lines
-from trainfeed.retention.kinds import _interval_removal
+from trainfeed.retention import intervals as _interval_removal
 from trainfeed.status import Attempts, dataset_status
 from trainfeed.storage import Location
 from trainfeed.withdrawal import Maker, withdraw

@@ -19,7 +19,8 @@ from trainfeed.dataset.retire import retirement_of, write_retirement
 from trainfeed.errors import NotFoundError
 from trainfeed.pipeline.plan import plan
 from trainfeed.retention import Context, prune, retire, scheduled_kinds
-from trainfeed.retention.uploads import RetiredUploads, _upload_kind
+from trainfeed.retention import uploads as _upload_kind
+from trainfeed.retention.uploads import RetiredUploads
 from trainfeed.uploads import ReceiptBook, left_to_do, take_upload
 from trainfeed.uploads import removal as _removed_uploads
 

@@ -9,7 +9,7 @@ import pytest
 from trainfeed import faults
 from trainfeed.errors import ConfigError
 from trainfeed.retention import Context, execute, plan_removals
-from trainfeed.retention.work import WorkFiles
+from trainfeed.retention.leftovers import WorkFiles
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 KINDS = (WorkFiles(),)

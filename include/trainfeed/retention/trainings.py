@@ -1,9 +1,4 @@
-"""The kind ``trainings``: the large files of finished jobs.
-
-What a job has written besides its result goes: output, checkpoints, events, logs. A published model
-is a copy, which stays. Job file, result, metrics and the verdict of the gate stay for ever; they
-are small, and the reason why the job is never run a second time.
-"""
+"""Trainings: outputs, checkpoints and logs go; job file and result stay."""
 
 from __future__ import annotations
 
@@ -18,15 +13,35 @@ from trainfeed import faults
 from trainfeed.errors import StorageError, TrainFeedError
 from trainfeed.intervals import format_time
 from trainfeed.jobs import RESULT_FILE, JobRecord, JobRemoval
+from trainfeed.models import ModelsFolder, current
 from trainfeed.paths import listed, walk
 from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
-from trainfeed.retention._context import Context
-from trainfeed.retention._item import Excess, Expired, Item, Kept
-from trainfeed.retention._rule import held_against
-from trainfeed.retention.trainings._promoted_jobs import promoted_jobs
+from trainfeed.retention.context import Context
+from trainfeed.retention.items import Excess, Expired, Item, Kept, held_against
 from trainfeed.storage import Location, posix
 
-__all__ = ["Trainings"]
+# --- The jobs whose models an alias points to
+
+
+def promoted_jobs(root: Path) -> dict[str, str]:
+    """Return identity of the job → the alias, of every alias of every model.
+
+    Raises:
+        FormatError: An alias or its model is damaged: which jobs are promoted cannot be told.
+        NotFoundError: A model that an alias points to is gone, likewise.
+        StorageError: The publication root refused or failed.
+    """
+    models, found = ModelsFolder(root), {}
+    for name in models.names():
+        folder = models.model(name)
+        for alias in folder.aliases():
+            model = current(folder, alias)
+            if model is not None:
+                found[model.manifest.job.identity] = f"{alias} of model {name} is its model"
+    return found
+
+
+# --- The kind ``trainings``: the large files of finished jobs
 
 _FOLDERS: Final = ("output", "checkpoints", "tensorboard")
 _BEGUN: Final = "a removal that was begun"
@@ -154,3 +169,6 @@ def _name(home: Path) -> str:
 def _size(part: Path) -> int:
     files = walk(part) if part.is_dir() else [part]
     return sum(file.lstat().st_size for file in files if not file.is_dir())
+
+
+# --- Retention of trainings: outputs, checkpoints and logs go; job file and result stay

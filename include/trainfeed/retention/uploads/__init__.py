@@ -1,5 +1,0 @@
-"""Retention of uploads: files and kept bytes of retired intervals; the receipts stay."""
-
-from trainfeed.retention.uploads._upload_kind import RetiredUploads
-
-__all__ = ["RetiredUploads"]
