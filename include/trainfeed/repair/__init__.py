@@ -5,10 +5,8 @@ the manifest; else the version stays as it is, and the report says why. ``trainf
 about something else: what can be read of a damaged record file, without a plan to make it again.
 """
 
-from trainfeed.repair._damage_search import find_damage
-from trainfeed.repair._finding import Finding, FindingKind
-from trainfeed.repair._repair_report import FileOutcome, RepairReport
-from trainfeed.repair._repair_version import RepairWish, repair
+from trainfeed.repair.damage import FileOutcome, Finding, FindingKind, RepairReport, find_damage
+from trainfeed.repair.version import RepairWish, repair
 
 __all__ = [
     "FileOutcome",

@@ -21,7 +21,8 @@ from tests.unit.repair.conftest import (
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.lease import leased_versions
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
-from trainfeed.repair import _repair_version, find_damage
+from trainfeed.repair import find_damage
+from trainfeed.repair import version as _repair_version
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}/g0001"

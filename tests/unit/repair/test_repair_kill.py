@@ -18,7 +18,7 @@ from trainfeed.dataset import Version
 from trainfeed.dataset.history import actions
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.repair import _file_repair
+from trainfeed.repair import files as _file_repair
 
 ROOT = Path(__file__).parents[3]
 DAY = "2024-03-01"

@@ -84,7 +84,7 @@ def test_a_source_that_does_not_answer_is_an_error_that_passes(published, monkey
     def away(*_, **__):
         raise SourceUnreachableError("no answer")
 
-    monkeypatch.setattr("trainfeed.repair._rebuilt.ingest", away)
+    monkeypatch.setattr("trainfeed.repair.rebuilding.ingest", away)
     with pytest.raises(SourceUnreachableError):
         repaired(published)
     assert contents(published) == damaged

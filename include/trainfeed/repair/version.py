@@ -1,14 +1,13 @@
-"""Repairs one version: finds the damage, gets each damaged file, and swaps in what is proved.
+"""Repairs one version: finds the damage, gets each file, and swaps in what is proved.
 
-The order of means: what is there and only wrongly placed; intact copies; then the stages of the
-plan, for all other files at once. Everything can be repeated: after a kill, the next call finds
-what is still damaged. Two calls at once make equal files, and the second swap changes nothing.
+A repair that a kill ended is found in the history, and is completed by the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,76 @@ from trainfeed.accounts import reason_problem
 from trainfeed.config import Environment
 from trainfeed.datacenters import local_source
 from trainfeed.dataset import DatasetFolder, Version, require_writable_root
-from trainfeed.dataset.history import Action, record_action
+from trainfeed.dataset.history import Action, actions, record_action
 from trainfeed.dataset.layout import MANIFEST, generation_name
 from trainfeed.dataset.lease import hold_versions
 from trainfeed.dataset.retire import generation_for_readers
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.intervals import format_time
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowError
+from trainfeed.intervals import format_time, parse_time
 from trainfeed.paths import is_there
-from trainfeed.repair._begun_repair import BEGAN, FAILED, REPAIRED, SINCE, begun_repair
-from trainfeed.repair._damage_search import find_damage
-from trainfeed.repair._file_repair import FileRepair
-from trainfeed.repair._finding import Finding
-from trainfeed.repair._manifest_again import repair_manifest
-from trainfeed.repair._manifest_witnesses import manifest_state
-from trainfeed.repair._repair_order import RepairOrder
-from trainfeed.repair._repair_place import RepairPlace, repair_place
-from trainfeed.repair._repair_report import FileOutcome, RepairReport
-from trainfeed.repair._swap import age_of, require_changeable, unchanged_age
+from trainfeed.repair.damage import FileOutcome, Finding, RepairReport, find_damage
+from trainfeed.repair.files import FileRepair, age_of, require_changeable, unchanged_age
+from trainfeed.repair.manifest import manifest_state, repair_manifest
+from trainfeed.repair.rebuilding import RepairOrder, RepairPlace, repair_place
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["RepairWish", "repair"]
+# --- Repairs of a version that began and have no end in the history
+
+BEGAN, REPAIRED, FAILED = "repair", "repaired", "repair-failed"
+SINCE = "since"
+
+
+@dataclass(frozen=True)
+class BegunRepair:
+    """What repairs began to do, after the last one that came to its end.
+
+    Attributes:
+        files: Names of the damaged files that they found.
+        why: The reason of the last of them.
+        since: Modification time of the version's folder before the first of them; None if that
+            one was of a trainfeed that did not record it.
+    """
+
+    files: tuple[str, ...]
+    why: str
+    since: datetime | None
+
+
+def begun_repair(folder: DatasetFolder, target: str) -> BegunRepair | None:
+    """Return what was begun for a version, None if every repair of it came to its end.
+
+    Args:
+        folder: The data set.
+        target: The version, as ``flights/2013-01-01/g0001``.
+
+    Raises:
+        AccessDeniedError: This account may not read the history.
+        FormatError: Something else than a folder is in the place of the history.
+        StorageError: The publication root refused or failed.
+    """
+    begun: list[Action] = []
+    for each in actions(folder, {BEGAN, REPAIRED, FAILED}):
+        if isinstance(each, Action) and each.target == target:
+            begun = [*begun, each] if each.action == BEGAN else []
+    if not begun:
+        return None
+    names = {name for each in begun for name in _files(each)}
+    return BegunRepair(tuple(sorted(names)), begun[-1].why, _since(begun[0]))
+
+
+def _files(action: Action) -> tuple[str, ...]:
+    found = action.details.get("files")
+    return tuple(found) if isinstance(found, dict) else ()
+
+
+def _since(action: Action) -> datetime | None:
+    try:
+        return parse_time(action.details[SINCE])
+    except (KeyError, TypeError, WindowError):
+        return None
+
+
+# --- Repairs one version: finds the damage, gets each damaged file, and swaps in what is proved
 
 _MOST_FILES = 1_000
 
