@@ -14,7 +14,8 @@ from trainfeed.dataset import tag as _tagging
 from trainfeed.pipeline import publish as _publish
 from trainfeed.retention import Context
 from trainfeed.retention import versions as _version_removal
-from trainfeed.withdrawal import Maker, _withdraw
+from trainfeed.withdrawal import Maker
+from trainfeed.withdrawal import decisions as _withdraw
 
 IN_CI = ["publisher, withdrawal", "two withdrawals", "tag, withdrawal", "tag, retention"]
 

@@ -1,8 +1,14 @@
 """Withdraws published generations from readers, and gives them back."""
 
-from trainfeed.withdrawal._decision_maker import Maker
-from trainfeed.withdrawal._restore import Restored, restore, restored_lines
-from trainfeed.withdrawal._withdraw import Withdrawn, withdraw, withdrawn_lines
+from trainfeed.withdrawal.decisions import (
+    Restored,
+    Withdrawn,
+    restore,
+    restored_lines,
+    withdraw,
+    withdrawn_lines,
+)
+from trainfeed.withdrawal.generation import Maker
 
 __all__ = [
     "Maker",

@@ -10,7 +10,9 @@ from trainfeed.dataset.tag import apply_change, propose_tag
 from trainfeed.dataset.tag_files import Decision, current_tag
 from trainfeed.dataset.withdraw import withdrawals
 from trainfeed.errors import ConflictError, FormatError
-from trainfeed.withdrawal import _tags_after, _withdraw, withdraw
+from trainfeed.withdrawal import decisions as _withdraw
+from trainfeed.withdrawal import generation as _tags_after
+from trainfeed.withdrawal import withdraw
 
 
 def go(project, generation=None, **options):
