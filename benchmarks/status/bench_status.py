@@ -29,7 +29,7 @@ from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedul
 from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
 from trainfeed.intervals import Interval, Schedule, format_time
 from trainfeed.status import Attempts, DatasetStatus, dataset_status
-from trainfeed.status._index import INDEX
+from trainfeed.status.versions import INDEX
 from trainfeed.storage import Location
 
 START = datetime(2020, 1, 1, tzinfo=UTC)

@@ -39,8 +39,7 @@ from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
 from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerWriter
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
-from trainfeed.status._facts import VersionFacts
-from trainfeed.status._index import IndexRow, parse_index
+from trainfeed.status.versions import IndexRow, VersionFacts, parse_index
 from trainfeed.storage import Location
 from trainfeed.uploads import Receipt, ReceiptBook, Refusal, unannounced
 from trainfeed.uploads.receipts import Seen, from_sealed, to_sealed

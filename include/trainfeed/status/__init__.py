@@ -4,10 +4,8 @@ The answer comes from the folder of a data set alone, without a scheduler and wi
 Builds, readers, retention and trainings do not use it: they look for themselves.
 """
 
-from trainfeed.status._attempts import Attempts
-from trainfeed.status._dataset_status import DatasetStatus, IntervalStatus, as_text
-from trainfeed.status._states import STATES, State
-from trainfeed.status._status import dataset_status
+from trainfeed.status.report import DatasetStatus, IntervalStatus, as_text, dataset_status
+from trainfeed.status.states import STATES, Attempts, State
 
 __all__ = [
     "STATES",

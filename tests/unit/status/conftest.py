@@ -44,6 +44,6 @@ def days(tmp_path):
 @pytest.fixture
 def at_once(monkeypatch):
     """Let versions be indexed that were written just now."""
-    from trainfeed.status import _versions
+    from trainfeed.status import versions as _versions
 
     monkeypatch.setattr(_versions, "_SETTLED_NS", 0)

@@ -8,10 +8,15 @@ import pytest
 from trainfeed.dataset import Skip, Unpublished
 from trainfeed.intervals import Schedule
 from trainfeed.status import STATES
-from trainfeed.status._attempts import FoundAttempt
-from trainfeed.status._expected import Expected
-from trainfeed.status._gone import Gone
-from trainfeed.status._states import Absent, Published, judge_absent, judge_published
+from trainfeed.status.states import (
+    Absent,
+    Expected,
+    FoundAttempt,
+    Gone,
+    Published,
+    judge_absent,
+    judge_published,
+)
 
 END = datetime(2026, 1, 2, tzinfo=UTC)
 SETTLE, WAIT = timedelta(hours=1), timedelta(days=2)
