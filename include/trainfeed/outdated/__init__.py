@@ -5,10 +5,15 @@ the source. Neither changes anything: ``trainfeed bring-forward`` and builds wit
 ``rebuild`` do that, and decide again for themselves.
 """
 
-from trainfeed.outdated._against_source import SourceFinding, compare_with_source
-from trainfeed.outdated._forward_cost import Cost, TotalCost
-from trainfeed.outdated._outdated_report import CauseCount, IntervalFinding, OutdatedReport
-from trainfeed.outdated._outdated_search import find_outdated
+from trainfeed.outdated.report import (
+    CauseCount,
+    Cost,
+    IntervalFinding,
+    OutdatedReport,
+    SourceFinding,
+    TotalCost,
+)
+from trainfeed.outdated.search import compare_with_source, find_outdated
 
 __all__ = [
     "CauseCount",

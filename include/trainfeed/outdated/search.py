@@ -1,32 +1,75 @@
-"""Compares every published version with what a build of now would make, without the source.
-
-A version keeps its fingerprint, and its inputs. The fingerprint is computed again from the same
-inputs and today's specification, code, lookups, documents and receipts of uploads; equal values
-give an equal fingerprint. The planner of a build compares in the same way.
-"""
+"""Compares published versions with what a build of now would make, and on request with sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from trainfeed import canonical_json
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
 from trainfeed.dataset.withdraw import Withdrawal, withdrawals, withdrawn_alike
-from trainfeed.errors import FormatError, NotFoundError, WindowError
+from trainfeed.errors import (
+    FormatError,
+    LogsMissingError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    SourceReplacedError,
+    TrainFeedError,
+    WindowError,
+    WindowOpenError,
+)
 from trainfeed.intervals import Interval, Schedule, TimeRange, parse_range
-from trainfeed.outdated._forward_cost import Costs
-from trainfeed.outdated._outdated_report import IntervalFinding, OutdatedReport
-from trainfeed.outdated._without_version import without_version
-from trainfeed.pipeline.planner import PublishedVersion, Recipe, causes_of
-from trainfeed.pipeline.plans import planned_of
+from trainfeed.outdated.report import (
+    Costs,
+    IntervalFinding,
+    OutdatedReport,
+    SourceFinding,
+    SourceState,
+)
+from trainfeed.pipeline.inputs import is_away, reader_of
+from trainfeed.pipeline.planner import Planner, PublishedVersion, Recipe, causes_of
+from trainfeed.pipeline.plans import first_few, planned_of
+from trainfeed.pipeline.preview import boundaries_apart
 from trainfeed.specification import DatasetSpec
+from trainfeed.status import Attempts, dataset_status
+from trainfeed.storage import Location
 from trainfeed.uploads import AppliedUpload, ReceiptBook
 
-__all__ = ["find_outdated"]
+# --- Intervals of a range that have no version: they are neither outdated nor current
+
+
+def without_version(spec: DatasetSpec, span: TimeRange, found: Collection[str]) -> Iterator[str]:
+    """Yield a line about the ended intervals of a range that have no version, if there are any.
+
+    Args:
+        spec: The data set.
+        span: The range that was asked for.
+        found: Names of the intervals that were found.
+
+    Raises:
+        NotFoundError: Nothing was found: an answer without a version would look like a good one.
+    """
+    if not found:
+        raise NotFoundError(
+            f"data set {spec.name!r} has no published version in {span.text}, so nothing was"
+            f" compared or built; what is there: trainfeed status {spec.name}"
+        )
+    end = min(span.end, datetime.now(UTC))
+    ticks = [t.name for t in spec.schedule_model().intervals(span.start, end) if t.end <= end]
+    lacking = [name for name in ticks if name not in found]
+    if lacking:
+        yield (
+            f"{len(lacking)} intervals of {span.text} have no version, and were not compared:"
+            f" {first_few(lacking)}; see trainfeed status {spec.name} {span.text}"
+        )
+
+
+# --- Compares every published version with what a build of now would make, without the source
 
 
 def find_outdated(
@@ -174,3 +217,94 @@ def _span_of(name: str) -> TimeRange | None:
         return parse_range(name)
     except WindowError:
         return None
+
+
+# --- Compares published intervals with their source: slower, and only on request
+
+_INPUTS: Final = "inputs."
+_LOST: Final = (OffsetOutOfRangeError, LogsMissingError, WindowOpenError)
+
+
+def compare_with_source(
+    spec: DatasetSpec,
+    env: Environment,
+    report: OutdatedReport,
+    *,
+    on_interval: Callable[[int, int], object] = max,
+) -> OutdatedReport:
+    """Return a report with the comparison of every current and outdated interval with its source.
+
+    An error about one interval becomes its finding, and does not end the comparison. No record is
+    read, and nothing is written: a boundary that was not decided yet is decided for this comparison
+    alone.
+
+    Args:
+        spec: The data set, as it is now.
+        env: Folders and connections.
+        report: The report without the source.
+        on_interval: Called before every interval, with the number of all and of the done ones.
+
+    Raises:
+        FormatError: The recorded schedule is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    folder = DatasetFolder(Path(env.root), spec.name)
+    late = _late(spec, env, folder)
+    found: list[IntervalFinding] = []
+    with boundaries_apart(folder) as apart:
+        for done, each in enumerate(report.intervals):
+            on_interval(len(report.intervals), done)
+            if each.state in {"current", "outdated", "unfinished"}:
+                interval = spec.schedule_model().interval_named(each.interval)
+                finding = _compared(spec, env, (folder, apart), interval, each.generation)
+                each = replace(  # noqa: PLW2901 - the same interval, with more
+                    each, source=finding._replace(late=late.get(each.interval, ""))
+                )
+            found.append(each)
+    return replace(report, intervals=tuple(found))
+
+
+def _compared(
+    spec: DatasetSpec,
+    env: Environment,
+    folders: tuple[DatasetFolder, DatasetFolder],
+    interval: Interval,
+    generation: int | None,
+) -> SourceFinding:
+    folder, apart = folders
+    try:
+        manifest, _ = Manifest.read(folder.version(interval.name, generation or 0))
+        with reader_of(spec).open(spec, env, apart, interval) as source:
+            found = Planner(spec, interval, env, folder).outdated(source)
+            if found is not None:
+                changes = [cause.text for cause in found.causes if cause.place.startswith(_INPUTS)]
+                if changes:
+                    return SourceFinding("changed", "; ".join(changes))
+            source.without_losses(manifest, None)
+    except TrainFeedError as error:
+        return SourceFinding(_state_of(error), f"{type(error).__name__}: {error}")
+    return SourceFinding("same")
+
+
+def _state_of(error: TrainFeedError) -> SourceState:
+    if isinstance(error, SourceReplacedError):
+        return "replaced"
+    if isinstance(error, _LOST):
+        return "lost"
+    return "away" if is_away(error) else "failed"
+
+
+def _late(spec: DatasetSpec, env: Environment, folder: DatasetFolder) -> Mapping[str, str]:
+    """Return interval → where its late records are, by the counters of later versions."""
+    return dict(_late_intervals(spec, env, folder))
+
+
+def _late_intervals(
+    spec: DatasetSpec, env: Environment, folder: DatasetFolder
+) -> Iterator[tuple[str, str]]:
+    now = datetime.now(UTC)
+    attempts = Attempts(Location.parse(env.work), now)
+    found = dataset_status(folder, datasets=spec.folder.parent, attempts=attempts, now=now)
+    for each in found.intervals:
+        if each.state == "late":
+            yield each.interval, each.reason
