@@ -3,14 +3,15 @@
 Nothing is changed, and nothing of the source is read. Builds and readers do not use this room.
 """
 
-from trainfeed.difference._compared_records import ComparedRecords, record_comparison
-from trainfeed.difference._difference import Difference, difference
-from trainfeed.difference._sample_json import change_to_json
-from trainfeed.difference._sections import Section
-from trainfeed.difference._side import Side
-from trainfeed.difference._text_changes import TextChange
-from trainfeed.difference._value_changes import ValueChange
 from trainfeed.difference.records import RecordChange, RecordComparison, RecordCounts
+from trainfeed.difference.sections import Section, Side, TextChange, ValueChange
+from trainfeed.difference.versions import (
+    ComparedRecords,
+    Difference,
+    change_to_json,
+    difference,
+    record_comparison,
+)
 
 __all__ = [
     "ComparedRecords",

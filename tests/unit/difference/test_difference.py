@@ -7,7 +7,7 @@ import pytest
 from tests.unit.pipeline.conftest import project
 from trainfeed.dataset.version import STATISTICS
 from trainfeed.difference import Side, difference, record_comparison
-from trainfeed.difference._value_changes import value_changes
+from trainfeed.difference.sections import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
 from trainfeed.pipeline.gates import _late_ratio
 from trainfeed.retention import Context, prune

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.difference.made_versions import Made, made_version
 from trainfeed.dataset.version import POSITIONS
 from trainfeed.difference import RecordComparison
-from trainfeed.difference.records import _samples_reordered
-from trainfeed.difference.records._merged_samples import merged
-from trainfeed.difference.records._sample_rows import SampleRows
+from trainfeed.difference import samples as _samples_reordered
+from trainfeed.difference.samples import SampleRows, merged
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.samples import Schema, TypedCodec
 
