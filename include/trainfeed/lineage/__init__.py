@@ -4,8 +4,7 @@ The answer comes from manifests, job files and aliases alone. Nothing keeps an i
 entry is named and hides no other.
 """
 
-from trainfeed.lineage._lineage import Lineage, Tracer
-from trainfeed.lineage._lineage_graph import LineageGraph, Node, NodeKind
-from trainfeed.lineage._source_positions import SourcePosition
+from trainfeed.lineage.graph import LineageGraph, Node, NodeKind
+from trainfeed.lineage.tracer import Lineage, SourcePosition, Tracer
 
 __all__ = ["Lineage", "LineageGraph", "Node", "NodeKind", "SourcePosition", "Tracer"]

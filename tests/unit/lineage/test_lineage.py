@@ -10,7 +10,7 @@ import pytest
 from tests.support.roots import reseal
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.lineage import SourcePosition, Tracer
-from trainfeed.lineage._traced_jobs import Trainings
+from trainfeed.lineage.graph import Trainings
 from trainfeed.retention import Context, prune
 
 DAY = "2024-03-01"
