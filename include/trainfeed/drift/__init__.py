@@ -1,18 +1,24 @@
 """Drift: how far the samples of a version are from those of earlier ones, by statistics alone."""
 
-from trainfeed.drift._change import change
-from trainfeed.drift._compared import MOST_PARTS, Compared, Selection, compare
-from trainfeed.drift._distances import MEASURES, Distance
-from trainfeed.drift._gate_entry import rule_of, selection_of
-from trainfeed.drift._judged import (
+from trainfeed.drift.comparison import (
     LEAST_VERSIONS,
+    MOST_PARTS,
+    Compared,
     DriftRule,
     Judged,
     Judgement,
+    Selection,
+    Snapshot,
+    VersionDrift,
+    change,
+    compare,
+    drift_of,
     judge,
     judgement_to_json,
+    rule_of,
+    selection_of,
 )
-from trainfeed.drift._version_drift import Snapshot, VersionDrift, drift_of
+from trainfeed.drift.distances import MEASURES, Distance
 
 __all__ = [
     "LEAST_VERSIONS",

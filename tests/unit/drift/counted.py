@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from trainfeed.drift._distribution import distributions
+from trainfeed.drift.distances import distributions
 from trainfeed.samples import Field, Schema, Statistics
 
 

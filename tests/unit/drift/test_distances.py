@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.unit.drift.counted import distribution_of
-from trainfeed.drift._cells import NumberCells
-from trainfeed.drift._distances import cell_counts, distances, ks_bounds, stability_index
+from trainfeed.drift.distances import (
+    NumberCells,
+    cell_counts,
+    distances,
+    ks_bounds,
+    stability_index,
+)
 
 RANDOM = np.random.default_rng(5)
 QUIET = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,9 +15,8 @@ from trainfeed.drift import (
     judge,
     judgement_to_json,
 )
-from trainfeed.drift._compared import MOST_PARTS, compare
-from trainfeed.drift._distances import Distance
-from trainfeed.drift._judged import judgement_from_json
+from trainfeed.drift.comparison import MOST_PARTS, compare, judgement_from_json
+from trainfeed.drift.distances import Distance
 from trainfeed.errors import FormatError
 from trainfeed.samples import Field, Schema, Statistics
 
