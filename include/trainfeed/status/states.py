@@ -15,9 +15,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from trainfeed.accounts import person
 from trainfeed.attempts import ATTEMPTS, FoundMark, found_marks
-from trainfeed.dataset import DatasetFolder, Skip, Unpublished, read_schedule
-from trainfeed.dataset.layout import DatasetFolder as gone_DatasetFolder
-from trainfeed.dataset.layout import is_generation, parse_generation
+from trainfeed.dataset import Skip, Unpublished, read_schedule
+from trainfeed.dataset.layout import DatasetFolder, is_generation, parse_generation
 from trainfeed.dataset.lease import FoundLease, LeaseKind, leases
 from trainfeed.dataset.retire import retirement_of
 from trainfeed.dataset.withdraw import withdrawal_of
@@ -278,7 +277,7 @@ class Gone(NamedTuple):
     since: int
 
 
-def gone_of(folder: gone_DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
+def gone_of(folder: DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
     """Return why readers get no generation of an interval, None if it never had one.
 
     Args:
@@ -298,7 +297,7 @@ def gone_of(folder: gone_DatasetFolder, interval: str, names: Sequence[str]) -> 
     return Gone("retired", retired.told, since)
 
 
-def _newest_gone(folder: gone_DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
+def _newest_gone(folder: DatasetFolder, interval: str, names: Sequence[str]) -> Gone | None:
     """Return the newest generation with a mark, or None.
 
     Args:
@@ -318,7 +317,7 @@ def _newest_gone(folder: gone_DatasetFolder, interval: str, names: Sequence[str]
 
 
 def withdrawn_since(
-    folder: gone_DatasetFolder, interval: str, names: Sequence[str], generation: int
+    folder: DatasetFolder, interval: str, names: Sequence[str], generation: int
 ) -> str:
     """Return who withdrew the newest generation, if it is newer than the one for readers, or ""."""
     numbers = [parse_generation(each) for each, suffix in _marked(names) if suffix == "withdrawn"]
@@ -326,7 +325,7 @@ def withdrawn_since(
     return _mark_text(folder, interval, newest) if newest > generation else ""
 
 
-def _mark_text(folder: gone_DatasetFolder, interval: str, generation: int) -> str:
+def _mark_text(folder: DatasetFolder, interval: str, generation: int) -> str:
     """Return the name of a mark, with who and why if it can be read."""
     name = folder.withdrawal_mark(interval, generation).name
     try:

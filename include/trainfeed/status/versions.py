@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import xxhash
 
 from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset import Manifest as versions_Manifest
 from trainfeed.dataset.interval_notes import told_passed_over
 from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST, generation_name, is_name
 from trainfeed.dataset.manifest import Manifest
@@ -345,7 +344,7 @@ class _Look:
         self, name: str, names: list[str], generation: int, identity: list[int]
     ) -> FoundInterval:
         try:
-            manifest, _ = versions_Manifest.read(self._folder.version(name, generation))
+            manifest, _ = Manifest.read(self._folder.version(name, generation))
             facts = VersionFacts.of(manifest)
         except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
