@@ -24,13 +24,15 @@ from dags._defaults import ANSWER_LIMIT, DEFAULT_ARGS, MAPPED_LIMIT, TAGS, datas
 from dags._docs import spec_doc
 from dags._limits import MAX_TASKS_OF_RUN, active_runs, asks, task_limits
 from dags._params import build_params
-from operators.stages.check import CheckOperator
-from operators.stages.kafka_to_hdfs import KafkaToHdfsOperator
-from operators.stages.logs_complete import LogsCompleteSensor
-from operators.stages.plan_interval import PlanIntervalOperator
-from operators.stages.preprocess import PreprocessOperator
-from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
-from operators.stages.samples_to_recordio import SamplesToRecordIOOperator
+from operators.logs_complete import LogsCompleteSensor
+from operators.stages import (
+    CheckOperator,
+    KafkaToHdfsOperator,
+    PlanIntervalOperator,
+    PreprocessOperator,
+    RecordIOToCephFSOperator,
+    SamplesToRecordIOOperator,
+)
 from operators.timetable import BEFORE_ALL, IntervalTimetable
 from trainfeed.specification import DatasetSpec
 
@@ -58,7 +60,7 @@ def build_dag(spec: DatasetSpec) -> DAG:
 
 def _ask(spec: DatasetSpec, plan: PlanIntervalOperator, check: CheckOperator) -> BaseOperator:
     # Imported here: few DAGs need it, and Airflow parses DAG files every few seconds.
-    from operators.stages.ask_waiver import ANSWER_FORM, AskWaiverOperator  # noqa: PLC0415
+    from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator  # noqa: PLC0415
 
     return AskWaiverOperator(
         task_id="ask",

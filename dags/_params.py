@@ -9,8 +9,8 @@ from airflow.sdk import Param
 from croniter import croniter
 
 from dags._forms import REASON
-from operators.stages.plan_interval import OUTDATED_RULES
-from operators.trainings.catch_up import CATCH_UP_LIMIT
+from operators.stages import OUTDATED_RULES
+from operators.training_starts import CATCH_UP_LIMIT
 from trainfeed.specification import DatasetSpec, TrainingWish
 
 __all__ = ["build_params", "window_param"]

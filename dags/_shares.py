@@ -18,7 +18,7 @@ from dags._build import build_dag
 from dags._train import train_dag
 from dags._uploads import uploads_dag
 from dags._waive import waive_dag
-from operators.datasets import datasets_folder
+from operators.connections import datasets_folder
 from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_or_error
 
 __all__ = ["NUM_SHARES", "make_dags", "raise_errors", "share_of"]

@@ -27,12 +27,14 @@ from airflow.sdk import DAG, BaseOperator, Param, PartitionedAssetTimetable, cha
 from dags._defaults import DEFAULT_ARGS, TAGS, TRAINING_LIMIT, dataset_asset
 from dags._docs import spec_doc
 from dags._params import window_param
-from operators.trainings.download_model import DownloadModelOperator
-from operators.trainings.evaluate_model import EvaluateModelOperator
-from operators.trainings.promote_model import PromoteModelOperator
-from operators.trainings.require_upload import RequireUploadOperator
-from operators.trainings.training_job import TrainingJobOperator
-from operators.trainings.upload_model import UploadModelOperator
+from operators.trainings import (
+    DownloadModelOperator,
+    EvaluateModelOperator,
+    PromoteModelOperator,
+    RequireUploadOperator,
+    TrainingJobOperator,
+    UploadModelOperator,
+)
 from trainfeed.specification import DatasetSpec, ModelSpec
 
 # Runs that wait for their window hold no slot, but count as active: with a low limit, the runs of

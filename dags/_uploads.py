@@ -18,8 +18,8 @@ from airflow.sdk import DAG, chain
 
 from dags._defaults import DEFAULT_ARGS, TAGS, uploads_asset
 from dags._docs import spec_doc
-from operators.stages.check_uploads import CheckUploadsOperator, SettleUploadsOperator
 from operators.timetable import BEFORE_ALL
+from operators.uploads import CheckUploadsOperator, SettleUploadsOperator
 from trainfeed.specification import DatasetSpec
 
 # An interval lasts an hour or a day, so a quarter of an hour delays no build by much. A look that

@@ -17,7 +17,7 @@ from airflow.sdk import DAG, Param
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._docs import spec_doc
 from dags._forms import INTERVAL_PATTERN, interval_param, why_param
-from operators.corrections.waive_gates import WaiveGatesOperator
+from operators.corrections import WaiveGatesOperator
 from trainfeed.specification import DatasetSpec
 
 __all__ = ["waive_dag"]

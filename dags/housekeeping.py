@@ -21,8 +21,8 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._forms import dry_run_param
-from operators.housekeeping import HousekeepingOperator, SharedStorageOperator
 from operators.timetable import BEFORE_ALL
+from operators.upkeep import HousekeepingOperator, SharedStorageOperator
 
 with DAG(
     dag_id="housekeeping",

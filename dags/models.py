@@ -12,7 +12,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
-from operators.trainings.change_prod import ChangeProdOperator
+from operators.trainings import ChangeProdOperator
 
 with DAG(
     dag_id="models",

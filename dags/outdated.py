@@ -14,8 +14,8 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
-from operators.find_outdated import FindOutdatedOperator
 from operators.timetable import BEFORE_ALL
+from operators.upkeep import FindOutdatedOperator
 
 with DAG(
     dag_id="outdated",

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
 from dags._forms import REASON, dataset_param, dry_run_param, generation_param, interval_param
-from operators.corrections.repair_version import RepairVersionOperator
+from operators.corrections import RepairVersionOperator
 
 with DAG(
     dag_id="repair",

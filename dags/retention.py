@@ -14,8 +14,8 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
 from dags._forms import DATASET_PATTERN, REASON, dry_run_param
-from operators.corrections.prune_datasets import PruneDatasetsOperator
 from operators.timetable import BEFORE_ALL
+from operators.upkeep import PruneDatasetsOperator
 
 with DAG(
     dag_id="retention",

@@ -17,7 +17,7 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT, TAGS
 from dags._forms import dataset_param, dry_run_param, why_param
-from operators.corrections.retire_intervals import RetireIntervalsOperator
+from operators.corrections import RetireIntervalsOperator
 
 with DAG(
     dag_id="retire",

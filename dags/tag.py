@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Param
 
 from dags._defaults import DEFAULT_ARGS, TAGS
 from dags._forms import dataset_param, dry_run_param, why_param
-from operators.corrections.tag_versions import TagVersionsOperator
+from operators.corrections import TagVersionsOperator
 
 with DAG(
     dag_id="tag",

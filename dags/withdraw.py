@@ -20,7 +20,7 @@ from dags._forms import (
     interval_param,
     why_param,
 )
-from operators.corrections.withdraw_version import WithdrawVersionOperator
+from operators.corrections import WithdrawVersionOperator
 
 with DAG(
     dag_id="withdraw",

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator, XComArg
 
-from operators._connections import conversion_roots
-from operators._outcome import airflow_outcome
-from operators._run_request import require_known, run_identity
-from operators._told_result import tell_result
+from operators.connections import conversion_roots
+from operators.outcome import airflow_outcome, tell_result
+from operators.runs import require_known, run_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

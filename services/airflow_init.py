@@ -103,7 +103,7 @@ def _write_password(password: str) -> None:
 
 
 def _named_pools() -> set[str]:
-    from operators.datasets import datasets_folder
+    from operators.connections import datasets_folder
     from trainfeed.specification import DatasetSpec, load_specs
 
     specs = [spec for spec in load_specs(datasets_folder()) if isinstance(spec, DatasetSpec)]
@@ -112,7 +112,7 @@ def _named_pools() -> set[str]:
 
 def _try_places() -> str:
     """Resolve the connections as a task does, and probe the publication root."""
-    from operators._connections import environment_from_connections
+    from operators.connections import environment_from_connections
     from trainfeed.config import KAFKA_CONNECTION
     from trainfeed.dataset import require_root
     from trainfeed.storage import posix

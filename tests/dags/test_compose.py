@@ -24,7 +24,7 @@ from airflow.executors.executor_utils import ExecutorName
 from ruamel.yaml import YAML
 
 import trainfeed
-from operators._connections import conversion_roots, environment_from_connections
+from operators.connections import conversion_roots, environment_from_connections
 from services._airflow_config import PARTS, RECOVERY
 from services.airflow_executor import WatchedLocalExecutor
 from services.airflow_init import _pools

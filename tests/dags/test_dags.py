@@ -23,8 +23,8 @@ from croniter import croniter
 import dags
 import operators
 from dags._shares import NUM_SHARES, share_of
-from operators.datasets import datasets_folder
-from operators.stages import plan_interval
+from operators import stages as plan_interval
+from operators.connections import datasets_folder
 from operators.timetable import BEFORE_ALL
 from tests.dags.conftest import TRAIN
 from trainfeed.scaffold import new_dataset

@@ -11,8 +11,8 @@ import pytest
 
 from examples.daily import places
 from examples.daily.connections import SETTINGS
-from operators._connections import conversion_roots, environment_from_connections
-from operators.spark._spark_connection import spark_cluster
+from operators.connections import conversion_roots, environment_from_connections
+from operators.spark import spark_cluster
 from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, load_specs

@@ -258,8 +258,8 @@ def other_bytes(version: Version, plan: Plan, name: str, made: Mapping[str, str]
             " those of that time, as code, lookups and libraries are those of the plan"
         )
     return (
-        f"made again with other bytes: {cause};{_same_records_note(version, name, made)} the damaged file"
-        " was left as it is"
+        f"made again with other bytes: {cause};{_same_records_note(version, name, made)}"
+        " the damaged file was left as it is"
     )
 
 

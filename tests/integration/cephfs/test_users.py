@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.housekeeping import SharedStorageOperator
+from operators.upkeep import SharedStorageOperator
 from trainfeed import faults
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, UnsuitableStoreError
 from trainfeed.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, attribute, open_shared_storage

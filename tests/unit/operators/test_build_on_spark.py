@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.spark import BuildOnSparkOperator, _shown_progress
-from operators.spark._spark_connection import spark_cluster
+from operators import spark as _shown_progress
+from operators.spark import BuildOnSparkOperator, spark_cluster
 from tests.unit.operators.stages.test_stages import PLAN
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline import PlanRef

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operators._connections import conversion_roots, environment_from_connections
-from operators.datasets import datasets_folder
+from operators.connections import conversion_roots, datasets_folder, environment_from_connections
 from trainfeed.dataset import require_writable_root
 from trainfeed.errors import AccessDeniedError, ConfigError
 

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from operators._outcome import airflow_outcome, call_again
+from operators.outcome import airflow_outcome, call_again
 from trainfeed import errors
 
 TREE = [getattr(errors, name) for name in errors.__all__ if name != "Outcome"]
@@ -36,7 +36,7 @@ def test_the_log_begins_with_class_and_message(kind, caplog):
 
 
 def test_what_fails_for_good_is_told_without_the_stack_that_led_to_it(caplog):
-    caplog.set_level("DEBUG", "operators._outcome")
+    caplog.set_level("DEBUG", "operators.outcome")
     failed = errors.GateError("why")
     with pytest.raises(AirflowFailException) as caught, airflow_outcome():
         raise failed from KeyError("a")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators._connections import environment_from_connections
+from operators.connections import environment_from_connections
 from services import airflow_init
 from trainfeed.dataset import init_root
 from trainfeed.errors import RootError

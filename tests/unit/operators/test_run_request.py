@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from operators._run_request import window_request
+from operators.runs import window_request
 from trainfeed.errors import WindowError
 from trainfeed.intervals import Schedule, resolve_interval
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.corrections.tag_versions import TagVersionsOperator
+from operators.corrections import TagVersionsOperator
 from tests.unit.dataset.tags.conftest import ASKED, DAYS, clicks
 from trainfeed.dataset.tag_files import current_tag, tag_history
 

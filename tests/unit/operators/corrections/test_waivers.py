@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 
-from operators.corrections.waive_gates import WaiveGatesOperator
-from operators.stages.ask_waiver import ANSWER_FORM, AskWaiverOperator
-from operators.stages.check import CheckOperator
+from operators.ask_waiver import ANSWER_FORM, AskWaiverOperator
+from operators.corrections import WaiveGatesOperator
+from operators.stages import CheckOperator
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset import read_unpublished

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.corrections.withdraw_version import WithdrawVersionOperator
+from operators.corrections import WithdrawVersionOperator
 from tests.unit.pipeline.conftest import make_project
 from trainfeed.dataset.withdraw import withdrawal_of
 

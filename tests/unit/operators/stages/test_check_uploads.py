@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from operators.stages import check_uploads
-from operators.stages.check_uploads import CheckUploadsOperator, SettleUploadsOperator
+from operators import uploads as check_uploads
+from operators.uploads import CheckUploadsOperator, SettleUploadsOperator
 from tests.unit.uploads.labelled import DAY, csv_of, make_labelled
 
 GOOD = csv_of([(1, 1, None), (2, 0, "é")])

@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from operators._connections import environment_from_connections
-from operators.stages.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
+from operators.connections import environment_from_connections
+from operators.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
 from trainfeed.dataset import init_root
 from trainfeed.errors import ConfigError, StorageError
 from trainfeed.storage.local import LocalFileSystem
@@ -69,7 +69,7 @@ def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_cont
     with pytest.raises(TaskDeferred) as deferred:
         sensor(poll_s=30).execute(make_context("scheduled", **DAY))
     assert deferred.value.trigger.serialize() == (
-        "operators.stages.logs_complete.LogsCompleteTrigger",
+        "operators.logs_complete.LogsCompleteTrigger",
         {
             "folder": f"file://{folder}",
             "marker": "_SUCCESS",

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from operators.stages.plan_interval import OUTDATED_RULES, PlanIntervalOperator
+from operators.stages import OUTDATED_RULES, PlanIntervalOperator
 from trainfeed.errors import (
     ConflictError,
     IngestError,

@@ -9,12 +9,14 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.types import TaskInstanceKey
 
 from operators.links import LINKS, TrainingJobLink, VersionLink
-from operators.stages.check import CheckOperator
-from operators.stages.kafka_to_hdfs import KafkaToHdfsOperator
-from operators.stages.preprocess import PreprocessOperator
-from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
-from operators.stages.samples_to_recordio import SamplesToRecordIOOperator
-from operators.trainings.training_job import TrainingJobOperator
+from operators.stages import (
+    CheckOperator,
+    KafkaToHdfsOperator,
+    PreprocessOperator,
+    RecordIOToCephFSOperator,
+    SamplesToRecordIOOperator,
+)
+from operators.trainings import TrainingJobOperator
 from trainfeed.errors import GateError
 from trainfeed.pipeline import PlanRef, PublishReport, VersionSummary
 

@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowRuntimeErr
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
-from operators.trainings import catch_up
-from operators.trainings.training_job import TrainingJobOperator
+from operators import training_starts as catch_up
+from operators.stages import RecordIOToCephFSOperator
+from operators.trainings import TrainingJobOperator
 from tests.unit.operators.stages.test_stages import PLAN, REPORT
 from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import WindowIncompleteError

@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from operators.trainings.catch_up import Trainings
+from operators.training_starts import Trainings
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.dataset import training_marks as _training_marks

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.trainings.download_model import DownloadModelOperator
-from operators.trainings.require_upload import RequireUploadOperator
-from operators.trainings.training_job import TrainingJobOperator
-from operators.trainings.upload_model import UploadModelOperator
+from operators.trainings import (
+    DownloadModelOperator,
+    RequireUploadOperator,
+    TrainingJobOperator,
+    UploadModelOperator,
+)
 from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import SPEC
 from trainfeed.models import register

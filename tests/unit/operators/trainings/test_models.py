@@ -8,9 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.links import LINKS, ModelLink
-from operators.trainings.change_prod import ChangeProdOperator
-from operators.trainings.evaluate_model import EvaluateModelOperator
-from operators.trainings.promote_model import PromoteModelOperator
+from operators.trainings import ChangeProdOperator, EvaluateModelOperator, PromoteModelOperator
 from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import STARTED_AT
 from trainfeed.errors import GateError

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
-from operators.trainings.training_job import TrainingJobOperator
+from operators.trainings import TrainingJobOperator
 from trainfeed.errors import JobFailedError, JobKilledError, LaunchError, WindowIncompleteError
 
 REPORT = {"job": "clicks-2026-01-05-abc", "verdict": "ran"}
@@ -24,7 +24,7 @@ class Clock(datetime):
 
 @pytest.fixture(autouse=True)
 def stand_still(monkeypatch):
-    monkeypatch.setattr("operators.trainings.training_job.datetime", Clock)
+    monkeypatch.setattr("operators.trainings.datetime", Clock)
 
 
 @pytest.fixture

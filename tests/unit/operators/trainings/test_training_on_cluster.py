@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from operators.job_trigger import TrainingJobTrigger
-from operators.trainings.training_job import TrainingJobOperator
+from operators.trainings import TrainingJobOperator
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Ground
 from trainfeed.jobs import JobLook, JobState
 from trainfeed.jobs.kubernetes.api import ApiError

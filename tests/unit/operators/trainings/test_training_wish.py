@@ -8,9 +8,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from operators.stages.plan_interval import PlanIntervalOperator
-from operators.stages.recordio_to_cephfs import RecordIOToCephFSOperator
-from operators.trainings import training_wish
+from operators import training_starts as training_wish
+from operators.stages import PlanIntervalOperator, RecordIOToCephFSOperator
 from tests.unit.operators.stages.test_stages import PLAN, REPORT
 from tests.unit.operators.trainings.test_catch_up import ASSET, OWN, folder, put, run
 from trainfeed.dataset import TrainingMarks, Untrained

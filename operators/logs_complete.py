@@ -1,4 +1,4 @@
-"""Waits until the folder of log files of an interval is complete."""
+"""Waits until the folder of log files of an interval is complete, without a worker."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from operators._outcome import airflow_outcome, call_again
-from operators._run_request import run_interval, window_request
-from operators._stage import open_dataset
+from operators.outcome import airflow_outcome, call_again
+from operators.runs import run_interval, window_request
+from operators.stages import open_dataset
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
 from trainfeed.intervals import WindowRequest, format_time
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from trainfeed.intervals import Interval
     from trainfeed.specification import DatasetSpec
 
-__all__ = ["LogsCompleteSensor", "LogsCompleteTrigger"]
 
 logger = logging.getLogger(__name__)
 

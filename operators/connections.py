@@ -1,41 +1,49 @@
-"""Airflow connections → ``trainfeed.config``; the only place that reads them.
-
-=============== ======================= =====================================================
-connection      type                    what it has
-=============== ======================= =====================================================
-hdfs_default    webhdfs, hdfs or file   host, port, login (webhdfs); extra ``landing`` and
-                                        ``work``; ``logs`` and ``models``: the paths at which
-                                        those of log files and of transferred models start. Each
-                                        is a path on the host, or a URI with a host of its own
-cephfs_default  any                     extra ``path``: the publication root, mounted here, or
-                                        ``pfs://home/…``; ``file`` connections take that too
-convert_default any                     extra ``inputs`` and ``outputs``: lists of folders that a
-                                        conversion may use; ``work``: one for its work files
-of ``train``    any                     extras: the settings of a Kubernetes cluster, as
-                                        docs/operations/kubernetes.md has them
-of tracking     any                     extras ``url``, ``token``, ``ca_file``, ``timeout_s`` of
-                                        an MLflow server; login and password in place of a token
-of the spec     any                     extra: librdkafka settings, or ``recorded``: a folder
-=============== ======================= =====================================================
-"""
+"""Airflow connections → ``trainfeed.config``, the only place; and the folder of the data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from operators.datasets import datasets_folder
-from trainfeed.config import Environment, KafkaSettings, is_public, root_folder
+from trainfeed.config import (
+    Environment,
+    KafkaSettings,
+    environment_from_environ,
+    is_public,
+    root_folder,
+)
 from trainfeed.datacenters import is_shared
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
     from trainfeed.conversion import Roots
 
-__all__ = ["conversion_roots", "environment_from_connections"]
+
+# --- The folder of the data sets, for DAG files and operators
+
+_HERE: Final = Path("include/datasets")
+
+
+def datasets_folder() -> Path:
+    """Return the folder with one folder per data set.
+
+    The variable ``TRAINFEED_DATASETS`` names it. By default it is the folder beside this package,
+    not in the working directory, because Airflow chooses the working directory of tasks.
+
+    Raises:
+        ConfigError: The variable is empty.
+    """
+    configured = environment_from_environ().datasets
+    if configured == _HERE.absolute():
+        return Path(__file__).resolve().parent.parent / _HERE
+    return configured
+
+
+# --- Airflow connections → ``trainfeed.config``; the only place that reads them
 
 _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"

@@ -12,10 +12,9 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOper
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
-from operators._outcome import airflow_outcome
-from operators._person import answering_user, run_account
-from operators._stage import StageOperator, open_dataset
-from operators.stages.check import ASKS, check_or_ask
+from operators.outcome import airflow_outcome
+from operators.runs import answering_user, run_account
+from operators.stages import ASKS, StageOperator, check_or_ask, open_dataset
 from trainfeed.errors import ConflictError, GateError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from trainfeed.dataset import DatasetFolder
     from trainfeed.pipeline import Build, JsonObject, PlanRef
 
-__all__ = ["ANSWER_FORM", "AskWaiverOperator"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,4 @@
-"""Uploads of labels → receipts, an asset event, and builds of the intervals that they belong to.
-
-``check`` sends the event, and the task after it writes down which receipts had one: a kill in
-between repeats the event. Builds are asked for by what is published, not by the event, under names
-that depend on interval and newest receipt alone: no kill loses or doubles one.
-"""
+"""Uploads of labels → receipts, an asset event, and builds of the intervals that they belong to."""
 
 from __future__ import annotations
 
@@ -17,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator, XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
-from operators._connections import environment_from_connections
-from operators._outcome import airflow_outcome
-from operators._run_request import require_known
-from operators.datasets import datasets_folder
+from operators.connections import datasets_folder, environment_from_connections
+from operators.outcome import airflow_outcome
+from operators.runs import require_known
 from trainfeed.errors import FormatError
 from trainfeed.specification import load_spec
 
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
     from trainfeed.specification import DatasetSpec
     from trainfeed.uploads import IntervalUploads, LeftToDo, Receipt
 
-__all__ = ["BETWEEN_LOOKS_S", "BUILDS_LIMIT", "CheckUploadsOperator", "SettleUploadsOperator"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,13 +1,10 @@
-"""The interval and the identity of a run, from its context, and the check of its parameters.
-
-Airflow checks the values of parameters that it knows, and accepts unknown parameters.
-"""
+"""What a run says about itself: its interval, its identity, its parameters, and its person."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval, WindowRequest, format_time, resolve_interval
@@ -18,12 +15,8 @@ if TYPE_CHECKING:
 
     from trainfeed.specification import DatasetSpec
 
-__all__ = [
-    "require_known",
-    "run_identity",
-    "run_interval",
-    "window_request",
-]
+
+# --- The interval and the identity of a run, from its context, and the check of its parameters
 
 logger = logging.getLogger(__name__)
 
@@ -86,3 +79,61 @@ def require_known(given: Iterable[str], *known: str) -> None:
                 f"expected the parameters of the form, got {name!r}; nothing was read or written;"
                 f" {did_you_mean(name, known)}"
             )
+
+
+# --- The person behind a run: the Airflow user who started it, in whose name a task decides
+
+
+class RunPerson(NamedTuple):
+    """Who decides.
+
+    Attributes:
+        who: The Airflow user.
+        account: The run that acts for the user.
+        request: Names the run for ever.
+    """
+
+    who: str
+    account: str
+    request: str
+
+
+def run_person(context: Context) -> RunPerson:
+    """Return the user who started the run.
+
+    Raises:
+        ConfigError: No user did: a decision needs a person, and a run id can be any text.
+    """
+    run = context["dag_run"]
+    who = getattr(run, "triggering_user_name", None)
+    if not who:
+        raise ConfigError(
+            "expected a run that a user of Airflow started, got one without a user; nothing was"
+            f" changed; trigger the DAG {run.dag_id} in the interface or by REST"
+        )
+    return RunPerson(str(who), run_account(context), run_identity(context))
+
+
+def answering_user(answer: object) -> str:
+    """Return the user in the answer to a question, or in its event."""
+    user = cast("Mapping[str, Any]", answer).get("responded_by_user") or {}
+    return str(user.get("name") or user.get("id") or "an unknown user")
+
+
+def run_account(context: Context) -> str:
+    """Return the name of the run, which stands where a command has its account."""
+    run = context["dag_run"]
+    return f"Airflow run {run.dag_id}/{run.run_id}"
+
+
+def run_signature(context: Context) -> RunPerson:
+    """Return who acts: the schedule of the DAG, or the user who started the run.
+
+    Raises:
+        ConfigError: Neither: a run that was triggered without a user.
+    """
+    run = context["dag_run"]
+    if str(run.run_type.value) == "scheduled":
+        who = f"schedule of the DAG {run.dag_id}"
+        return RunPerson(who, run_account(context), run_identity(context))
+    return run_person(context)

@@ -1,13 +1,9 @@
-"""Translates the errors of stages for Airflow: retry, fail at once, or wait; and shows them.
-
-The log of a failed task begins with the message, without a stack, and an XCom keeps the message for
-the page of the run: the messages of trainfeed have the remedy, which a stack would hide.
-"""
+"""Outcomes for Airflow: errors of stages become retry, failure or wait; results become lines."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -23,14 +19,15 @@ from trainfeed.errors import GateError, Outcome, TrainFeedError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["FAILURE_KEY", "airflow_outcome", "call_again"]
+
+# --- Translates the errors of stages for Airflow: retry, fail at once, or wait; and shows them
 
 logger = logging.getLogger(__name__)
 
 FAILURE_KEY: Final = "failure"
 
 # An XCom is a row of a database.
-_MOST_CHARS: Final = 8_000
+_MOST_MESSAGE_CHARS: Final = 8_000
 _LINE_CHARS: Final = 100
 
 
@@ -74,7 +71,7 @@ def _leave(context: Context | None, error: Exception, *, retries: bool) -> None:
         return
     failure: dict[str, Any] = {
         "error": _name_of(error),
-        "message": str(error)[:_MOST_CHARS],
+        "message": str(error)[:_MOST_MESSAGE_CHARS],
         "retries": retries,
     }
     if isinstance(error, GateError) and error.report is not None:
@@ -112,3 +109,31 @@ def call_again(at: datetime) -> AirflowRescheduleException:
     The task holds no slot until then, and the call does not count as a retry.
     """
     return AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
+
+
+# --- What a run did, in lines for people: in the log of its task, and on the page of the run
+
+TOLD_KEY: Final = "told"
+
+# An XCom is a row of a database.
+_MOST_LINES: Final = 50
+_MOST_RESULT_CHARS: Final = 1_000
+
+
+def tell_result(context: Context, target: str, lines: Sequence[str]) -> None:
+    """Log lines, and keep them as the XCom ``told``: ``target`` and ``lines``.
+
+    Args:
+        context: Context of the task.
+        target: What the run is about, as ``flights/2013-01-02``.
+        lines: What came of it, the result first.
+    """
+    for line in lines:
+        logger.info("%s", line)
+    more = len(lines) - _MOST_LINES
+    shown = [line[:_MOST_RESULT_CHARS] for line in lines[:_MOST_LINES]]
+    told = [*shown, f"… and {more} more lines in the log of the task"] if more > 0 else shown
+    try:
+        context["ti"].xcom_push(key=TOLD_KEY, value={"target": target, "lines": told})
+    except Exception as lost:  # noqa: BLE001 - what the task did is done
+        logger.warning("the page of the run will not have the result: %s", lost)

@@ -1,1 +1,0 @@
-"""Operators of corrections that people ask for. This face imports nothing, to keep DAGs fast."""

@@ -1,1 +1,0 @@
-"""Operators of trainings and their models. This face imports nothing, to keep DAGs fast."""
