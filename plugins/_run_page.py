@@ -6,6 +6,7 @@ to read the run's tasks and XComs: the page shows nothing else.
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Final
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -15,14 +16,35 @@ from airflow.api_fastapi.core_api.security import (
     requires_access_dag,
     requires_authenticated,
 )
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
 
 from plugins import _run_facts
 from plugins._run_view import page
-from plugins._training_note import training_note
 
-__all__ = ["app"]
+# --- The note in the tab *Data set* about trainings that cannot start
+
+
+def training_note(session: Session, dag_id: str) -> str:
+    """Return a paragraph of HTML if a training DAG is paused now, else an empty text.
+
+    Args:
+        session: Session of Airflow's database.
+        dag_id: The DAG that trains; a data set may have none.
+    """
+    dag = session.get(DagModel, dag_id)
+    if dag is None or not dag.is_paused:
+        return ""
+    return (
+        f"<p><strong>{escape(dag_id)} is paused:</strong> no training starts, Airflow drops the"
+        " events. Switch it on: the next build starts the trainings of all published intervals that"
+        " none has seen, and so does one that finds its version identical."
+    )
+
+
+# --- The app behind the tab *Data set* of a run: its result or failure, and its trainings
 
 _SEEN: Final = (DagAccessEntity.XCOM, DagAccessEntity.TASK_INSTANCE)
 _HEADERS: Final = {

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from plugins._account_view import account
-from plugins._form_links import forms
 from plugins._html import (
     STATE_KINDS,
     badge,
@@ -17,13 +15,24 @@ from plugins._html import (
     section,
     text,
 )
-from plugins._model_view import gate, model
 from plugins._run_facts import Failure, RunFacts, Stage, Training
-from plugins._spark_view import SPARK, application, spark_progress
-from plugins._told_view import told_results, told_target
-from plugins._training_view import announced, started, training_job
-from plugins._uploads_view import told_uploads
-from plugins._version_view import told_lines, version_parts
+from plugins._run_parts import (
+    SPARK,
+    account,
+    announced,
+    application,
+    forms,
+    gate,
+    model,
+    spark_progress,
+    started,
+    told_lines,
+    told_results,
+    told_target,
+    told_uploads,
+    training_job,
+    version_parts,
+)
 
 __all__ = ["page"]
 
