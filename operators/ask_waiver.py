@@ -99,7 +99,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
         """Take the answer of the person, or its absence."""
         from trainfeed.accounts import reason_problem
         from trainfeed.dataset import DatasetFolder
-        from trainfeed.pipeline.stage import recorded_end
+        from trainfeed.pipeline.run_stage import recorded_end
 
         planned = self.planned(context)
         ref = planned.ref

@@ -370,7 +370,7 @@ class WaiveGatesOperator(BaseOperator):
 
 def _conf(plan: Plan) -> dict[str, Any]:
     """Return the parameters with which a run comes to the same plan."""
-    from trainfeed.pipeline.planner import is_replay
+    from trainfeed.pipeline.planner.replay import is_replay
 
     name = plan.interval["name"]
     is_plain = plan.made_by is None

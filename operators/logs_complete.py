@@ -67,7 +67,7 @@ class LogsCompleteSensor(BaseOperator):
             context: The task's context.
             event: The event of the trigger; None in the first call.
         """
-        from trainfeed.pipeline.planner import require_complete, waits_until
+        from trainfeed.pipeline.planner.decision import require_complete, waits_until
 
         request = window_request(context)
         with airflow_outcome(context):
@@ -89,8 +89,8 @@ class LogsCompleteSensor(BaseOperator):
 
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise the exception by which Airflow waits."""
-        from trainfeed.pipeline.inputs import logs_of
-        from trainfeed.pipeline.planner import folder_of_logs, waits_until
+        from trainfeed.pipeline.inputs.logs import logs_of
+        from trainfeed.pipeline.planner.decision import folder_of_logs, waits_until
 
         now = datetime.now(UTC)
         until = waits_until(spec, interval)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from trainfeed.pipeline import Build, JsonObject, StageReport
-    from trainfeed.pipeline.spark import SparkApplication, SparkCluster
+    from trainfeed.pipeline.spark.application import SparkApplication
+    from trainfeed.pipeline.spark.cluster import SparkCluster
 
 
 # --- Airflow's connection of Spark → ``SparkCluster``
@@ -41,7 +42,7 @@ def spark_cluster(name: str) -> SparkCluster:
     Raises:
         ConfigError: The connection is missing or wrong; the message has an example, but no values.
     """
-    from trainfeed.pipeline.spark import SparkCluster
+    from trainfeed.pipeline.spark.cluster import SparkCluster
 
     try:
         connection = Connection.get(name)
@@ -135,7 +136,7 @@ class BuildOnSparkOperator(StageOperator):
 
     def run_stage(self, build: Build) -> StageReport:
         """Submit the application, and wait for its end."""
-        from trainfeed.pipeline.spark import SparkApplication
+        from trainfeed.pipeline.spark.application import SparkApplication
 
         cluster = spark_cluster(build.spec.preprocess.connection)
         self._application = SparkApplication(build, cluster, self._progress)

@@ -251,7 +251,7 @@ class PreprocessOperator(UnitOperator):
 
     def run_stage(self, build: Build) -> StageReport:
         """Preprocess the unit."""
-        from trainfeed.pipeline.workers import start_workers
+        from trainfeed.pipeline.workers.pool import start_workers
 
         # The workers start while this process still imports modules.
         start_workers(build.spec.resources.processes)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.intervals import Interval
-from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
+from trainfeed.pipeline.inputs.boundaries import resolve_boundary
 from trainfeed.pipeline.plan import plan
 from trainfeed.sources import (
     KafkaTopic,

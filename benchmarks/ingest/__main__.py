@@ -32,7 +32,7 @@ import typer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from trainfeed.pipeline.plans import write_landing
+from trainfeed.pipeline.landed_ranges import write_landing
 from trainfeed.sources import KafkaTopic, LandingFile
 from trainfeed.storage import Location
 

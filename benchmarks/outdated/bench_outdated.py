@@ -27,7 +27,7 @@ from trainfeed.dataset import DatasetFolder, Manifest, init_root
 from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
 from trainfeed.intervals import Interval, Schedule
 from trainfeed.outdated import OutdatedReport, find_outdated
-from trainfeed.pipeline.planner import Recipe
+from trainfeed.pipeline.planner.causes import Recipe
 from trainfeed.pipeline.plans import planned_of
 from trainfeed.specification import load_spec
 

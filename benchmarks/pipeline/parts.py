@@ -16,13 +16,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trainfeed.pipeline.functions._account import Tally
-from trainfeed.pipeline.functions._batch_function import source_batch
-from trainfeed.pipeline.functions._batch_mode import BatchMode
-from trainfeed.pipeline.functions._record_mode import RecordMode, iter_landed
-from trainfeed.pipeline.functions._sample_limits import SampleLimits
-from trainfeed.pipeline.functions._user_function import UserFunction
-from trainfeed.pipeline.sorting._spill_writer import TrailerWriter
+from trainfeed.pipeline.functions.account import SampleLimits, Tally
+from trainfeed.pipeline.functions.modes import BatchMode, RecordMode, iter_landed
+from trainfeed.pipeline.functions.user_function import UserFunction, source_batch
+from trainfeed.pipeline.sorting.spill_files import TrailerWriter
 from trainfeed.preprocessing import json_columns
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder

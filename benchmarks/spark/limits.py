@@ -18,12 +18,12 @@ from typing import Final
 
 from benchmarks.spark.ours import planned_build
 from trainfeed.pipeline import Build
-from trainfeed.pipeline.functions import FunctionJob, run_function
+from trainfeed.pipeline.functions.jobs import FunctionJob
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.preprocess import run_function
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.workers import Desk, WorkerPlace
-from trainfeed.pipeline.workers._worker_pool import stop_workers
-from trainfeed.pipeline.workers._worker_protocol import PROGRESS_BYTES
+from trainfeed.pipeline.workers.pool import stop_workers
+from trainfeed.pipeline.workers.protocol import PROGRESS_BYTES, Desk, WorkerPlace
 from trainfeed.storage import Location
 
 

@@ -20,7 +20,8 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.spark import SparkApplication, SparkCluster
+from trainfeed.pipeline.spark.application import SparkApplication
+from trainfeed.pipeline.spark.cluster import SparkCluster
 from trainfeed.specification import load_spec
 
 

@@ -21,7 +21,7 @@ from trainfeed.config import (
     environment_from_environ,
 )
 from trainfeed.datacenters import is_shared
-from trainfeed.pipeline.spark import SPARK_CONNECTION
+from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION
 
 __all__ = ["SETTINGS", "connections_of", "settings_told", "taken_environment"]
 

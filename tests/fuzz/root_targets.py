@@ -31,12 +31,16 @@ from trainfeed.dataset.training_marks import TrainingMarks
 from trainfeed.errors import TrainFeedError
 from trainfeed.jobs import JobRecord, JobSpec
 from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
-from trainfeed.pipeline.boundaries._boundary_file import read_boundary
-from trainfeed.pipeline.plans._landed_ranges import landed_leaf
-from trainfeed.pipeline.plans._plan_file import PLANS, PlannedInput, PlannedRange
-from trainfeed.pipeline.quarantine import Quarantine, quarantine_of_version
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
-from trainfeed.pipeline.sorting._spill_writer import QUARANTINE_SCHEMA, TrailerWriter
+from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.landed_ranges import landed_leaf
+from trainfeed.pipeline.plans import PLANS, PlannedInput, PlannedRange
+from trainfeed.pipeline.quarantine import Quarantine
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
+from trainfeed.pipeline.sorting.spill_files import (
+    QUARANTINE_SCHEMA,
+    ArrowWithTrailer,
+    TrailerWriter,
+)
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
 from trainfeed.status.versions import IndexRow, VersionFacts, parse_index

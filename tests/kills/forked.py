@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from trainfeed.cli.build import _command_process
-from trainfeed.pipeline.workers import _worker_process
+from trainfeed.pipeline.workers import pool as _worker_process
 
 __all__ = ["fork_programs", "forked", "wait_for_all"]
 

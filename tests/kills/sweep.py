@@ -280,7 +280,7 @@ class Arena:
         forked(act, self._scratch / "output")
         for name in json.loads(names.read_text()):
             importlib.import_module(name)
-        importlib.import_module("trainfeed.pipeline.functions._jobs")
+        importlib.import_module("trainfeed.pipeline.functions.jobs")
         importlib.import_module("trainfeed.pipeline.workers._worker_main")
         importlib.import_module("trainfeed.cli.build._served_commands")
 

@@ -23,9 +23,10 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
 from trainfeed.intervals import Interval, format_time
-from trainfeed.pipeline.boundaries import Neighbour, _recorded_edges, require_neighbours_agree
-from trainfeed.pipeline.functions._prepared_part import Lateness
-from trainfeed.pipeline.inputs import _topic_inputs
+from trainfeed.pipeline.functions.account import Lateness
+from trainfeed.pipeline.inputs import recorded_edges as _recorded_edges
+from trainfeed.pipeline.inputs import topics as _topic_inputs
+from trainfeed.pipeline.inputs.recorded_edges import Neighbour, require_neighbours_agree
 from trainfeed.specification import load_spec
 
 __all__ = ["Builds", "Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]

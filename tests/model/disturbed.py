@@ -22,8 +22,7 @@ from trainfeed.errors import (
     SourceMissingError,
     WindowOpenError,
 )
-from trainfeed.pipeline.inputs._topic_absence import TopicAbsence
-from trainfeed.pipeline.inputs._topic_inputs import TopicInputs
+from trainfeed.pipeline.inputs.topics import TopicAbsence, TopicInputs
 
 __all__ = ["Damaged", "Disturbed"]
 

@@ -16,7 +16,7 @@ from tests.model.promises import broken
 from tests.model.simulated_topic import Incarnation
 from tests.model.streams import DAY, Windows
 from tests.model.test_simulated_broker import log_of
-from trainfeed.pipeline.functions._prepared_part import Lateness
+from trainfeed.pipeline.functions.account import Lateness
 
 CLOSING = 10 * DAY
 WINDOWS = Windows(DAY, DAY, 2)

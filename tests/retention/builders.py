@@ -13,8 +13,9 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import GateError
 from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import Plan, landing_name_of, load_plan
+from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.storage import Location
 

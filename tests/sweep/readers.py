@@ -32,11 +32,12 @@ from trainfeed.dataset.withdraw import lifted_withdrawals, withdrawals
 from trainfeed.jobs import JobRecord, JobRemoval
 from trainfeed.models import Model, ModelsFolder, RemovedModel, current_version, history
 from trainfeed.pipeline import Build, PlanRef
-from trainfeed.pipeline.boundaries import known_boundaries
-from trainfeed.pipeline.plans import kept_code, kept_lookup, load_plan
-from trainfeed.pipeline.quarantine import quarantine_of_version
+from trainfeed.pipeline.code_copies import kept_code, kept_lookup
+from trainfeed.pipeline.inputs.boundaries import known_boundaries
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.publish import checked_content
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version import checked_content
 from trainfeed.readers import DatasetReader, recordio
 from trainfeed.retention import Context
 from trainfeed.retention.sweep import require_known_time

@@ -150,7 +150,7 @@ def test_data_sets_know_no_airflow_and_no_private_module(path):
 PICKLE = {"pickle", "multiprocessing.connection", "multiprocessing.reduction"}
 PICKLING = {
     "include/trainfeed/pipeline/workers/_worker_main.py",
-    "include/trainfeed/pipeline/workers/_worker_process.py",
+    "include/trainfeed/pipeline/workers/pool.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/process_ties.py",
     "include/trainfeed/processes/forked.py",

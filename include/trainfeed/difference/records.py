@@ -23,7 +23,7 @@ from trainfeed.difference.samples import (
     splits_of,
 )
 from trainfeed.errors import FormatError, StorageError
-from trainfeed.pipeline.quarantine import quarantine_of_version
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.samples import Schema, TypedCodec, absent_rows, frame_records
 
 # --- The fields in which samples of one position differ, for many samples at once

@@ -17,14 +17,8 @@ from trainfeed.dataset.version import STATISTICS
 from trainfeed.dataset.waive import gate_facts
 from trainfeed.dataset.withdraw import withdrawal_of
 from trainfeed.paths import FilePath
-from trainfeed.pipeline.plans import (
-    KeptCode,
-    KeptLookup,
-    Plan,
-    kept_code,
-    kept_lookup,
-    plan_of_version,
-)
+from trainfeed.pipeline.code_copies import KeptCode, KeptLookup, kept_code, kept_lookup
+from trainfeed.pipeline.plans import Plan, plan_of_version
 
 # --- One of two versions that are compared: what there is of it, also after its removal
 

@@ -21,7 +21,7 @@ from trainfeed.lineage.graph import LineageGraph, Trace, Trainings, add_version
 from trainfeed.models import ChosenModel, ModelsFolder, known_model
 from trainfeed.paths import FilePath, listed
 from trainfeed.pipeline.plans import unit_of_input
-from trainfeed.pipeline.quarantine import quarantine_of_version
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.training.kept_jobs import KeptJob, find_job
 
 # --- A position of a source, and the versions whose inputs contain it

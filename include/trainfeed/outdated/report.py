@@ -13,7 +13,7 @@ from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import MANIFEST, generation_name
 from trainfeed.errors import NotFoundError, TrainFeedError
-from trainfeed.pipeline.planner import Cause, PublishedVersion
+from trainfeed.pipeline.planner.causes import Cause, PublishedVersion
 from trainfeed.pipeline.plans import Planned, Sizes, cut
 from trainfeed.sources import landing_name
 from trainfeed.specification import DatasetSpec

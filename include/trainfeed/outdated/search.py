@@ -31,8 +31,9 @@ from trainfeed.outdated.report import (
     SourceFinding,
     SourceState,
 )
-from trainfeed.pipeline.inputs import is_away, reader_of
-from trainfeed.pipeline.planner import Planner, PublishedVersion, Recipe, causes_of
+from trainfeed.pipeline.inputs.readers import is_away, reader_of
+from trainfeed.pipeline.planner.causes import PublishedVersion, Recipe, causes_of
+from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import first_few, planned_of
 from trainfeed.pipeline.preview import boundaries_apart
 from trainfeed.specification import DatasetSpec

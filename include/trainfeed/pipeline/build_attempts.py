@@ -19,8 +19,8 @@ from trainfeed.dataset import DatasetFolder
 from trainfeed.dataset.layout import generation_of_plan
 from trainfeed.dataset.lease import building, hold_build
 from trainfeed.errors import TrainFeedError
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline.functions import memory_remedy
+from trainfeed.pipeline.functions.jobs import memory_remedy
+from trainfeed.pipeline.reports import Build
 from trainfeed.storage import Location
 
 __all__ = ["build_attempt"]

@@ -20,20 +20,19 @@ from trainfeed import faults
 from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.dataset.publication import StagedFile
 from trainfeed.paths import make_folders
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._stage_reports import ConvertReport, PublishedBefore
-from trainfeed.pipeline.functions import room_for_samples
+from trainfeed.pipeline.functions.account import room_for_samples
 from trainfeed.pipeline.plans import PlannedShard
-from trainfeed.pipeline.sorting import (
+from trainfeed.pipeline.reports import Build, ConvertReport, PublishedBefore
+from trainfeed.pipeline.run_stage import run_stage, unit_of
+from trainfeed.pipeline.sorting.merge import Merge, SpillRun
+from trainfeed.pipeline.sorting.spill_files import (
     RECORD,
     SPILL_SCHEMA,
     ArrowWithTrailer,
-    Merge,
-    SpillRun,
     TrailerWriter,
     first_shards,
 )
-from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
 

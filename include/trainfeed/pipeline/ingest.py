@@ -15,12 +15,13 @@ import pyarrow as pa
 from trainfeed import faults
 from trainfeed.dataset import Leaf
 from trainfeed.dataset.interval_notes import telling_landing_removal
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._stage_reports import IngestReport, PublishedBefore
-from trainfeed.pipeline.inputs import reader_of
+from trainfeed.pipeline.inputs.readers import reader_of
 from trainfeed.pipeline.labels import settle_labels
-from trainfeed.pipeline.plans import PlannedRange, landed_leaf, landing_file, write_landing
-from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
+from trainfeed.pipeline.plans import PlannedRange
+from trainfeed.pipeline.reports import Build, IngestReport, PublishedBefore
+from trainfeed.pipeline.run_stage import run_stage, unit_of
+from trainfeed.pipeline.stage import Stage
 from trainfeed.storage import Location
 
 __all__ = ["ingest"]

@@ -27,21 +27,16 @@ from trainfeed.dataset.layout import generation_name
 from trainfeed.errors import ConfigError
 from trainfeed.intervals import Interval
 from trainfeed.paths import make_folders
-from trainfeed.pipeline._outdated_rule import OutdatedRule
-from trainfeed.pipeline._plan_report import PlanReport, SkipReport
-from trainfeed.pipeline.functions import require_room_for_fields
-from trainfeed.pipeline.planner import (
-    Asked,
-    FoundPlan,
-    Planner,
-    check_interval_uploads,
-    find_plan,
-    plan_replay,
-    require_closed,
-    told_acknowledged,
-)
-from trainfeed.pipeline.plans import Plan, first_few, keep_code, keep_lookups
-from trainfeed.pipeline.stage import Stage, lift_end, recorded_end, require_space
+from trainfeed.pipeline.code_copies import keep_code, keep_lookups
+from trainfeed.pipeline.functions.account import require_room_for_fields
+from trainfeed.pipeline.planner.causes import check_interval_uploads, told_acknowledged
+from trainfeed.pipeline.planner.decision import Asked, FoundPlan, find_plan, require_closed
+from trainfeed.pipeline.planner.planner import Planner
+from trainfeed.pipeline.planner.replay import plan_replay
+from trainfeed.pipeline.plans import Plan, first_few
+from trainfeed.pipeline.reports import OutdatedRule, PlanReport, SkipReport
+from trainfeed.pipeline.run_stage import lift_end, recorded_end
+from trainfeed.pipeline.stage import Stage, require_space
 from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix, require_store_clock
 from trainfeed.usercode import require_function

@@ -9,35 +9,119 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import BinaryIO
 
 from trainfeed import faults
 from trainfeed.errors import TrainFeedError
-from trainfeed.pipeline._heap import give_back, return_large_blocks
-from trainfeed.pipeline._ref import Build
-from trainfeed.pipeline._stage_reports import PreprocessReport, PublishedBefore
-from trainfeed.pipeline.functions import (
+from trainfeed.pipeline.functions.account import (
     PreparedPart,
     RecordAccount,
-    batch_bytes_of,
-    run_function,
-    settle_quarantine,
+    fitting_processes,
+    require_bounded,
 )
+from trainfeed.pipeline.functions.jobs import FunctionJob, batch_bytes_of, explain
+from trainfeed.pipeline.heap import give_back, return_large_blocks
 from trainfeed.pipeline.labels import settle_labels, settle_used
-from trainfeed.pipeline.sorting import (
+from trainfeed.pipeline.reports import Build, PreprocessReport, PublishedBefore
+from trainfeed.pipeline.run_stage import run_stage, unit_of
+from trainfeed.pipeline.sorting.merge import Merge, SpillRun
+from trainfeed.pipeline.sorting.spill_files import (
+    QUARANTINE_SCHEMA,
     SPILL_SCHEMA,
     ArrowWithTrailer,
-    Merge,
-    SpillRun,
     TrailerWriter,
     edges_of,
 )
-from trainfeed.pipeline.stage import Stage, run_stage, unit_of
+from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.waivers import kept_account
-from trainfeed.pipeline.workers import rest_workers
+from trainfeed.pipeline.workers.pool import Death, WorkerLimits, rest_workers, run_jobs
 from trainfeed.storage import Location
 
-__all__ = ["preprocess"]
+# --- Runs the preprocessing function over the ranges of one task, and settles its quarantine
+
+
+def run_function(stage: Stage, ranges: list[int], target: Location) -> list[PreparedPart]:
+    """Divide ranges among worker processes; return their results in order of ranges.
+
+    Args:
+        stage: The stage.
+        ranges: Indices into the plan's ranges.
+        target: Prefix of the files that the workers write.
+
+    Raises:
+        PreprocessError: The user function raised, returned what the schema forbids, ended its
+            process, or took too long.
+        MemoryLimitError: The function took too much memory.
+        EngineError: A process that ran the function was killed.
+    """
+    resources = stage.spec.resources
+    shares = _shares(stage, ranges, fitting_processes(stage.spec))
+    # Without connections of Kafka: functions of users run in the process that gets this value.
+    build = Build(stage.spec, replace(stage.env, kafka={}), stage.plan.ref())
+    jobs = [
+        FunctionJob(
+            build=build,
+            ranges=share,
+            limit_bytes=resources.memory_bytes // len(shares),
+            target=f"{target.uri}.{number}",
+        )
+        for number, share in enumerate(shares)
+    ]
+    limits = WorkerLimits(resources.time_limit.total_seconds(), resources.worker_memory_bytes)
+    try:
+        return run_jobs(jobs, limits, lambda _: faults.point("preprocess.after_range"))
+    except Death as death:
+        raise explain(stage, death) from death
+
+
+def _shares(stage: Stage, ranges: list[int], processes: int) -> list[list[int]]:
+    """Cut a list of ranges into at most ``processes`` lists with about equal spans."""
+    spans = [stage.plan.ranges[index].end - stage.plan.ranges[index].start for index in ranges]
+    total = max(1, sum(spans))
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    before = 0
+    for index, span in zip(ranges, spans, strict=True):
+        # The middle of a range, ``before + span / 2``, decides which share gets it: shares keep the
+        # order, and no range is cut. Both sides are doubled to stay in whole numbers; ``+ 1`` keeps
+        # the result below ``processes``.
+        shares[(2 * before + span) * processes // (2 * total + 1)].append(index)
+        before += span
+    return [share for share in shares if share] or [[]]
+
+
+def settle_quarantine(stage: Stage, unit: int, parts: list[PreparedPart], folder: Location) -> None:
+    """Write the quarantined records of all parts, one after another, to the file of the task.
+
+    Args:
+        stage: The stage.
+        unit: Number of the task.
+        parts: The results of the workers.
+        folder: The folder with the files of the parts.
+
+    Raises:
+        MemoryLimitError: Together they exceed the limit, which does not depend on the parts.
+    """
+    kept_bytes = sum(part.kept_bytes for part in parts)
+    require_bounded(kept_bytes, stage.spec.resources.task_memory_bytes)
+    target = stage.quarantine_file(unit)
+    files = [folder / name for part in parts for name in part.quarantine]
+    if len(files) == 1 and folder == stage.spill:
+        files[0].replace(target)
+        return
+    target.write_atomic(lambda file: _write_quarantine(stage, files, file))
+
+
+def _write_quarantine(stage: Stage, files: list[Location], file: BinaryIO) -> None:
+    writer = TrailerWriter(file, QUARANTINE_SCHEMA, batch_bytes=batch_bytes_of(stage))
+    for each in files:
+        with closing(ArrowWithTrailer(each)) as rows:
+            for table in rows.iter_tables():
+                writer.write(table)
+    writer.close({})
+
+
+# --- Stage ``preprocess``: source records become samples, quarantined rows, or filtered counts
 
 
 def preprocess(build: Build, unit: int) -> PreprocessReport | PublishedBefore:

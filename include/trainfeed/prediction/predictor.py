@@ -25,8 +25,11 @@ from trainfeed.errors import (
     SkewError,
 )
 from trainfeed.models import Model, ModelData, ModelsFolder, model_version
-from trainfeed.pipeline.functions import SampleLimits, UserFunction, mode_of
-from trainfeed.pipeline.plans import plan_of_version, told_changes
+from trainfeed.pipeline.code_copies import told_changes
+from trainfeed.pipeline.functions.account import SampleLimits
+from trainfeed.pipeline.functions.modes import mode_of
+from trainfeed.pipeline.functions.user_function import UserFunction
+from trainfeed.pipeline.plans import plan_of_version
 from trainfeed.prediction.opened_model import ModelFacts, ModelPlace, predicting_model
 from trainfeed.prediction.records import Outcome, OutcomeKind, RawRecord, landed
 from trainfeed.preprocessing import Reject

@@ -21,7 +21,8 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.models import ModelsFolder, hold_model
-from trainfeed.pipeline.workers import Death, DeathCause, Desk, Job, OwnWorker, WorkerLimits
+from trainfeed.pipeline.workers.pool import Death, DeathCause, OwnWorker, WorkerLimits
+from trainfeed.pipeline.workers.protocol import Desk, Job
 from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
 from trainfeed.prediction.predictor import Arrays, Predictor
 from trainfeed.prediction.records import Outcome, RawRecord

@@ -18,7 +18,7 @@ from trainfeed.dataset.publication import compare_file
 from trainfeed.dataset.version import BUILT, ShardChunk
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.paths import open_plain, walk
-from trainfeed.pipeline.quarantine import PRIVATE_MODE, QUARANTINE_FILE
+from trainfeed.pipeline.quarantine_access import PRIVATE_MODE, QUARANTINE_FILE
 from trainfeed.storage.posix import map_errors
 
 # --- What is wrong with one file of a version

@@ -21,14 +21,16 @@ from trainfeed.errors import CodeChangedError
 from trainfeed.paths import listed, make_folders, open_plain
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
+from trainfeed.pipeline.code_copies import kept_lookup, told_changes
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.plans import PLANS, Plan, PlannedShard, kept_lookup, told_changes
+from trainfeed.pipeline.plans import PLANS, Plan, PlannedShard
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.sorting import ArrowWithTrailer
+from trainfeed.pipeline.publish import STAGED_WRITERS, assemble
+from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.upkeep import REPAIR
-from trainfeed.pipeline.version import STAGED_WRITERS, ShardPart, assemble
+from trainfeed.pipeline.version import ShardPart
 from trainfeed.repair.damage import Effort
 from trainfeed.specification import SPEC_FILE, DatasetSpec, fingerprint_fields, load_spec
 from trainfeed.storage import Location, posix

@@ -19,7 +19,7 @@ from trainfeed.dataset.retire import retirement_of
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.intervals import Schedule, parse_range, parse_time
 from trainfeed.paths import listed
-from trainfeed.pipeline.boundaries import (
+from trainfeed.pipeline.inputs.boundaries import (
     Boundary,
     boundary_files,
     deciding,

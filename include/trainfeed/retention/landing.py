@@ -14,7 +14,8 @@ from trainfeed.dataset.interval_notes import LandingRemoval, write_landing_remov
 from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFeedError
 from trainfeed.intervals import format_time
-from trainfeed.pipeline.plans import Plan, landing_name_of
+from trainfeed.pipeline.landed_ranges import landing_name_of
+from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.upkeep import LANDING_TRASH
 from trainfeed.retention.context import Context, Look, given_up_plans
 from trainfeed.retention.items import Excess, Expired, Item, Kept, held_against, open_plans

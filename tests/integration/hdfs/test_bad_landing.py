@@ -25,9 +25,9 @@ from trainfeed.errors import (
     StorageError,
 )
 from trainfeed.pipeline import Build
+from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.stage import _run_stage as _stage
 from trainfeed.storage import Location
 from trainfeed.storage import hdfs as _hdfs
 

@@ -12,7 +12,7 @@ import pytest
 from services.hdfs import Hdfs
 from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import Outcome, StorageError
-from trainfeed.pipeline.stage import _run_stage as _stage
+from trainfeed.pipeline import run_stage as _stage
 from trainfeed.storage import Location
 from trainfeed.storage import hdfs as _hdfs
 

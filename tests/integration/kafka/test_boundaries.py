@@ -17,8 +17,8 @@ from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.errors import EmptyUnprovenError, TransactionOpenError
 from trainfeed.intervals import Interval
-from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
-from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
+from trainfeed.pipeline.inputs.boundaries import resolve_boundary
+from trainfeed.pipeline.inputs.topics import TopicInputs, open_topics
 from trainfeed.specification import load_spec
 
 HOUR = 3_600_000

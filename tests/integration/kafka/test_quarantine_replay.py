@@ -11,7 +11,7 @@ import pytest
 from tests.unit.pipeline.clicks import CODE, SPEC, Project
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import init_root
-from trainfeed.pipeline.quarantine import quarantine_of_version, read_raw
+from trainfeed.pipeline.quarantine_access import quarantine_of_version, read_raw
 from trainfeed.pipeline.review import inspect_records, preview_quarantine
 
 START_MS = int(datetime(2024, 3, 1, tzinfo=UTC).timestamp() * 1000)

@@ -14,7 +14,7 @@ from tests.unit.pipeline.conftest import make_project
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import init_root
 from trainfeed.pipeline.local import build
-from trainfeed.pipeline.spark import SPARK_CONNECTION
+from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION
 from trainfeed.specification import DatasetSpec, load_spec
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -16,7 +16,7 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.pipeline import local
-from trainfeed.pipeline.spark import _spark_application as application
+from trainfeed.pipeline.spark import application
 
 pytestmark = pytest.mark.nightly
 

@@ -44,10 +44,10 @@ import json, os, resource, sys
 from pathlib import Path
 from trainfeed.config.settings_file import read_settings
 from trainfeed.config.deployment import read_connections
-from trainfeed.pipeline.boundaries._boundary_file import read_boundary
-from trainfeed.pipeline.plans._plan_file import load_plan
-from trainfeed.pipeline._ref import PlanRef
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
+from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.plans import load_plan
+from trainfeed.pipeline.reports import PlanRef
+from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
 from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError

@@ -9,7 +9,7 @@ from trainfeed.dataset.version import STATISTICS
 from trainfeed.difference import Side, difference, record_comparison
 from trainfeed.difference.sections import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
-from trainfeed.pipeline.gates import _late_ratio
+from trainfeed.pipeline.gates import counts as _late_ratio
 from trainfeed.retention import Context, prune
 from trainfeed.sources import record_topic
 from trainfeed.storage import Location

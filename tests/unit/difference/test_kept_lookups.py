@@ -11,7 +11,7 @@ import pytest
 from tests.unit.pipeline.conftest import project
 from trainfeed import faults
 from trainfeed.difference import Side, difference
-from trainfeed.pipeline.plans import keep_lookups, kept_lookup
+from trainfeed.pipeline.code_copies import keep_lookups, kept_lookup
 
 __all__ = ["project"]
 

@@ -14,7 +14,7 @@ from operators.spark import BuildOnSparkOperator, spark_cluster
 from tests.unit.operators.stages.test_stages import PLAN
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline._stage_reports import SparkReport
+from trainfeed.pipeline.reports import SparkReport
 
 REPORT = SparkReport(
     records=10, samples=8, quarantined=1, filtered=1, groups=2, shards=4, bytes=100
@@ -42,7 +42,7 @@ class Application:
 
 @pytest.fixture
 def application(monkeypatch):
-    from trainfeed.pipeline.spark import _spark_application
+    from trainfeed.pipeline.spark import application as _spark_application
 
     monkeypatch.setattr(Application, "made", [])
     monkeypatch.setattr(_spark_application, "SparkApplication", Application)

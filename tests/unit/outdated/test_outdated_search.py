@@ -14,8 +14,8 @@ from trainfeed.errors import ConflictError, NotFoundError, SourceUnreachableErro
 from trainfeed.intervals import parse_range
 from trainfeed.outdated import find_outdated
 from trainfeed.pipeline import OutdatedRule
-from trainfeed.pipeline.inputs import PublishedInputs
-from trainfeed.pipeline.planner import Planner
+from trainfeed.pipeline.inputs.readers import PublishedInputs
+from trainfeed.pipeline.planner.planner import Planner
 
 DAY, NEXT = "2024-03-01", "2024-03-02"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import init_root
-from trainfeed.pipeline.workers import _worker_pool as _engine
+from trainfeed.pipeline.workers import pool as _engine
 
 
 @pytest.fixture

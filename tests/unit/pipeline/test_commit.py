@@ -203,7 +203,7 @@ def test_a_reason_counts_once_and_that_is_said(project):
 
 def test_a_plan_of_what_has_landed_reads_no_landing_file(project, monkeypatch):
     ref = run_until(project, ingest)
-    monkeypatch.setattr("trainfeed.pipeline.plans._landed_ranges.landed_leaf", lambda *_: 1 / 0)
+    monkeypatch.setattr("trainfeed.pipeline.landed_ranges.landed_leaf", lambda *_: 1 / 0)
     again = plan(project.spec, project.interval(), project.env)
     assert again.ref == ref
 

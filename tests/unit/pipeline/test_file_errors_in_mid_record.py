@@ -17,7 +17,8 @@ from trainfeed.errors import (
 )
 from trainfeed.paths import os_errors
 from trainfeed.pipeline import local as pipeline
-from trainfeed.pipeline.functions import _function_run, _group
+from trainfeed.pipeline import preprocess as _function_run
+from trainfeed.pipeline.functions import jobs as _group
 from trainfeed.sources import LandingFile
 
 ROWS = 20

@@ -11,8 +11,8 @@ from trainfeed.pipeline import Build, OutdatedRule
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import landing_name_of
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.quarantine import quarantine_of_plan

@@ -25,13 +25,12 @@ from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs._topic_inputs import TopicInputs
+from trainfeed.pipeline.inputs.topics import TopicInputs
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
-from trainfeed.pipeline.sorting._spill_writer import TrailerWriter
+from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer, TrailerWriter
 from trainfeed.readers import open_dataset
 
 

@@ -8,11 +8,11 @@ import pytest
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import FileReplacedError, NotFoundError, Outcome, StorageError
 from trainfeed.pipeline import Build
+from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs._log_reader import LogReader
+from trainfeed.pipeline.inputs.readers import LogReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.stage import _run_stage as _stage
 from trainfeed.storage.hadoop import hadoop_error, outage
 
 

@@ -5,7 +5,7 @@ import pytest
 from trainfeed.dataset import Manifest
 from trainfeed.errors import ConfigError
 from trainfeed.outdated import find_outdated
-from trainfeed.pipeline.planner import _planner
+from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.pipeline.plans import plan_of_version
 from trainfeed.readers import open_dataset
 from trainfeed.reading_rules import NEWEST, ReadingRules

@@ -6,8 +6,7 @@ import pytest
 
 from trainfeed.errors import FormatError
 from trainfeed.pipeline import PlanReport, SkipReport, plan_report_from_json
-from trainfeed.pipeline._plan_report import MAPPED_STAGES
-from trainfeed.pipeline._stage_reports import CheckReport, IngestReport, PublishedBefore
+from trainfeed.pipeline.reports import MAPPED_STAGES, CheckReport, IngestReport, PublishedBefore
 
 # As the task plan of an earlier deployment has left them.
 PLANNED = {

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from trainfeed.config import KafkaSettings
-from trainfeed.pipeline import _parallel
+from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
-from trainfeed.pipeline.functions import _function_run
+from trainfeed.pipeline import preprocess as _function_run
 
 LOOKS = """
 import os

@@ -8,8 +8,8 @@ from tests.unit.refusals import refuse
 from trainfeed.conversion import convert_files
 from trainfeed.dataset.training_marks import was_launched
 from trainfeed.errors import AccessDeniedError
-from trainfeed.pipeline.boundaries._boundary_file import boundary_files
-from trainfeed.pipeline.plans import _plan_file
+from trainfeed.pipeline import plans as _plan_file
+from trainfeed.pipeline.inputs.boundaries import boundary_files
 from trainfeed.usercode import code_texts, training_texts
 
 DAY = "2024-03-01"

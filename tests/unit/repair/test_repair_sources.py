@@ -150,7 +150,7 @@ def test_another_library_that_makes_the_same_bytes_is_good_enough(published):
 
 def compressed_otherwise(monkeypatch):
     """Let shards be written with another level, as another library might."""
-    from trainfeed.pipeline.version import _shard_writer
+    from trainfeed.pipeline import version as _shard_writer
 
     real = _shard_writer.RecordWriter
     monkeypatch.setattr(

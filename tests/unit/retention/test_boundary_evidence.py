@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainfeed.pipeline.boundaries import read_boundary
-from trainfeed.pipeline.boundaries._boundary_proof import Earlier, is_first_topic
+from trainfeed.pipeline.inputs.boundaries import Earlier, is_first_topic, read_boundary
 from trainfeed.retention.boundaries import evidence_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)

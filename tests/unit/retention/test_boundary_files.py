@@ -12,9 +12,9 @@ from tests.unit.retention.test_intervals import prune_command
 from trainfeed.dataset.history import actions
 from trainfeed.dataset.lease import hold_build
 from trainfeed.errors import ConflictError
-from trainfeed.pipeline.boundaries import read_boundary
+from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.planner import _planner
+from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.retention import KINDS, Context, prune, retire, scheduled_kinds
 from trainfeed.retention.boundaries import BoundaryFiles
 

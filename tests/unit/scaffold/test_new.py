@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import ConflictError, SpecError
-from trainfeed.pipeline.functions._batch_function import source_batch
+from trainfeed.pipeline.functions.user_function import source_batch
 from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.scaffold import new_dataset

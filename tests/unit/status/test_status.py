@@ -13,7 +13,7 @@ from trainfeed.attempts import ATTEMPTS
 from trainfeed.dataset import Skip, record_schedule, write_skip
 from trainfeed.errors import GateError, TrainFeedError, WindowOpenError, WithdrawnError
 from trainfeed.intervals import Schedule
-from trainfeed.pipeline.planner import require_complete
+from trainfeed.pipeline.planner.decision import require_complete
 from trainfeed.status import Attempts, as_text, dataset_status
 from trainfeed.storage import Location
 from trainfeed.withdrawal import Maker, restore, withdraw

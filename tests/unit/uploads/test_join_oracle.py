@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.uploads.labelled import make_labelled
-from trainfeed.pipeline.functions._batch_function import judge
-from trainfeed.pipeline.functions._labelled_function import LabelledFunction
+from trainfeed.pipeline.functions.modes import LabelledFunction
+from trainfeed.pipeline.functions.user_function import judge
 from trainfeed.pipeline.labels import LabelJoin
 from trainfeed.preprocessing import Filtered
 from trainfeed.uploads import LabelFields
@@ -81,7 +81,7 @@ def test_joins_equal_the_oracle_in_both_modes(tmp_path):
 
 
 def test_keys_that_share_a_hash_are_told_apart(tmp_path, monkeypatch):
-    for module in ("trainfeed.uploads.labels", "trainfeed.pipeline.labels._label_join"):
+    for module in ("trainfeed.uploads.labels", "trainfeed.pipeline.labels"):
         monkeypatch.setattr(f"{module}.hash_of_key", lambda key: key[0] % 2)
     spec = make_labelled(tmp_path).spec
     rows = _rows({number: (number, None) for number in range(0, 20, 2)}, repeats=True)

@@ -11,7 +11,7 @@ import typer
 from trainfeed.cli._known_datasets import complete_target, known_folder
 from trainfeed.cli._printing import print_json, print_message, print_rows
 from trainfeed.cli.quarantine._reason_list import Json
-from trainfeed.pipeline.quarantine import Access, DamagedLine, accesses
+from trainfeed.pipeline.quarantine_access import Access, DamagedLine, accesses
 
 __all__ = ["list_accesses"]
 

@@ -21,9 +21,9 @@ from trainfeed.pipeline.quarantine import (
     Quarantine,
     plans_with_work,
     quarantine_of_plan,
-    quarantine_of_version,
     unpublished_plans,
 )
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 
 __all__ = ["PlanId", "Target", "Wanted", "as_builds", "as_last_builds", "as_one"]
 

@@ -16,12 +16,8 @@ from trainfeed.cli.quarantine._reason_list import Json, origin_of, title_of
 from trainfeed.cli.quarantine._record_text import record_json, record_row
 from trainfeed.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
-from trainfeed.pipeline.quarantine import (
-    Quarantine,
-    QuarantinedRecord,
-    read_raw,
-    read_raw_at,
-)
+from trainfeed.pipeline.quarantine import Quarantine, QuarantinedRecord
+from trainfeed.pipeline.quarantine_access import read_raw, read_raw_at
 from trainfeed.pipeline.review import InspectedRecord, inspect_records
 from trainfeed.specification import DatasetSpec, load_spec
 from trainfeed.storage import posix

@@ -12,8 +12,8 @@ from trainfeed.cli._printing import print_json, print_message, print_rows, print
 from trainfeed.config import environment_from_environ
 from trainfeed.dataset import require_writable_root
 from trainfeed.intervals import format_time
-from trainfeed.pipeline.boundaries import restore_boundaries
-from trainfeed.pipeline.inputs import CheckedFile, Repair, check_boundaries, repairs
+from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
+from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
 from trainfeed.specification import check_name, load_spec
 
 __all__ = ["app"]

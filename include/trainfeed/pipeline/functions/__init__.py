@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline.functions._account import TurnedDownRecords, require_bounded
-    from trainfeed.pipeline.functions._batch_mode import Mode
-    from trainfeed.pipeline.functions._function_run import run_function, settle_quarantine
-    from trainfeed.pipeline.functions._group import batch_bytes_of
-    from trainfeed.pipeline.functions._jobs import (
+    from trainfeed.pipeline.functions.account import (
+        PreparedPart,
+        RecordAccount,
+        SampleLimits,
+        TurnedDownRecords,
+        fitting_processes,
+        require_bounded,
+        require_room_for_fields,
+        room_for_samples,
+    )
+    from trainfeed.pipeline.functions.jobs import (
         FunctionJob,
         StageJob,
+        batch_bytes_of,
         explain,
         memory_ran_out,
         memory_remedy,
     )
-    from trainfeed.pipeline.functions._modes import mode_of
-    from trainfeed.pipeline.functions._prepared_part import PreparedPart, RecordAccount
-    from trainfeed.pipeline.functions._sample_limits import (
-        SampleLimits,
-        fitting_processes,
-        require_room_for_fields,
-        room_for_samples,
-    )
-    from trainfeed.pipeline.functions._user_function import UserFunction
+    from trainfeed.pipeline.functions.modes import Mode, mode_of
+    from trainfeed.pipeline.functions.user_function import UserFunction
+    from trainfeed.pipeline.preprocess import run_function, settle_quarantine
 
 __all__ = [
     "FunctionJob",

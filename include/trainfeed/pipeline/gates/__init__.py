@@ -1,18 +1,20 @@
 """Quality gates: conditions that an interval must meet to be published; one module per family."""
 
-from trainfeed.pipeline.gates._gate_facts import Counts, Facts, FieldFacts, field_facts
-from trainfeed.pipeline.gates._gate_kinds import NEED_THE_INTERVAL, evaluate, late_gates
-from trainfeed.pipeline.gates._gate_result import (
+from trainfeed.pipeline.gates.counts import skew_of
+from trainfeed.pipeline.gates.kinds import NEED_THE_INTERVAL, evaluate, late_gates
+from trainfeed.pipeline.gates.result import (
+    Counts,
+    Facts,
+    FieldFacts,
     GateResult,
     because,
     broken,
     failures,
+    field_facts,
     line,
     told,
 )
-from trainfeed.pipeline.gates._schema_change import SchemaChange, schema_changes
-from trainfeed.pipeline.gates._schema_evolution import changes_since
-from trainfeed.pipeline.gates._shard_skew import skew_of
+from trainfeed.pipeline.gates.schema import SchemaChange, changes_since, schema_changes
 
 __all__ = [
     "NEED_THE_INTERVAL",

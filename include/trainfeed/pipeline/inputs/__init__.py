@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline.inputs._awaited import Awaited
-    from trainfeed.pipeline.inputs._boundary_check import (
+    from trainfeed.pipeline.inputs.boundary_check import (
         CheckedFile,
         Repair,
         check_boundaries,
         repairs,
     )
-    from trainfeed.pipeline.inputs._kept_inputs import KeptInputs
-    from trainfeed.pipeline.inputs._log_absence import Absence, deadline, logs_of
-    from trainfeed.pipeline.inputs._log_inputs import find_interval_logs, logs_folder
-    from trainfeed.pipeline.inputs._published_inputs import PublishedInputs, is_away
-    from trainfeed.pipeline.inputs._source_reader import Head, Inputs, KnownInputs, SourceReader
-    from trainfeed.pipeline.inputs._source_readers import (
+    from trainfeed.pipeline.inputs.logs import (
+        Absence,
+        deadline,
+        find_interval_logs,
+        logs_folder,
+        logs_of,
+    )
+    from trainfeed.pipeline.inputs.readers import (
         READERS,
+        Head,
+        Inputs,
+        KeptInputs,
+        KnownInputs,
         PieceReader,
+        PublishedInputs,
+        SourceReader,
+        is_away,
         late_policies,
         late_skews,
         reader_of,
     )
+    from trainfeed.pipeline.inputs.topics import Awaited
 
 __all__ = [
     "READERS",

@@ -1,19 +1,26 @@
 """Decides whether an interval can be planned, and makes its plan."""
 
-from trainfeed.pipeline.planner._causes import Cause, PublishedVersion, causes_of, reason_of
-from trainfeed.pipeline.planner._conflict import OutdatedVersion
-from trainfeed.pipeline.planner._decision import Asked, FoundPlan, find_plan
-from trainfeed.pipeline.planner._interval_uploads import check_interval_uploads
-from trainfeed.pipeline.planner._planner import Planner
-from trainfeed.pipeline.planner._readiness import (
+from trainfeed.pipeline.planner.causes import (
+    Cause,
+    OutdatedVersion,
+    PublishedVersion,
+    Recipe,
+    causes_of,
+    check_interval_uploads,
+    reason_of,
+    told_acknowledged,
+)
+from trainfeed.pipeline.planner.decision import (
+    Asked,
+    FoundPlan,
+    find_plan,
     folder_of_logs,
     require_closed,
     require_complete,
     waits_until,
 )
-from trainfeed.pipeline.planner._recipe import Recipe
-from trainfeed.pipeline.planner._replay_plan import ReplayPlan, is_replay, plan_replay
-from trainfeed.pipeline.planner._withdrawn_before import told_acknowledged
+from trainfeed.pipeline.planner.planner import Planner
+from trainfeed.pipeline.planner.replay import ReplayPlan, is_replay, plan_replay
 
 __all__ = [
     "Asked",

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from trainfeed.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.pipeline.spark._cluster import SPARK_CONNECTION, SparkCluster
-    from trainfeed.pipeline.spark._spark_application import SparkApplication
+    from trainfeed.pipeline.spark.application import SparkApplication
+    from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION, SparkCluster
 
 __all__ = ["SPARK_CONNECTION", "SparkApplication", "SparkCluster"]
 

@@ -17,23 +17,21 @@ from typing import TYPE_CHECKING, Final
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import TrainFeedError
-from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.plans import Plan, load_plan
-from trainfeed.pipeline.spark._application_files import (
+from trainfeed.pipeline.reports import PlanRef
+from trainfeed.pipeline.spark.application_files import (
     ApplicationCounts,
     ApplicationFolder,
     ApplicationJob,
     Failure,
+    begin_build,
+    counts_of,
+    ending_when_unwanted,
+    error_of,
+    telling_progress,
 )
-from trainfeed.pipeline.spark._application_progress import begin_build, counts_of, telling_progress
-from trainfeed.pipeline.spark._driver_errors import error_of
-from trainfeed.pipeline.spark._executor_tasks import (
-    GROUP_COLUMN,
-    SHARD_COLUMNS,
-    ExecutorTasks,
-)
-from trainfeed.pipeline.spark._sample_pieces import PIECE_COLUMNS
-from trainfeed.pipeline.spark._unwanted_driver import ending_when_unwanted
+from trainfeed.pipeline.spark.executor_tasks import GROUP_COLUMN, SHARD_COLUMNS, ExecutorTasks
+from trainfeed.pipeline.spark.shuffle import PIECE_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

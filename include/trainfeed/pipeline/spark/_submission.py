@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.config import executor_environ, spark_environ
-from trainfeed.pipeline.spark._cluster import SparkCluster
-from trainfeed.pipeline.spark._shipment import Shipment
+from trainfeed.pipeline.spark.cluster import SparkCluster
+from trainfeed.pipeline.spark.shipment import Shipment
 from trainfeed.process_ties import program, tie_to_parent
 from trainfeed.specification import DatasetSpec
 

@@ -4,16 +4,17 @@ This room imports nothing heavy, because workers start before the rest of a stag
 worker imports the modules that jobs need after it is tied to its parent, which plans meanwhile.
 """
 
-from trainfeed.pipeline.workers._own_worker import OwnWorker
-from trainfeed.pipeline.workers._worker_death import Death, DeathCause, WorkerLimits
-from trainfeed.pipeline.workers._worker_job import Desk, Job
-from trainfeed.pipeline.workers._worker_pool import (
+from trainfeed.pipeline.workers.pool import (
+    Death,
+    DeathCause,
+    OwnWorker,
+    WorkerLimits,
     rest_workers,
     run_jobs,
     start_workers,
     stop_workers,
 )
-from trainfeed.pipeline.workers._worker_protocol import LastSeen, WorkerPlace
+from trainfeed.pipeline.workers.protocol import Desk, Job, LastSeen, WorkerPlace
 
 __all__ = [
     "Death",

@@ -18,12 +18,12 @@ from typing import Final, NoReturn
 import pyarrow as pa
 
 from trainfeed.errors import PreprocessError, TrainFeedError
-from trainfeed.pipeline._heap import give_back, return_large_blocks
-from trainfeed.pipeline.workers._family import adopt_orphans
-from trainfeed.pipeline.workers._worker_job import Desk, Job
-from trainfeed.pipeline.workers._worker_protocol import (
+from trainfeed.pipeline.heap import give_back, return_large_blocks
+from trainfeed.pipeline.workers.protocol import (
     NOWHERE,
     STACK_SIGNAL,
+    Desk,
+    Job,
     JobCrashed,
     JobDone,
     JobFailed,
@@ -31,13 +31,14 @@ from trainfeed.pipeline.workers._worker_protocol import (
     JobStarted,
     RangeDone,
     WorkerPlace,
+    adopt_orphans,
 )
 from trainfeed.process_ties import tie_to_parent
 
 __all__ = ["main"]
 
 # The modules that every job needs: imported while the parent still plans, before the first job.
-_OF_JOBS: Final = "trainfeed.pipeline.functions._jobs"
+_OF_JOBS: Final = "trainfeed.pipeline.functions.jobs"
 
 
 def main(channel: int, progress: int, parent: int) -> None:

@@ -22,7 +22,7 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.pipeline import OutdatedRule, SkipReport, plan_report_from_json
-from trainfeed.pipeline.preview._dry_run_report import DryRunReport, PlannedVersion
+from trainfeed.pipeline.preview import DryRunReport, PlannedVersion
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),

@@ -19,10 +19,9 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.intervals import Interval
-from trainfeed.pipeline.boundaries import read_boundary
-from trainfeed.pipeline.boundaries._topic_boundaries import resolve_boundary
-from trainfeed.pipeline.inputs import _topic_inputs
-from trainfeed.pipeline.inputs._topic_inputs import TopicInputs, open_topics
+from trainfeed.pipeline.inputs import topics as _topic_inputs
+from trainfeed.pipeline.inputs.boundaries import read_boundary, resolve_boundary
+from trainfeed.pipeline.inputs.topics import TopicInputs, open_topics
 from trainfeed.sources import PartitionState, TopicIdentity
 
 CLOCK = START_MS + 20 * DAY_MS

@@ -17,9 +17,10 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.intervals import Schedule
-from trainfeed.pipeline.boundaries import read_boundary, restore_boundaries
+from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.planner import _planner
+from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.retention import Context, retire
 from trainfeed.withdrawal import Maker, withdraw

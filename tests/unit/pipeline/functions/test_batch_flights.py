@@ -17,8 +17,8 @@ from examples.flights.tables import read_planes, read_weather
 from tests.unit.flights.conftest import CANCELLED, DIVERTED, SOUND, a_few_days, install
 from trainfeed.config import Environment, KafkaSettings
 from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.pipeline.functions._batch_function import judge, source_batch
-from trainfeed.pipeline.functions._record_mode import iter_landed
+from trainfeed.pipeline.functions.modes import iter_landed
+from trainfeed.pipeline.functions.user_function import judge, source_batch
 from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject, json_columns
 from trainfeed.sources import LANDING_SCHEMA

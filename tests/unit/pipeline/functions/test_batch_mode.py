@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.errors import PreprocessError
-from trainfeed.pipeline.functions._batch_function import (
+from trainfeed.pipeline.functions.user_function import (
     BATCH_SCHEMA,
     WrongBatchError,
     judge,

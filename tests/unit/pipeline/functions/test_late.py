@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, event
 from trainfeed.errors import GateError
-from trainfeed.pipeline.functions._prepared_part import Lateness
+from trainfeed.pipeline.functions.account import Lateness
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import describe, dry_run
 

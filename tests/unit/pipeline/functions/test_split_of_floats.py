@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainfeed.pipeline.functions._split_fields import SplitFields
+from trainfeed.pipeline.functions.account import SplitFields
 from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field
 

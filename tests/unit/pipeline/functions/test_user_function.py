@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import ConfigError, EngineError, MemoryLimitError, PreprocessError
-from trainfeed.pipeline.workers import _worker_pool as _engine
+from trainfeed.pipeline.workers import pool as _engine
 
 FIFTH = "    if record.offset == 5:\n        "
 GOOD = '\n    return {"value": 1, "label": 1}\n'

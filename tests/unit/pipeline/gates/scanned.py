@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.pipeline.gates._scanned_samples import SampleColumns
+from trainfeed.pipeline.gates.samples import SampleColumns
 
 
 class Blocks:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trainfeed.pipeline.gates import Counts, Facts, FieldFacts, evaluate, failures
+from trainfeed.pipeline.gates.kinds import evaluate
+from trainfeed.pipeline.gates.result import Counts, Facts, FieldFacts, failures
 
 FIELDS = {
     "x": FieldFacts(count=10, nulls=2, min=-1.0, max=5.0),

@@ -16,10 +16,10 @@ from trainfeed import faults
 from trainfeed.dataset import Manifest
 from trainfeed.dataset.waive import read_refused
 from trainfeed.errors import GateError, NotFoundError
-from trainfeed.pipeline._ref import Build, PlanRef
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan, save_plan
+from trainfeed.pipeline.reports import Build, PlanRef
 
 __all__ = ["project"]
 

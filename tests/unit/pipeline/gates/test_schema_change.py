@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainfeed.pipeline.gates import schema_changes
-from trainfeed.pipeline.gates._schema_change import type_change
+from trainfeed.pipeline.gates.schema import schema_changes, type_change
 
 NUMBERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 NUMBERS += ["float16", "float32", "float64"]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline.gates.scanned import Blocks, objects
-from trainfeed.pipeline.gates import _unique_gate
-from trainfeed.pipeline.gates._unique_gate import doubled_keys
+from trainfeed.pipeline.gates import samples as _unique_gate
+from trainfeed.pipeline.gates.samples import doubled_keys
 
 SMALL = 1 << 10
 PLENTY = 1 << 30

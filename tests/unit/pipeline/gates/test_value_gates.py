@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.unit.pipeline.gates.scanned import Blocks, objects
-from trainfeed.pipeline.gates import Counts, Facts
-from trainfeed.pipeline.gates._value_gates import AcceptedValues, Share
+from trainfeed.pipeline.gates.result import Counts, Facts
+from trainfeed.pipeline.gates.samples import AcceptedValues, Share
 
 NOTHING = Facts(Counts(read=0, quarantined=0, samples=0, late=0, fields={}))
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainfeed.errors import SourceReplacedError, WindowOpenError
 from trainfeed.intervals import parse_time
-from trainfeed.pipeline.inputs import READERS, Head, SourceReader
+from trainfeed.pipeline.inputs.readers import READERS, Head, SourceReader
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import LateRule, Measure

@@ -20,12 +20,12 @@ from trainfeed.errors import (
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs._source_readers import PieceReader
+from trainfeed.pipeline.inputs.readers import PieceReader
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.planner import folder_of_logs, require_complete
-from trainfeed.pipeline.plans._plan_file import load_plan
+from trainfeed.pipeline.planner.decision import folder_of_logs, require_complete
+from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.stage._run_stage import Stage
+from trainfeed.pipeline.stage import Stage
 from trainfeed.storage.local import LocalFileSystem
 
 SOURCES = [f"logs:dt={DAY}/part-{n}.txt{end}" for n, end in enumerate(["", ".gz", ".zst", ""])]

@@ -11,8 +11,8 @@ from trainfeed.errors import ConflictError, FormatError, SourceReplacedError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.planner import require_complete
-from trainfeed.pipeline.plans._plan_file import load_plan
+from trainfeed.pipeline.planner.decision import require_complete
+from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preview import describe, dry_run, preview
 from trainfeed.sources import log_folders as _logs_entries
 from trainfeed.status import Attempts, dataset_status

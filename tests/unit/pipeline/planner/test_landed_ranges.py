@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from trainfeed.errors import IngestError
-from trainfeed.pipeline.plans import write_landing
+from trainfeed.pipeline.landed_ranges import write_landing
 from trainfeed.sources import LANDING_SCHEMA
 
 SOURCE = "kafka:clicks/0"

@@ -19,7 +19,7 @@ from trainfeed.errors import (
     StorageError,
     TopicNotFoundError,
 )
-from trainfeed.pipeline.planner import _readiness as logs_complete
+from trainfeed.pipeline.planner import decision as logs_complete
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.storage import Location
 
@@ -31,7 +31,7 @@ def unreachable(monkeypatch):
     def refuse(*_):
         raise SourceUnreachableError("topic 'clicks' at brokers b:9092: no answer in time")
 
-    return lambda: monkeypatch.setattr("trainfeed.pipeline.inputs._open_source.open_topic", refuse)
+    return lambda: monkeypatch.setattr("trainfeed.pipeline.inputs.topics.open_topic", refuse)
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def test_a_preview_copies_only_the_files_that_it_shows_lines_of(logs, monkeypatc
         planned.append(len(list(Path(env.logs["hdfs_default"]).glob("*/*/*.log*"))))
         return plan(spec, interval, env, **options)
 
-    monkeypatch.setattr("trainfeed.pipeline.preview._preview_build.plan", spy)
+    monkeypatch.setattr("trainfeed.pipeline.preview.plan", spy)
     report = preview(logs.spec, logs.interval(), logs.env, limit=10)
     assert (report["records"], planned) == (10, [10])
 

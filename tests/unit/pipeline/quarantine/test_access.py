@@ -17,7 +17,7 @@ from tests.unit.processes import LIMIT_S
 from trainfeed import faults
 from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
-from trainfeed.pipeline.quarantine import (
+from trainfeed.pipeline.quarantine_access import (
     Access,
     DamagedLine,
     accesses,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfeed.pipeline.quarantine._excerpt import excerpt, plain
+from trainfeed.pipeline.quarantine import excerpt, plain
 
 MOST = 40
 # What is added behind what is shown: an ellipsis and a count.

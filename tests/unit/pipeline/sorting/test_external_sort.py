@@ -14,14 +14,13 @@ from trainfeed.errors import ChecksumError, FormatError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans._plan_file import PlannedShard, load_plan
+from trainfeed.pipeline.plans import PlannedShard, load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.sorting._merge_runs import Merge
-from trainfeed.pipeline.sorting._sorted_run import SpillRun
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
-from trainfeed.pipeline.sorting._spill_writer import (
+from trainfeed.pipeline.sorting.merge import Merge, SpillRun
+from trainfeed.pipeline.sorting.spill_files import (
     QUARANTINE_SCHEMA,
     SPILL_SCHEMA,
+    ArrowWithTrailer,
     TrailerWriter,
     edges_of,
 )

@@ -15,19 +15,17 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import MemoryLimitError, PreprocessError
 from trainfeed.pipeline import Build, local
-from trainfeed.pipeline._parallel import run_units
 from trainfeed.pipeline.convert import convert
-from trainfeed.pipeline.functions import _sample_limits
-from trainfeed.pipeline.functions._record_mode import RecordMode
-from trainfeed.pipeline.functions._sample_limits import BatchSize, SampleLimits, fitting_processes
+from trainfeed.pipeline.functions import account as _sample_limits
+from trainfeed.pipeline.functions.account import BatchSize, SampleLimits, fitting_processes
+from trainfeed.pipeline.functions.modes import RecordMode
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.local import run_units
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans._plan_file import load_plan
+from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.sorting._merge_runs import Merge, held_batch_bytes
-from trainfeed.pipeline.sorting._sorted_run import SpillRun
-from trainfeed.pipeline.sorting._spill_file import ArrowWithTrailer
-from trainfeed.pipeline.sorting._spill_writer import SPILL_SCHEMA, TrailerWriter
+from trainfeed.pipeline.sorting.merge import Merge, SpillRun, held_batch_bytes
+from trainfeed.pipeline.sorting.spill_files import SPILL_SCHEMA, ArrowWithTrailer, TrailerWriter
 from trainfeed.samples import Schema, Statistics
 from trainfeed.storage import Location
 
@@ -203,7 +201,7 @@ HOLES = """
 import os, sys
 
 if len(sys.argv) > 1:
-    from trainfeed.pipeline._heap import return_large_blocks
+    from trainfeed.pipeline.heap import return_large_blocks
 
     return_large_blocks()
 for _ in range(3):

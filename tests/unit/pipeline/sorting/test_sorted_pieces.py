@@ -13,7 +13,8 @@ from trainfeed.dataset.order import source_hash
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import load_plan
-from trainfeed.pipeline.sorting import SPILL_SCHEMA, PieceSorter
+from trainfeed.pipeline.sorting.merge import PieceSorter
+from trainfeed.pipeline.sorting.spill_files import SPILL_SCHEMA
 from trainfeed.storage import Location
 
 RECORD_BYTES = 12

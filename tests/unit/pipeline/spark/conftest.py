@@ -11,9 +11,9 @@ from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.sorting import PieceSorter
-from trainfeed.pipeline.spark._group_pieces import pieces_of_group
-from trainfeed.pipeline.spark._sample_pieces import decoded_pieces
+from trainfeed.pipeline.sorting.merge import PieceSorter
+from trainfeed.pipeline.spark.executor_tasks import pieces_of_group
+from trainfeed.pipeline.spark.shuffle import decoded_pieces
 from trainfeed.pipeline.stage import Stage
 from trainfeed.storage import Location
 

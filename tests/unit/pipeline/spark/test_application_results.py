@@ -15,15 +15,15 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.pipeline.spark import _application_progress as progress
-from trainfeed.pipeline.spark import _unwanted_driver as unwanted
-from trainfeed.pipeline.spark._application_files import (
+from trainfeed.pipeline.spark import application_files as progress
+from trainfeed.pipeline.spark import application_files as unwanted
+from trainfeed.pipeline.spark.application_files import (
     ApplicationCounts,
     ApplicationFolder,
     ApplicationJob,
     Failure,
+    error_of,
 )
-from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.storage import Location
 
 JOB = ApplicationJob(

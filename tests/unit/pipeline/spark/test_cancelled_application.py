@@ -9,8 +9,9 @@ import pytest
 
 from trainfeed.errors import EngineError
 from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.spark import SparkApplication, SparkCluster
-from trainfeed.pipeline.spark import _spark_application as application
+from trainfeed.pipeline.spark import application
+from trainfeed.pipeline.spark.application import SparkApplication
+from trainfeed.pipeline.spark.cluster import SparkCluster
 
 MOMENTS = ["pack", "command_of", "Submission"]
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from trainfeed.errors import ConfigError
-from trainfeed.pipeline.spark import _function_packages as function_packages
-from trainfeed.pipeline.spark._function_packages import FunctionPackages
+from trainfeed.pipeline.spark import shipment as function_packages
+from trainfeed.pipeline.spark.shipment import FunctionPackages
 from trainfeed.specification import load_spec
 
 MATH = "VALUE = 1\n"

@@ -8,11 +8,10 @@ import sys
 import pytest
 
 from trainfeed.errors import ConfigError, EngineError, MemoryLimitError
-from trainfeed.pipeline.spark import SparkApplication, SparkCluster
-from trainfeed.pipeline.spark._application_files import Failure
-from trainfeed.pipeline.spark._application_progress import progress_in
-from trainfeed.pipeline.spark._driver_errors import error_of
 from trainfeed.pipeline.spark._submission import Submission
+from trainfeed.pipeline.spark.application import SparkApplication
+from trainfeed.pipeline.spark.application_files import Failure, error_of, progress_in
+from trainfeed.pipeline.spark.cluster import SparkCluster
 
 MASTER = "spark://127.0.0.1:1"
 # Each as it was printed by Spark 4.1 and JDK 17 on Linux.

@@ -11,7 +11,7 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.spark._sample_pieces import decoded_pieces
+from trainfeed.pipeline.spark.shuffle import decoded_pieces
 
 
 @pytest.mark.parametrize("records", [20, 1000])

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from trainfeed.errors import CodeChangedError
-from trainfeed.pipeline.spark import _shipment as shipment
-from trainfeed.pipeline.spark._shipment import (
+from trainfeed.pipeline.spark import shipment
+from trainfeed.pipeline.spark.shipment import (
     Shipment,
     digest_of_file,
     forget_importers,

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.pipeline.spark.conftest import mapped, written
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.sorting import ArrowWithTrailer
-from trainfeed.pipeline.spark._staged_shards import is_whole, written_before
+from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
+from trainfeed.pipeline.spark.shuffle import is_whole, written_before
 
 
 @pytest.fixture

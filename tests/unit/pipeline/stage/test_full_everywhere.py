@@ -22,9 +22,8 @@ from trainfeed.errors import (
     UnsuitableStoreError,
 )
 from trainfeed.pipeline import local as pipeline
-from trainfeed.pipeline.functions import _function_run
-from trainfeed.pipeline.workers import Desk
-from trainfeed.pipeline.workers._worker_protocol import PROGRESS_BYTES, WorkerPlace
+from trainfeed.pipeline import preprocess as _function_run
+from trainfeed.pipeline.workers.protocol import PROGRESS_BYTES, Desk, WorkerPlace
 
 CALLS = (
     "open", "mkdir", "rename", "replace", "link", "unlink", "rmdir",

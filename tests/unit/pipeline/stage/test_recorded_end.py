@@ -17,7 +17,7 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.intervals import parse_time
-from trainfeed.pipeline.planner import require_complete
+from trainfeed.pipeline.planner.decision import require_complete
 from trainfeed.pipeline.preview import dry_run
 
 GATE = "seed: 7\nquality:\n  - {check: count, min: 10000}\n"
@@ -93,7 +93,7 @@ def test_a_dry_run_leaves_no_record(project):
 
 
 def test_a_record_that_cannot_be_written_hides_no_error(project, monkeypatch, caplog):
-    from trainfeed.pipeline.stage import _recorded_end
+    from trainfeed.pipeline import run_stage as _recorded_end
 
     def refuse(*_):
         raise PermissionError("closed")

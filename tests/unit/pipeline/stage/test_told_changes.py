@@ -9,7 +9,7 @@ from trainfeed.errors import CodeChangedError, ConflictError, QuotaExceededError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import dry_run
-from trainfeed.pipeline.stage._run_stage import run_stage
+from trainfeed.pipeline.run_stage import run_stage
 
 
 def test_a_conflict_shows_what_changed_in_the_code(project):

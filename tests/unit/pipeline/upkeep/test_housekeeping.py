@@ -16,7 +16,7 @@ import pytest
 from tests.unit.pipeline.test_kill import ROOT, Observer, command
 from tests.unit.processes import LIMIT_S
 from trainfeed import faults
-from trainfeed.pipeline.review._preview_place import _PREFIX, _above
+from trainfeed.pipeline.review import _PREFIX, _above
 from trainfeed.pipeline.upkeep import OLD, sweep
 
 NOW = timedelta(0)

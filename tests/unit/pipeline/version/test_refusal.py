@@ -8,8 +8,8 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project
 from trainfeed.errors import GateError
-from trainfeed.pipeline._ref import PlanRef
 from trainfeed.pipeline.quarantine import quarantine_of_plan
+from trainfeed.pipeline.reports import PlanRef
 
 NOTHING = "quality: [{check: quarantine_ratio, max: 0}]"
 
@@ -138,7 +138,7 @@ def test_damaged_quarantine_does_not_hide_that_a_gate_failed(project, monkeypatc
     def damaged(*_):
         raise GateError("damaged")
 
-    monkeypatch.setattr("trainfeed.pipeline.version._refusal.turned_down", damaged)
+    monkeypatch.setattr("trainfeed.pipeline.quarantine.turned_down", damaged)
     assert "quarantined: 18 not_json" in str(refused(project))
 
 

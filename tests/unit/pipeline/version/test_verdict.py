@@ -9,8 +9,7 @@ from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import FormatError, GateError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
-from trainfeed.pipeline.functions import RecordAccount
-from trainfeed.pipeline.functions._prepared_part import Lateness
+from trainfeed.pipeline.functions.account import Lateness, RecordAccount
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, Verdict

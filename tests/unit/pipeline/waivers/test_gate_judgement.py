@@ -24,9 +24,9 @@ from trainfeed.dataset.waive import (
     write_waiver,
 )
 from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
-from trainfeed.pipeline.check import check
+from trainfeed.pipeline.check import check, judge
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.waivers import judge, waiver_states
+from trainfeed.pipeline.waivers import waiver_states
 
 PAST = datetime(2026, 3, 1, tzinfo=UTC)
 AFTER = PAST + timedelta(days=2)

@@ -154,7 +154,7 @@ def test_of_two_people_at_once_one_is_told_about_the_other(refused):
 def test_the_slower_of_two_is_told_also_when_both_had_looked(refused, monkeypatch):
     found = refused.found()
     first = refused.waive(found)
-    monkeypatch.setattr("trainfeed.pipeline.waivers._waive.read_waivers", lambda *_: {})
+    monkeypatch.setattr("trainfeed.pipeline.waivers.read_waivers", lambda *_: {})
     with pytest.raises(ConflictError, match="were waived meanwhile by ana"):
         refused.waive(found, who="ben")
     assert list(read_waivers(refused.folder, DAY, refused.plan_id).values()) == [first]
@@ -184,7 +184,7 @@ def test_a_waiver_while_another_publishes_says_that_it_is_not_used(refused, monk
         refused.build()
         return {}
 
-    monkeypatch.setattr("trainfeed.pipeline.waivers._waive.read_waivers", published)
+    monkeypatch.setattr("trainfeed.pipeline.waivers.read_waivers", published)
     with pytest.raises(ConflictError, match="is published by this plan, with the waiver of ana"):
         refused.waive(refused.found(), who="eve")
     states = {each.waiver.who: each.state for each in waiver_states(refused.folder, NOW)}

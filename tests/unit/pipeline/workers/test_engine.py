@@ -14,7 +14,7 @@ from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.test_kill import ROOT
 from tests.unit.processes import LIMIT_S, is_running, until
 from trainfeed.errors import EngineError, MemoryLimitError, PreprocessError
-from trainfeed.pipeline.workers import _worker_pool as _engine
+from trainfeed.pipeline.workers import pool as _engine
 
 SLOW = """
 import os

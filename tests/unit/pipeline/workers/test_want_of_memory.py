@@ -12,7 +12,7 @@ from tests.unit.pipeline.test_kill import ROOT, command
 from trainfeed import memory_group
 from trainfeed.errors import EngineError
 from trainfeed.faults import VARIABLE
-from trainfeed.pipeline.workers import _worker_pool as _engine
+from trainfeed.pipeline.workers import pool as _engine
 
 # An interpreter with pyarrow and a worker beside it need less, the function below takes more.
 LIMIT_BYTES = 600 << 20

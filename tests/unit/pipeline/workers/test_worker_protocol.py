@@ -6,15 +6,16 @@ import pickle
 import pytest
 
 from trainfeed.errors import PreprocessError
-from trainfeed.pipeline.workers import LastSeen, WorkerPlace
-from trainfeed.pipeline.workers._worker_protocol import (
+from trainfeed.pipeline.workers.protocol import (
     PROGRESS_BYTES,
     JobCrashed,
     JobDone,
     JobFailed,
     JobReport,
     JobStarted,
+    LastSeen,
     RangeDone,
+    WorkerPlace,
 )
 
 

@@ -13,11 +13,11 @@ NOT_NEEDED = {
     "fsspec",
     "rich",
     "typer",
-    "trainfeed.pipeline.plans._saved_plan",
-    "trainfeed.pipeline.quarantine._access_log",
-    "trainfeed.pipeline.quarantine._published_quarantine",
-    "trainfeed.pipeline.stage._measured_again",
-    "trainfeed.pipeline.stage._run_stage",
+    "trainfeed.pipeline.plans",
+    "trainfeed.pipeline.quarantine_access",
+    "trainfeed.pipeline.quarantine_access",
+    "trainfeed.pipeline.run_stage",
+    "trainfeed.pipeline.run_stage",
     "trainfeed.dataset.waive",
 }
 
@@ -35,5 +35,5 @@ def test_a_worker_does_without_the_modules_of_other_stages():
         check=True,
     )
     loaded = set(done.stdout.split())
-    assert "trainfeed.pipeline.functions._jobs" in loaded
+    assert "trainfeed.pipeline.functions.jobs" in loaded
     assert not loaded & NOT_NEEDED

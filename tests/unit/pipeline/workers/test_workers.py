@@ -15,10 +15,10 @@ from tests.unit.pipeline.workers.module_job import ModulesAtHand
 from tests.unit.processes import LIMIT_S
 from trainfeed.errors import EngineError
 from trainfeed.faults import VARIABLE
-from trainfeed.pipeline import _parallel
+from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
-from trainfeed.pipeline.workers import _worker_pool as _engine
-from trainfeed.pipeline.workers import start_workers
+from trainfeed.pipeline.workers import pool as _engine
+from trainfeed.pipeline.workers.pool import start_workers
 
 MANY = "seed: 7\nresources: {processes: 2, records_per_task: 9}"
 

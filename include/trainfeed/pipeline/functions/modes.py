@@ -1,0 +1,427 @@
+"""Record mode and batch mode: how a function is called, and how its samples are encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trainfeed.dataset.order import split_seed
+from trainfeed.errors import PreprocessError, SampleShapeError
+from trainfeed.pipeline.functions.account import (
+    BatchSize,
+    SampleLimits,
+    SplitFields,
+    TurnedDownRecords,
+)
+from trainfeed.pipeline.functions.user_function import (
+    Judged,
+    SampleFunction,
+    in_order,
+    source_batch,
+)
+from trainfeed.pipeline.labels import UNLABELLED, LabelJoin
+from trainfeed.pipeline.sorting.collector import SampleBlock
+from trainfeed.preprocessing import Filtered, Record, Reject
+from trainfeed.preprocessing.source_record import record_type
+from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.samples import Schema, TypedCodec
+from trainfeed.samples.arrow import ColumnEncoder
+from trainfeed.specification import DatasetSpec
+
+# --- The protocol of the modes in which preprocessing functions are called, and batch mode
+
+SCHEMA_REMEDY: Final = "fix the function, or the schema in dataset.yaml"
+
+
+class Mode(Protocol):
+    """Calls a function and encodes the samples that it returns."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """The most landed records that the next call of ``blocks`` should get."""
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield the samples of landed records of one source, in blocks of about equal bytes.
+
+        Raises:
+            PreprocessError: The function raised, or returned something that is not allowed.
+            MemoryLimitError: Too many records are broken, or a sample is too large.
+        """
+
+
+class BatchMode:
+    """Calls the function with batches.
+
+    Args:
+        function: The function.
+        schema: Schema of the samples.
+        split_fields: The fields by which the data set is split; None to split single records.
+        tally: Gets the records that yield no sample.
+        limits: Memory limits for samples.
+        rules: The reading rules of the plan.
+    """
+
+    def __init__(
+        self,
+        function: SampleFunction,
+        schema: Schema,
+        split_fields: SplitFields | None,
+        tally: TurnedDownRecords,
+        *,
+        limits: SampleLimits,
+        rules: ReadingRules = NEWEST,
+    ) -> None:
+        self._function = function
+        self._rules = rules
+        self._names = schema.names
+        self._columns = ColumnEncoder(schema)
+        self._split_fields = split_fields
+        self._tally = tally
+        self._limits = limits
+        sample_bytes = schema.record_dtype.itemsize if schema.is_fixed else None
+        self._size = BatchSize(sample_bytes, limits.block_bytes)
+
+    @property
+    def rows_at_once(self) -> int:
+        """The number of records whose samples should fit into a block, from the samples so far."""
+        return self._size.rows
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield blocks of about ``limits.block_bytes``."""
+        batch = source_batch(landed, source, self._rules)
+        judged = self._function.call_batch(batch)
+        num_bytes = judged.returned.nbytes
+        self._size.learn(batch.num_rows, num_bytes)
+        offsets, stamps = (landed.column(name).to_numpy() for name in ("offset", "timestamp"))
+        lengths = value_lengths(landed)
+        self._turn_down(landed, source, judged, lengths)
+        hashes = self._hashes(judged)
+        # Samples per block: the bytes of a block, divided by the mean bytes of a sample.
+        step = max(1, len(judged.rows) * self._limits.block_bytes // max(1, num_bytes))
+        for start in range(0, len(judged.rows), step):
+            part = slice(start, start + step)
+            rows, ordinals = judged.rows[part], judged.ordinals[part]
+            yield SampleBlock(
+                source=source,
+                offsets=offsets[rows],
+                ordinals=ordinals,
+                stamps=stamps[rows],
+                records=self._encode(batch, judged.samples(self._names, part), rows),
+                field_hashes=None if hashes is None else hashes[part],
+                # Source bytes of a record count once: with its first sample.
+                num_bytes=int(lengths[rows[ordinals == 0]].sum()),
+            )
+
+    def _encode(
+        self, batch: pa.RecordBatch, samples: pa.RecordBatch, rows: NDArray[np.int64]
+    ) -> pa.Array:
+        try:
+            records = self._columns.encode(samples)
+        except SampleShapeError as error:
+            row = int(rows[self._columns.first_wrong_row(samples)])
+            message = f"broke the schema: {error}"
+            raise self._function.batch_mistake(batch, row, message, SCHEMA_REMEDY) from error
+        largest = pc.max(pc.binary_length(records)).as_py() or 0
+        if largest > self._limits.sample_bytes:
+            row = int(rows[pc.index(pc.binary_length(records), largest).as_py()])
+            mistake = partial(self._function.batch_mistake, batch, row)
+            raise self._limits.refusal(largest, mistake)
+        return records
+
+    def _hashes(self, judged: Judged) -> NDArray[np.uint64] | None:
+        if self._split_fields is None:
+            return None
+        hashes = self._split_fields.of_batch(judged.samples(self._split_fields.names))
+        # All samples of a record get the hash of its first sample, ``ordinal`` rows above.
+        firsts: NDArray[np.uint64] = hashes[np.arange(len(hashes)) - judged.ordinals]
+        return firsts
+
+    def _turn_down(
+        self, landed: pa.RecordBatch, source: str, judged: Judged, lengths: NDArray[np.int32]
+    ) -> None:
+        offsets = landed.column("offset").to_numpy()
+        for reason, rows in judged.filtered.items():
+            self._tally.filter(source, reason, offsets[rows].tolist(), int(lengths[rows].sum()))
+        values = landed.column("value")
+        for row, reason, message in zip(*judged.rejected, strict=True):
+            value = values[int(row)].as_py()
+            self._tally.reject(source, int(offsets[row]), value, Reject(reason, message))
+
+
+def value_lengths(landed: pa.RecordBatch) -> NDArray[np.int32]:
+    """Return the bytes of every value, 0 for null."""
+    lengths: NDArray[np.int32] = pc.fill_null(
+        pc.binary_length(landed.column("value")), 0
+    ).to_numpy()
+    return lengths
+
+
+# --- Calls a preprocessing function record by record, and encodes its samples block by block
+
+# Records of a landed batch that are converted to Python at once; the function gets them one by one.
+_RECORDS_AT_ONCE: Final = 16_384
+
+
+class _Told(Protocol):
+    def record(self, offset: int) -> None: ...
+
+
+class RecordMode:
+    """Calls the function with single records.
+
+    Args:
+        function: The function.
+        schema: Schema of the samples.
+        split_fields: The fields by which the data set is split; None to split single records.
+        tally: Gets the records that yield no sample.
+        told: Gets the offset of every record before the function gets the record.
+        limits: Memory limits for samples.
+        rules: The reading rules of the plan.
+    """
+
+    def __init__(  # noqa: PLR0913 - what the mode consists of
+        self,
+        function: SampleFunction,
+        schema: Schema,
+        split_fields: SplitFields | None,
+        tally: TurnedDownRecords,
+        *,
+        told: _Told,
+        limits: SampleLimits,
+        rules: ReadingRules = NEWEST,
+    ) -> None:
+        self._function = function
+        self._rules = rules
+        self._codec = TypedCodec(schema)
+        self._split_fields = split_fields
+        self._tally = tally
+        self._tell = told.record
+        self._limits = limits
+
+    @property
+    def rows_at_once(self) -> int:
+        """A fixed number, because the function gets the records one by one."""
+        return _RECORDS_AT_ONCE
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield blocks of about ``limits.block_bytes``."""
+        block = _Block(landed, source)
+        # Local names, because the loop runs once per record.
+        tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
+        # With much memory, a block takes more than a record can: none too large may hide in it.
+        most = min(self._limits.block_bytes, self._limits.sample_bytes)
+        for row, record in enumerate(iter_landed(landed, source, self._rules)):
+            tell(record.offset)
+            field_hash = None
+            try:
+                for ordinal, sample in enumerate(samples_of(record)):
+                    # Encoded before the next sample is asked for: a function may reuse its arrays.
+                    encoded = encode(sample)
+                    if not ordinal and self._split_fields is not None:
+                        field_hash = self._split_fields.of_sample(sample)
+                    block.add(row, ordinal, encoded, field_hash)
+                    if block.num_bytes > most:
+                        self._require_fitting(record, len(encoded))
+                        yield block.finish()
+                        block = _Block(landed, source)
+            except SampleShapeError as error:
+                message = f"broke the schema: {error}"
+                raise self._function.mistake(record, message, SCHEMA_REMEDY) from error
+        yield block.finish()
+
+    def _require_fitting(self, record: Record, num_bytes: int) -> None:
+        """Refuse a sample that is too large."""
+        if num_bytes > self._limits.sample_bytes:
+            raise self._limits.refusal(num_bytes, partial(self._function.mistake, record))
+
+    def _samples_of(self, record: Record) -> list[Any]:
+        """Return the samples of a record; none, with a count, if the function turned it down."""
+        try:
+            result = self._function.call(record)
+        except Reject as reject:
+            self._tally.reject(record.source, record.offset, record.value, reject)
+            return []
+        if isinstance(result, Filtered):
+            num_bytes = len(record.value or b"")
+            self._tally.filter(record.source, result.reason, [record.offset], num_bytes)
+            return []
+        return result
+
+
+class _Block:
+    """A block that grows record by record.
+
+    Args:
+        landed: The records.
+        source: Source string of the records.
+
+    Attributes:
+        num_bytes: Size of the encoded samples.
+    """
+
+    def __init__(self, landed: pa.RecordBatch, source: str) -> None:
+        self._landed = landed
+        self._source = source
+        self._records: list[bytes] = []
+        self._rows: list[int] = []
+        self._ordinals: list[int] = []
+        self._hashes: list[int] = []
+        self.num_bytes = 0
+
+    def add(self, row: int, ordinal: int, encoded: bytes, field_hash: int | None) -> None:
+        """Append an encoded sample of a record, and the record's split hash if there is one."""
+        self._records.append(encoded)
+        self._rows.append(row)
+        self._ordinals.append(ordinal)
+        if field_hash is not None:
+            self._hashes.append(field_hash)
+        self.num_bytes += len(encoded)
+
+    def finish(self) -> SampleBlock:
+        """Return the block."""
+        rows = np.array(self._rows, dtype=np.int64)
+        ordinals = np.array(self._ordinals, dtype=np.int32)
+        offsets, stamps = (self._landed.column(name).to_numpy() for name in ("offset", "timestamp"))
+        return SampleBlock(
+            source=self._source,
+            offsets=offsets[rows],
+            ordinals=ordinals,
+            stamps=stamps[rows],
+            records=pa.array(self._records, pa.large_binary()),
+            field_hashes=np.array(self._hashes, dtype=np.uint64) if self._hashes else None,
+            num_bytes=int(value_lengths(self._landed)[rows[ordinals == 0]].sum()),
+        )
+
+
+def iter_landed(
+    landed: pa.RecordBatch, source: str, rules: ReadingRules = NEWEST
+) -> Iterator[Record]:
+    """Yield landed records of one source as the values that a function gets."""
+    values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
+    stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
+    headers = _headers(landed.column("headers"))
+    fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    # ``tuple.__new__`` makes named tuples in C, without a call of Python for each record.
+    return map(tuple.__new__, repeat(record_type(rules)), fields)
+
+
+def _headers(column: pa.Array) -> Iterable[tuple[tuple[str, bytes | None], ...]]:
+    if not len(column.flatten()):
+        return repeat(())
+    return (
+        tuple((header["key"], header["value"]) for header in headers or ())
+        for headers in column.to_pylist()
+    )
+
+
+# --- A preprocessing function whose samples get the labels of uploads
+
+_UNLABELLED: Final = Filtered(UNLABELLED)
+
+
+class LabelledFunction:
+    """Joins the samples of a function with labels; see ``SampleFunction`` for the methods.
+
+    Args:
+        function: The function of the user.
+        labels: The labels of the interval.
+    """
+
+    def __init__(self, function: SampleFunction, labels: LabelJoin) -> None:
+        self._function = function
+        self._labels = labels
+
+    def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
+        """Return the samples with their labels, or ``Filtered`` if an inner join leaves none.
+
+        Raises:
+            SampleShapeError: The key of a sample is missing or has another type.
+        """
+        result = self._function.call(record)
+        if isinstance(result, Filtered):
+            return result
+        return self._labels.of_samples(result) or _UNLABELLED
+
+    def call_batch(self, batch: pa.RecordBatch) -> Judged:
+        """Return the outcome of every record after the join."""
+        judged = self._function.call_batch(batch)
+        try:
+            return self._joined(judged)
+        except SampleShapeError as error:
+            row = int(judged.rows[self._labels.first_wrong_row(judged.all_samples())])
+            message = f"broke the schema: {error}"
+            raise self.batch_mistake(batch, row, message, SCHEMA_REMEDY) from error
+
+    def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
+        """Return the error for a mistake of the function at a record."""
+        return self._function.mistake(record, message, remedy)
+
+    def batch_mistake(
+        self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
+    ) -> PreprocessError:
+        """Return the error for a mistake of the function in a batch."""
+        return self._function.batch_mistake(batch, row, message, remedy)
+
+    def _joined(self, judged: Judged) -> Judged:
+        samples, keep = self._labels.of_batch(judged.all_samples())
+        if keep is None:
+            return replace(judged, returned=samples, kept=None)
+        # The samples of a record that are kept are numbered again from 0.
+        rows = judged.rows[keep]
+        _, rows, ordinals = in_order(rows, np.arange(len(rows)))
+        lost = np.setdiff1d(judged.rows, rows)
+        before = judged.filtered.get(UNLABELLED, lost[:0])
+        turned = {UNLABELLED: np.sort(np.concatenate([before, lost]))} if len(lost) else {}
+        return replace(
+            judged,
+            returned=samples.filter(pa.array(keep)),
+            kept=None,
+            rows=rows,
+            ordinals=ordinals,
+            filtered={**judged.filtered, **turned},
+        )
+
+
+# --- Chooses the mode of a data set's function, for builds and for predictions alike
+
+
+class _OnRecord(Protocol):
+    def record(self, offset: int) -> None: ...
+
+
+def mode_of(  # noqa: PLR0913 - what a mode consists of
+    spec: DatasetSpec,
+    fields: Sequence[Mapping[str, Any]],
+    function: SampleFunction,
+    turned: TurnedDownRecords,
+    *,
+    told: _OnRecord,
+    limits: SampleLimits,
+    rules: ReadingRules = NEWEST,
+) -> Mode:
+    """Return the mode in which ``preprocess.input`` says that the function is called.
+
+    Args:
+        spec: The data set.
+        fields: The schema as in manifests.
+        function: The function and its lookups.
+        turned: Gets the records that yield no sample.
+        told: Gets the offset of every record before a function in record mode gets the record.
+        limits: Memory limits for samples.
+        rules: The reading rules of the plan.
+    """
+    schema = Schema.from_json(fields)
+    by = spec.split.by
+    seed = split_seed(spec.name)
+    split = SplitFields([schema[name] for name in by], seed, rules) if by else None
+    if spec.preprocess.input == "batch":
+        return BatchMode(function, schema, split, turned, limits=limits, rules=rules)
+    return RecordMode(function, schema, split, turned, told=told, limits=limits, rules=rules)

@@ -1,0 +1,524 @@
+"""The log files of an interval: found, compared with earlier plans, or not complete in time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any, Final
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.dataset.order import logs_source
+from trainfeed.errors import (
+    ConfigError,
+    FormatError,
+    LogsMissingError,
+    NotFoundError,
+    SourceReplacedError,
+    StorageError,
+    WindowOpenError,
+)
+from trainfeed.intervals import Interval, format_time, ready_at
+from trainfeed.pipeline.landed_ranges import is_landed
+from trainfeed.pipeline.plans import (
+    Planned,
+    PlannedFile,
+    cut,
+    earlier_plans,
+    first_few,
+    unit_of_input,
+)
+from trainfeed.sources import (
+    CompleteRule,
+    FolderEntries,
+    FoundLogs,
+    LogFile,
+    find_logs,
+    list_entries,
+)
+from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
+from trainfeed.storage import Location
+
+# --- Decides about an interval whose folder of logs is not complete in time
+
+_NEIGHBOURS: Final = 3
+
+
+def logs_of(spec: DatasetSpec) -> LogsSourceSpec:
+    """Return the part ``source.logs`` of a specification.
+
+    Raises:
+        ConfigError: The data set has no log files.
+    """
+    if spec.source.logs is None:
+        raise ConfigError(f"expected data set {spec.name!r} to have source.logs, it has none")
+    return spec.source.logs
+
+
+def deadline(logs: LogsSourceSpec, interval: Interval) -> datetime:
+    """Return the aware UTC time until which the folder of an interval is waited for."""
+    return ready_at(interval, logs.settle) + logs.wait
+
+
+class Absence:
+    """An interval whose folder is not complete, and the rule of the specification for that case.
+
+    Args:
+        spec: A data set of log files.
+        interval: The interval.
+        folder: Folder of the interval.
+        incomplete: The error that says what is missing.
+        now: Aware UTC time.
+    """
+
+    def __init__(
+        self,
+        spec: DatasetSpec,
+        interval: Interval,
+        folder: Location,
+        incomplete: WindowOpenError,
+        now: datetime,
+    ) -> None:
+        self._name = f"{spec.name}/{interval.name}"
+        self._logs = logs_of(spec)
+        self._interval = interval
+        self._folder = folder
+        self._incomplete = incomplete
+        self._now = now
+
+    def require_decided(self) -> None:
+        """Refuse an interval whose wait has not ended, or that may not be missing.
+
+        Raises:
+            WindowOpenError: The wait has not ended.
+            LogsMissingError: The wait has ended, and the specification neither takes the interval
+                as empty nor skips it.
+        """
+        if self._now < deadline(self._logs, self._interval):
+            raise self._incomplete
+        if self._logs.missing == "fail":
+            raise self._missing("decide with source.logs.missing: empty or skip")
+        if self._logs.missing == "empty" and not self._is_bare():
+            raise self._missing(
+                "'missing: empty' speaks only for a folder that is not there or holds nothing"
+            )
+
+    def skip(self) -> Skip | None:
+        """Return the decision to skip the interval, or None if the rule is another.
+
+        Raises:
+            WindowOpenError: The wait has not ended, or the logs are there and only time is missing.
+            LogsMissingError: The wait has ended, and the interval may not be missing.
+        """
+        self.require_decided()
+        if self._logs.missing != "skip":
+            return None
+        if self._incomplete.ready_at is not None:
+            # The logs are there: to skip the interval would lose them.
+            raise self._incomplete
+        until = format_time(deadline(self._logs, self._interval))
+        why = f"folder {self._path} of {self._logs.connection} is not complete: {self._why()}"
+        return Skip(
+            self._interval.name,
+            why,
+            format_time(self._now),
+            until,
+            start=format_time(self._interval.start),
+            end=format_time(self._interval.end),
+        )
+
+    def empty_because(self) -> dict[str, str]:
+        """Return folder → why the interval is published empty; the text is equal in every run.
+
+        Raises:
+            WindowOpenError: The wait has not ended.
+            LogsMissingError: The wait has ended, and the interval may not be empty.
+        """
+        self.require_decided()
+        if self._logs.missing != "empty":
+            raise self._incomplete
+        return {self._path: f"missing: {self._why()}"}
+
+    @property
+    def _path(self) -> str:
+        """The folder as the specification names it, independent of the connection."""
+        return expand_path(self._logs.path, self._interval)
+
+    def _why(self) -> str:
+        until = format_time(deadline(self._logs, self._interval))
+        return f"{self._incomplete.reason}; it was waited for until {until}"
+
+    def _is_bare(self) -> bool:
+        try:
+            return not self._folder.list(broken=True)
+        except NotFoundError:
+            return not self._folder.exists()
+
+    def _missing(self, remedy: str) -> LogsMissingError:
+        since = format_time(ready_at(self._interval, self._logs.settle))
+        until = format_time(deadline(self._logs, self._interval))
+        found = f"folder {self._folder.uri} is not complete: {self._incomplete.reason}"
+        found = "; ".join([found, *self._beside()])
+        ready = self._incomplete.ready_at
+        if ready is None:
+            advice = f"let them be written and run again, or {remedy}"
+        else:  # the logs are there, and leaving them out would lose them
+            advice = f"only time is missing: run again after {format_time(ready)}"
+        return LogsMissingError(
+            f"expected the logs of {self._name}, waited for from {since} to {until}"
+            f" (source.logs.wait), got none: {found}; nothing was read or written; {advice}"
+        )
+
+    def _beside(self) -> Iterator[str]:
+        """Yield the names beside the missing folder: they show a misspelt path."""
+        parent, wanted = self._folder, ""
+        try:
+            while not parent.exists() and parent.name:
+                parent, wanted = parent.parent, parent.name
+            names = [info.name for info in parent.list()] if wanted else []
+        except StorageError:
+            return  # the message is complete without the names, which only help to find the cause
+        digits = _digits(wanted)
+        same = [name for name in names if digits and _digits(name) == digits]
+        near = same or get_close_matches(wanted, names, _NEIGHBOURS, cutoff=0.0)
+        if near:
+            hint = ", of the same digits: is source.logs.path right?" if same else ""
+            yield f"{parent.uri} has {', '.join(sorted(near))}{hint}"
+        elif wanted:
+            yield f"{parent.uri} is empty"
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
+
+
+# --- Finds log files that are gone, or shorter than in an earlier plan of the interval
+
+
+def refuse_cut(folder: Location, inputs: Iterable[PlannedFile]) -> None:
+    """Refuse compressed files of 0 bytes: a compressed file has a header even without any line.
+
+    Raises:
+        FormatError: There are such files; the message names them.
+    """
+    names = [each.path.rpartition("/")[2] for each in inputs if not each.is_cut and not each.end]
+    if names:
+        raise FormatError(
+            "expected compressed files as their names say, got files of 0 bytes, as a"
+            f" writer leaves them that was killed at its start: {first_few(names)}; nothing was"
+            " read or published;"
+            " write them again; if no line is missing, remove or hide them: names that begin with"
+            " '_' are not read",
+            path=folder.uri,
+        )
+
+
+def require_whole(
+    folder: DatasetFolder,
+    interval: Interval,
+    path: str,
+    inputs: Mapping[str, Planned],
+    allow_gap: str | None,
+) -> list[dict[str, Any]]:
+    """Compare the files with those that earlier plans of the interval saw in the same folder.
+
+    Args:
+        folder: The data set below the publication root.
+        interval: An interval that is not published.
+        path: The folder of logs, as the specification names it.
+        inputs: The files of now.
+        allow_gap: The reason given for accepting a gap, or None to refuse it.
+
+    Returns:
+        One gap per file that is gone or shorter: ``source``, ``start`` and ``end`` of the missing
+        bytes in the stored file, and ``why``.
+
+    Raises:
+        SourceReplacedError: There are gaps, and ``allow_gap`` is None; the message names the files.
+    """
+    seen = _largest(folder, interval, f"{path}/")
+    gaps = [
+        {"source": source, "start": length, "end": old.end, "why": allow_gap}
+        for source, old in sorted(seen.items())
+        if (length := _length(inputs.get(source))) < old.end
+    ]
+    if gaps and allow_gap is None:
+        lines = list(_lines(gaps, seen, inputs))
+        raise SourceReplacedError(
+            f"the folder of logs of {folder.name}/{interval.name} has less than an earlier plan"
+            f" saw: {first_few(lines)}; nothing was read or published; restore the files, or, to"
+            " build from what is there now, run again with --allow-gap WHY (Airflow: parameter"
+            " 'allow_gap')"
+        )
+    return gaps
+
+
+def _largest(folder: DatasetFolder, interval: Interval, prefix: str) -> dict[str, PlannedFile]:
+    seen: dict[str, PlannedFile] = {}
+    for plan in earlier_plans(folder, interval.name):
+        for source, old in plan.inputs.items():
+            if not isinstance(old, PlannedFile) or not old.path.startswith(prefix):
+                continue
+            if old.end > _length(seen.get(source)):
+                seen[source] = old
+    return seen
+
+
+def _lines(
+    gaps: list[dict[str, Any]], seen: Mapping[str, PlannedFile], inputs: Mapping[str, Planned]
+) -> Iterator[str]:
+    for gap in gaps:
+        old = seen[gap["source"]]
+        now = inputs.get(gap["source"])
+        found = "gone" if now is None else f"length {old.end} → {now.end}"
+        yield f"{old.path}: {found}"
+
+
+def _length(planned: Planned | None) -> int:
+    return 0 if planned is None else planned.end
+
+
+# --- The log files that an interval reads
+
+logger = logging.getLogger(__name__)
+
+
+def log_location(env: Environment, connection: str, path: str) -> Location:
+    """Return the location of a path of log files.
+
+    Raises:
+        ConfigError: The connection is not defined.
+    """
+    place = env.logs.get(connection)
+    if place is None:
+        raise ConfigError(
+            f"connection {connection!r} is not defined, known are {sorted(env.logs)}; define it"
+            " (outside of Airflow in the file that TRAINFEED_CONNECTIONS names), or change"
+            " source.logs.connection in dataset.yaml"
+        )
+    return Location.parse(place) / path.lstrip("/")
+
+
+def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> Location:
+    """Return the folder of log files of an interval."""
+    return log_location(env, logs.connection, expand_path(logs.path, interval))
+
+
+def find_interval_logs(
+    logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
+) -> FoundLogs:
+    """Return the log files of an interval, with checksums only if ``checksums``.
+
+    Raises:
+        WindowOpenError: The folder is not complete.
+        FormatError: The folder has an entry that is neither a log file nor passed over.
+    """
+    rule = CompleteRule(logs.marker, logs.stable)
+    folder = logs_folder(logs, env, interval)
+    return find_logs(folder, rule, datetime.now(UTC), checksums=checksums)
+
+
+class LogInputs:
+    """The log files of one interval, as ``Inputs`` of the planner.
+
+    Args:
+        spec: The data set.
+        env: Folders and connections.
+        folder: The data set below the publication root.
+        interval: The interval.
+
+    Attributes:
+        marker: Name of the file that marked the folder as complete; None if there was none.
+        passed_over: Name → reason of every entry of the folder that is not read.
+
+    Raises:
+        StorageError: The file system does not answer.
+    """
+
+    def __init__(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> None:
+        logs = logs_of(spec)
+        self._logs = logs
+        self._env = env
+        self._folder = folder
+        self._interval = interval
+        self._place = logs_folder(logs, env, interval)
+        self._absence: Absence | None = None
+        self._incomplete: WindowOpenError | None = None
+        self._entries: FolderEntries | None = None
+        files: list[LogFile] = []
+        try:
+            found = find_interval_logs(logs, env, interval, checksums=True)
+            files, self._entries = found.files, found.entries
+        except (FormatError, WindowOpenError) as error:
+            # No error yet: the interval may be published already, or the rule may skip it.
+            if isinstance(error, WindowOpenError):
+                self._incomplete = error
+                self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
+            if self._place.exists():
+                self._entries = list_entries(self._place, logs.marker)
+            if self._incomplete is None and not (self._entries and self._entries.refused):
+                raise  # the folder has changed meanwhile
+            if self._entries is not None:
+                files = [LogFile.of(info) for info in self._entries.logs]
+        self._found = dict(self._planned(file) for file in files)
+        self.marker = logs.marker if self._incomplete is None else None
+        self.passed_over: Mapping[str, str] = {}
+        if self._entries is not None:
+            self.passed_over = self._entries.passed_over
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, PlannedFile]:
+        """Return source string → planned file.
+
+        Args:
+            current: The published version, or None. A file with the same length and time as in it
+                takes its checksum from it, if the protocol gives none. If the folder is gone, its
+                inputs are returned. What it read stays an input, although it would be passed over
+                or refused by now: the version is what it was.
+
+        Raises:
+            WindowOpenError: The folder is not complete, and no version of log files is published.
+            FormatError: The folder has an entry that is neither a log file nor passed over.
+        """
+        old = {} if current is None else current.inputs
+        if self._incomplete is not None:
+            if current is None or not _are_files(old):
+                raise self._incomplete
+            if self._entries is None:
+                return {name: PlannedFile.model_validate(each) for name, each in old.items()}
+        others = {source: file for source, file in self._others().items() if source in old}
+        are_refused = self._are_refused(old)
+        if others or are_refused:
+            logger.warning(
+                "%s of the published version of %s would not be read by now, and stays in it:"
+                " see the rules for folders of logs; a rebuild leaves it out, or stops",
+                first_few(sorted(others)) or "a file",
+                self._interval.name,
+            )
+        found = self._found | others
+        return {source: _filled(file, old.get(source)) for source, file in found.items()}
+
+    def skip(self) -> Skip | None:
+        """Return the decision to skip the interval, or None if it is built.
+
+        Raises:
+            WindowOpenError: The folder is not complete, and the wait for it has not ended.
+            LogsMissingError: The folder was not complete in time, and may not be missing.
+        """
+        return None if self._absence is None else self._absence.skip()
+
+    def without_losses(
+        self,
+        current: Manifest | None,
+        allow_gap: str | None,
+    ) -> tuple[Mapping[str, PlannedFile], list[dict[str, Any]]]:
+        """Return the files to read, and the gaps: bytes that an earlier plan saw, gone by now.
+
+        Raises:
+            WindowOpenError: The folder is not complete, or is gone and not all of it has landed.
+            LogsMissingError: The folder was not complete in time, and may not be missing.
+            FormatError: A compressed file is empty, or an entry of the folder is neither a log file
+                nor passed over.
+            SourceReplacedError: An earlier plan saw more files or bytes in the folder.
+        """
+        if current is None and self._absence is not None:
+            self._absence.empty_because()
+            return {}, []
+        inputs = self.inputs(current)
+        if self._incomplete is not None:
+            if current is None or self._entries is not None or not self._is_landed(inputs):
+                raise self._incomplete
+            self.passed_over = current.passed_over
+        elif self._entries is not None:
+            self._entries.require()
+            inputs = {source: file for source, file in inputs.items() if source in self._found}
+        refuse_cut(self._place, inputs.values())
+        if current is not None:
+            return inputs, []  # the reason of a rebuild covers files that changed or are gone
+        path = expand_path(self._logs.path, self._interval)
+        # What is passed over by now is not lost.
+        there = {**self._others(), **inputs}
+        return inputs, require_whole(self._folder, self._interval, path, there, allow_gap)
+
+    def confirm(self) -> None:
+        """Do nothing: a folder of logs has no boundary."""
+
+    def empty_because(
+        self,
+        inputs: Mapping[str, Planned],
+        allow_gap: str | None,  # noqa: ARG002 - the rule of the folder decides about missing files
+    ) -> dict[str, str]:
+        """Return, by source, why nothing is read; an empty mapping if any file has bytes.
+
+        The reasons are ``no_bytes`` per file, ``no_files`` for a complete folder without files,
+        and ``missing: …`` for a folder that is not complete and taken as empty.
+        """
+        if any(planned.start < planned.end for planned in inputs.values()):
+            return {}
+        if self._absence is not None and not inputs:
+            return self._absence.empty_because()
+        folder = expand_path(self._logs.path, self._interval)
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
+
+    def _others(self) -> dict[str, PlannedFile]:
+        """Return the files that are passed over, as if they were read."""
+        if self._entries is None:
+            return {}
+        logs = {info.name for info in self._entries.logs}
+        infos = [info for name, info in self._entries.infos.items() if name not in logs]
+        # What cannot be printed was never read, and has no place in a plan.
+        files = [info for info in infos if not info.is_dir and info.name.isprintable()]
+        return dict(self._planned(LogFile.of(info)) for info in files)
+
+    def _are_refused(self, old: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Return whether entries are refused that the published version has read.
+
+        Raises:
+            FormatError: Others are refused, too.
+        """
+        if self._entries is None or not self._entries.refused:
+            return False
+        paths = [each["path"] for each in old.values() if "path" in each]
+        self._entries.require({path.rpartition("/")[2] for path in paths})
+        return True
+
+    def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
+        landing = Location.parse(self._env.landing)
+        pieces = cut(inputs, self._logs.split_bytes)
+        return self._logs.land and all(
+            is_landed(landing, inputs[piece.source], piece) for piece in pieces
+        )
+
+    def _planned(self, file: LogFile) -> tuple[str, PlannedFile]:
+        folder = expand_path(self._logs.path, self._interval)
+        path = f"{folder}/{file.info.name}"
+        planned = PlannedFile(
+            connection=self._logs.connection,
+            path=path,
+            compression=file.compression,
+            timestamp_ms=int(self._interval.start.timestamp() * 1000),
+            start=0,
+            end=file.info.size_bytes,
+            modified_ms=file.info.modified_ms,
+            file_id=file.info.file_id,
+            checksum=file.checksum,
+        )
+        root = logs_root(self._logs.path).rstrip("/")
+        return logs_source(path.removeprefix(f"{root}/")), planned
+
+
+def _are_files(inputs: Mapping[str, Mapping[str, Any]]) -> bool:
+    return all(unit_of_input(old) == "bytes" for old in inputs.values())
+
+
+def _filled(planned: PlannedFile, old: Mapping[str, Any] | None) -> PlannedFile:
+    """Return the file with the checksum of the published version if only one side has one."""
+    if old is None:
+        return planned
+    same = (planned.end, planned.modified_ms) == (old["end"], old["modified_ms"])
+    if same and None in {planned.checksum, old["checksum"]}:
+        return planned.model_copy(update={"checksum": old["checksum"]})
+    return planned

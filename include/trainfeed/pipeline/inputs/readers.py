@@ -1,0 +1,774 @@
+"""The reader of every kind of source: it plans, reads the first records, and proves what it read.
+
+The inputs of earlier builds stand here as well; they are used where a source is away.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+import cramjam
+import pyarrow as pa
+
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Leaf, Manifest, Skip
+from trainfeed.dataset.order import source_hash
+from trainfeed.errors import (
+    ChecksumError,
+    FormatError,
+    NotFoundError,
+    SourceReplacedError,
+    SourceUnreachableError,
+    StorageError,
+    TopicNotFoundError,
+    TrainFeedError,
+)
+from trainfeed.intervals import Interval, parse_time
+from trainfeed.pipeline.inputs.logs import (
+    LogInputs,
+    find_interval_logs,
+    log_location,
+    logs_folder,
+    logs_of,
+)
+from trainfeed.pipeline.inputs.topics import (
+    AbsentTopic,
+    TopicAbsence,
+    TopicInputs,
+    open_source,
+    open_topics,
+)
+from trainfeed.pipeline.landed_ranges import (
+    REMEDY,
+    holds,
+    landing_file,
+    leaf_of,
+    opened_landing,
+    promised_leaf,
+)
+from trainfeed.pipeline.plans import (
+    Plan,
+    Planned,
+    PlannedFile,
+    PlannedInput,
+    PlannedRange,
+    first_few,
+    planned_of,
+)
+from trainfeed.pipeline.stage import Stage
+from trainfeed.sources import LineRange, LogFile, Topic, iter_lines, list_entries
+from trainfeed.specification import (
+    DatasetSpec,
+    KafkaTopics,
+    LogsSourceSpec,
+    RecordedSourceSpec,
+    SourceKind,
+    expand_path,
+)
+from trainfeed.storage import FileInfo, Location
+
+# --- The protocols by which a kind of source is planned and read; its settings are a ``SourceKind``
+
+
+class KnownInputs(Protocol):
+    """The inputs from which the planner finds out whether an interval is already published."""
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned range or file.
+
+        Args:
+            current: The published version, or None.
+        """
+
+
+class Inputs(KnownInputs, Protocol):
+    """The inputs of an interval as the planner uses them, for any kind of source.
+
+    Attributes:
+        marker: Name of the file that marked the source as complete; None if there is no such file.
+        passed_over: Name → reason of every entry of the source that is not read; empty for a source
+            that has no such entries.
+    """
+
+    @property
+    def marker(self) -> str | None: ...
+
+    @property
+    def passed_over(self) -> Mapping[str, str]: ...
+
+    def skip(self) -> Skip | None:
+        """Return the decision to skip the interval, or None if it is built.
+
+        The planner calls this only for an interval that is not published.
+        """
+
+    def without_losses(
+        self, current: Manifest | None, allow_gap: str | None
+    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+        """Return the inputs that can still be read, and all gaps that were allowed.
+
+        Args:
+            current: The published version, or None.
+            allow_gap: The reason given for accepting further losses, or None to refuse them.
+        """
+
+    def confirm(self) -> None:
+        """Make sure, once the plan is written, that what it was made from is still there.
+
+        Raises:
+            ConflictError: It was decided again, otherwise.
+            StorageError: The publication root refused or failed.
+        """
+
+    def empty_because(self, inputs: Mapping[str, Planned], allow_gap: str | None) -> dict[str, str]:
+        """Return, by source, why nothing is read of it: a function of the planned inputs alone.
+
+        Args:
+            inputs: The inputs that ``without_losses`` returned.
+            allow_gap: The same reason that ``without_losses`` got.
+
+        Returns:
+            An empty mapping if any source has records to read.
+        """
+
+
+class Head(NamedTuple):
+    """The first records of an interval.
+
+    Attributes:
+        env: An environment in which they are the whole interval, or can be cut to it.
+        passed_over: Name → reason of every entry of the source that is not read.
+    """
+
+    env: Environment
+    passed_over: Mapping[str, str] = MappingProxyType({})
+
+
+class SourceReader(Protocol):
+    """Plans and reads a kind of source. A reader has no state between two calls."""
+
+    def open(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> AbstractContextManager[Inputs]:
+        """Open the source of an interval, to plan it.
+
+        Args:
+            spec: A data set with a source of this kind.
+            env: Folders and connections.
+            folder: The data set below the publication root.
+            interval: The interval.
+
+        Raises:
+            IngestError: The source does not answer.
+            StorageError: The file system of the source does not answer.
+        """
+
+    def check(self, stage: Stage, sources: Iterable[str]) -> None:
+        """Compare the source with the plan, before any source is read or any landing file adopted.
+
+        A kind that always lands, and compares while it reads, does nothing here.
+
+        Args:
+            stage: The stage at work.
+            sources: Source strings of the ranges that the task will read.
+
+        Raises:
+            SourceReplacedError: The source is not the one that was planned.
+        """
+
+    def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one planned range, by ascending offset.
+
+        The batches are valid only after the iterator has ended without an error.
+
+        Args:
+            stage: The stage at work.
+            piece: A range of the plan.
+
+        Returns:
+            Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
+
+        Raises:
+            SourceReplacedError: The source is not the one that was planned.
+            IngestError: The source cannot be read now.
+        """
+
+    def head(
+        self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
+    ) -> Head:
+        """Return an environment for a look at the first records of an interval.
+
+        The caller cuts ranges of offsets. Ranges of bytes cannot be cut to a number of records,
+        so a kind that is counted in bytes copies its first records to ``place``.
+
+        Args:
+            spec: A data set with a source of this kind.
+            interval: The interval.
+            env: Folders and connections.
+            place: An empty folder, for copies.
+            limit: Number of records in all.
+        """
+
+
+# --- The inputs of an earlier build, from which an interval is built again without its source
+
+
+@dataclass(frozen=True)
+class KeptInputs:
+    """The inputs of a version or of a plan, as ``Inputs`` of the planner.
+
+    Attributes:
+        planned: Source string → range or file.
+        gaps: The losses that were accepted for them.
+        ranges: The pieces in which they were read, and so the names of their landing files; None
+            if the plan is gone, and the pieces follow from the specification.
+        marker: Name of the file that marked the folder of logs as complete, or None.
+        passed_over: Name → reason of every entry of the folder that was not read.
+    """
+
+    planned: Mapping[str, Planned]
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    ranges: list[PlannedRange] | None = None
+    marker: str | None = None
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> KeptInputs:
+        """Return the inputs of a plan."""
+        return cls(plan.inputs, plan.gaps, plan.ranges, plan.marker, plan.passed_over)
+
+    @classmethod
+    def of_version(cls, manifest: Manifest) -> KeptInputs:
+        """Return the inputs of a version whose plan is gone."""
+        planned = {source: planned_of(value) for source, value in manifest.inputs.items()}
+        return cls(planned, manifest.gaps, passed_over=manifest.passed_over)
+
+    def require_source_of(self, spec: DatasetSpec) -> None:
+        """Refuse a specification that names another source than the inputs come from.
+
+        Raises:
+            SourceReplacedError: It names other topics, or another kind of source.
+        """
+        kind = spec.source.kind
+        topics = {topic.topic for topic in kind.topics}
+        others = [
+            source
+            for source, planned in self.planned.items()
+            if (planned.unit == "offsets") != bool(topics)
+            or (isinstance(kind, KafkaTopics) and planned.label not in topics)
+        ]
+        if others:
+            raise SourceReplacedError(
+                f"the last build of {spec.name} read {first_few(others)}, and dataset.yaml names"
+                f" another source now: {', '.join(kind.described())}; nothing was read or written;"
+                " bring the source back in dataset.yaml, or read the new one: trainfeed build"
+                f" {spec.name} --interval INTERVAL --rebuild WHY"
+            )
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:  # noqa: ARG002
+        """Return source string → planned range or file."""
+        return self.planned
+
+    def skip(self) -> Skip | None:
+        """Return None: the interval was planned before."""
+        return None
+
+    def without_losses(
+        self,
+        current: Manifest | None,  # noqa: ARG002 - the losses are those of the earlier build
+        allow_gap: str | None,  # noqa: ARG002
+    ) -> tuple[Mapping[str, Planned], list[dict[str, Any]]]:
+        """Return the inputs and the losses as they were accepted before."""
+        return self.planned, self.gaps
+
+    def empty_because(
+        self,
+        inputs: Mapping[str, Planned],  # noqa: ARG002 - a quarantined record was read
+        allow_gap: str | None,  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Return an empty mapping: something was read, else there would be no quarantine."""
+        return {}
+
+    def confirm(self) -> None:
+        """Do nothing: the plan or version that has them is there."""
+
+
+# --- The inputs of a published version, used when its source is away
+
+# Only these errors mean that the source is away. An undefined connection, a wrong password or a
+# folder without permission is a wrong setting of the deployment, and stays an error.
+_AWAY: Final = (SourceUnreachableError, TopicNotFoundError)
+
+
+def is_away(error: TrainFeedError) -> bool:
+    """Return whether ``error`` means that the source is gone, or does not answer now."""
+    # Not ``isinstance``: the subclasses of StorageError have other causes (denied, full, …).
+    return isinstance(error, _AWAY) or type(error) is StorageError
+
+
+class PublishedInputs:
+    """The inputs of an interval from its published version.
+
+    Args:
+        error: The error of the source itself.
+    """
+
+    def __init__(self, error: TrainFeedError) -> None:
+        self._error = error
+
+    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:
+        """Return source string → planned range or file.
+
+        Args:
+            current: The published version.
+
+        Raises:
+            TrainFeedError: Nothing is published; the error of the source.
+        """
+        if current is None:
+            raise self._error
+        return {source: planned_of(old) for source, old in current.inputs.items()}
+
+
+# --- Plans and reads topics, from a broker or from a folder of recorded topics
+
+
+class TopicReader(SourceReader):
+    """Reads ranges of offsets, and compares the identity of the topic at each of them."""
+
+    @contextmanager
+    def open(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> Iterator[Inputs]:
+        """Open every topic, and resolve both boundaries of the interval.
+
+        Raises:
+            IngestError: A broker does not answer.
+            TransactionOpenError: Open transactions may hide records of the interval.
+            WindowOpenError: A topic has no record of the interval, and is waited for.
+        """
+        absence = TopicAbsence(spec, interval, datetime.now(UTC))
+        found: Inputs
+        with ExitStack() as stack:
+            try:
+                windows = stack.enter_context(open_topics(spec, env, folder, interval))
+                found = TopicInputs(spec, env, windows, absence)
+            except TopicNotFoundError as error:
+                # No error yet: the interval may be published already, or the rule may skip it.
+                found = AbsentTopic(absence, error)
+            yield found
+
+    def check(self, stage: Stage, sources: Iterable[str]) -> None:
+        """Do nothing: ``batches`` compares the identity of the topic."""
+
+    def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range of offsets.
+
+        Raises:
+            SourceReplacedError: The topic is not the one that was planned.
+            OffsetOutOfRangeError: Retention deleted records of the range.
+            IngestError: The broker does not answer.
+        """
+        planned = _planned(stage, piece)
+        with closing(open_source(stage.env, planned.connection, planned.topic)) as topic:
+            _check_identity(topic, planned)
+            yield from topic.iter_batches(planned.partition, piece.start, piece.end)
+
+    def head(
+        self,
+        spec: DatasetSpec,  # noqa: ARG002 - any range of offsets can be read
+        interval: Interval,  # noqa: ARG002
+        env: Environment,
+        place: Path,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+    ) -> Head:
+        """Return ``env``: the first offsets of a range can be read without a copy."""
+        return Head(env)
+
+
+def _planned(stage: Stage, piece: PlannedRange) -> PlannedInput:
+    planned = stage.plan.inputs[piece.source]
+    if not isinstance(planned, PlannedInput):
+        raise TypeError(f"expected {piece.source} to be a topic")
+    return planned
+
+
+def _check_identity(topic: Topic, planned: PlannedInput) -> None:
+    found = topic.identity
+    if (found.uuid, found.cluster) != (planned.topic_uuid, planned.cluster):
+        raise SourceReplacedError(
+            f"topic {planned.topic!r} was replaced since the plan was made: planned"
+            f" {planned.topic_uuid} in cluster {planned.cluster}, found {found.uuid} in cluster"
+            f" {found.cluster}; landed ranges and published versions are kept; run the build again"
+            " to build from the new topic"
+        )
+
+
+# --- Reads the planned log files, and makes sure that they are those of the plan
+
+# A request or two per file; waiting for the answers takes most of the time.
+_THREADS: Final = 8
+
+
+def check_folder(stage: Stage, sources: Iterable[str]) -> None:
+    """Compare the folder of the interval with the plan.
+
+    Args:
+        stage: The stage at work.
+        sources: Sources whose files are compared by all facts; the others are compared by name.
+
+    Raises:
+        SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
+        FormatError: An entry was added that is neither a log file nor passed over.
+    """
+    inputs = {source: _file(stage, source) for source in stage.plan.inputs}
+    interval = _interval(stage)
+    folder = logs_folder(_logs(stage), stage.env, interval)
+    path = expand_path(_logs(stage).path, interval)
+    _require_marker(stage)
+    planned = {i.path: i for i in inputs.values()}
+    try:
+        entries = list_entries(folder, _logs(stage).marker)
+        entries.require({each.rpartition("/")[2] for each in planned})
+    except NotFoundError:
+        found, logs = {}, set()
+    else:
+        # An older plan may name a file that is passed over by now: it is there nevertheless.
+        found = {f"{path}/{name}": info for name, info in entries.infos.items()}
+        logs = {f"{path}/{info.name}" for info in entries.logs}
+    problems = [f"{path} was added" for path in sorted(logs - planned.keys())]
+    problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
+    # Names come from one listing; the other facts of a file take a request or two.
+    known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]
+    with ThreadPoolExecutor(_THREADS, "logs") as pool:
+        for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):
+            problems += changes
+    _refuse(stage, problems)
+
+
+def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+    """Yield the records of one range of a log file.
+
+    The batches are valid only after the iterator has ended without an error.
+
+    Returns:
+        Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
+
+    Raises:
+        SourceReplacedError: The file is not the one that was planned.
+        FormatError: The file does not decompress, or has a line that is too long.
+        StorageError: The file cannot be read.
+    """
+    planned = _file(stage, piece.source)
+    span = LineRange(
+        location=log_location(stage.env, planned.connection, planned.path),
+        compression=planned.compression,
+        size_bytes=planned.end,
+        start=piece.start,
+        end=piece.end,
+        timestamp_ms=planned.timestamp_ms,
+        max_line_bytes=_logs(stage).max_line_bytes,
+        needs_lf=_logs(stage).cut_line == "fail",
+    )
+    _check_file(stage, planned)
+    try:
+        yield from iter_lines(span)
+    except (FormatError, StorageError):
+        # If the file changed meanwhile, the change is the cause, not the damage that was seen.
+        _check_file(stage, planned)
+        raise
+    # A checksum covers the whole file. Asked for each piece of a large file, it would cost one pass
+    # over the file per piece; for those, the one check in ``ingest`` has to do.
+    _check_file(stage, planned, asks_checksum=piece.end - piece.start == planned.end)
+    _require_marker(stage)
+
+
+def _require_marker(stage: Stage) -> None:
+    """Refuse a folder whose marker is gone: a writer is at work on the folder again."""
+    if stage.plan.marker is None:
+        return
+    folder = logs_folder(_logs(stage), stage.env, _interval(stage))
+    marker = folder / stage.plan.marker
+    if not marker.exists() and folder.exists():
+        _refuse(stage, [f"{marker.path} was there and is gone, so the folder is not complete"])
+
+
+def _check_file(stage: Stage, planned: PlannedFile, *, asks_checksum: bool = False) -> None:
+    location = log_location(stage.env, planned.connection, planned.path)
+    try:
+        info = location.stat()
+    except NotFoundError:
+        _refuse(stage, [f"{planned.path} is gone"])
+    else:
+        _refuse(stage, _changes(stage, planned, info, asks_checksum=asks_checksum))
+
+
+def _changes(
+    stage: Stage, planned: PlannedFile, info: FileInfo, *, asks_checksum: bool = True
+) -> list[str]:
+    """Return one line when the file is not the planned one."""
+    now = {
+        "end": info.size_bytes,
+        "modified_ms": info.modified_ms,
+        "file_id": info.file_id,
+        "checksum": None,
+    }
+    changes = _found(planned, now)
+    if asks_checksum and not changes and planned.checksum is not None:
+        location = log_location(stage.env, planned.connection, planned.path)
+        changes = _found(planned, {**now, "checksum": location.checksum()})
+    return [f"{planned.path}: {', '.join(changes)}"] if changes else []
+
+
+def _found(planned: PlannedFile, now: Mapping[str, object]) -> list[str]:
+    return planned.model_copy(update=now).changes(planned.model_dump())
+
+
+def _refuse(stage: Stage, problems: list[str]) -> None:
+    if problems:
+        raise SourceReplacedError(
+            f"log files of {stage.plan.dataset}/{stage.plan.interval['name']} are not those that"
+            f" were planned: {first_few(problems)}; nothing was published; run the build again to"
+            " build from what is there now"
+        )
+
+
+def _file(stage: Stage, source: str) -> PlannedFile:
+    planned = stage.plan.inputs[source]
+    if not isinstance(planned, PlannedFile):
+        raise TypeError(f"expected {source} to be a log file")
+    return planned
+
+
+def _logs(stage: Stage) -> LogsSourceSpec:
+    return logs_of(stage.spec)
+
+
+def _interval(stage: Stage) -> Interval:
+    start, end = (parse_time(stage.plan.interval[edge]) for edge in ("start", "end"))
+    return Interval(start, end, stage.plan.interval["name"])
+
+
+# --- Plans and reads log files, one folder per interval; reads the first records for a preview
+
+_COPIES: Final = "logs"
+# Modification time of the copies, old enough for every rule that waits for a stable folder.
+_LONG_AGO_S: Final = 0
+
+
+class LogReader(SourceReader):
+    """Reads byte ranges of log files, and compares every file and its folder with the plan."""
+
+    @contextmanager
+    def open(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> Iterator[LogInputs]:
+        """Look at the folder of the interval.
+
+        Raises:
+            StorageError: The file system does not answer.
+        """
+        yield LogInputs(spec, env, folder, interval)
+
+    def check(self, stage: Stage, sources: Iterable[str]) -> None:
+        """Compare the folder of the interval, and the files of ``sources``, with the plan.
+
+        Raises:
+            SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
+        """
+        check_folder(stage, sources)
+
+    def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+        """Yield the lines of a range of bytes.
+
+        Raises:
+            SourceReplacedError: The file is not the one that was planned.
+            FormatError: The file does not decompress, or has a line that is too long.
+            StorageError: The file cannot be read.
+        """
+        return iter_log(stage, piece)
+
+    def head(
+        self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
+    ) -> Head:
+        """Copy the first lines, and return an environment that finds the copies.
+
+        Raises:
+            WindowOpenError: The folder of the interval is not complete.
+            FormatError: A file does not decompress, or has a line that is too long.
+            StorageError: A file cannot be read.
+        """
+        return _with_log_heads(spec, interval, env, place / _COPIES, limit)
+
+
+def _with_log_heads(
+    spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
+) -> Head:
+    """Copy the first lines of the interval's log files; return an environment with the copies.
+
+    Args:
+        spec: A data set of log files.
+        interval: The interval.
+        env: Folders and connections.
+        place: Folder for the copies, which have the names and the compression of the originals.
+            Files behind the last wanted line are not copied.
+        limit: Number of lines in all, divided among the files.
+
+    Raises:
+        WindowOpenError: The folder of the interval is not complete.
+        FormatError: A file does not decompress, or has a line that is too long.
+        StorageError: A file cannot be read.
+    """
+    logs = logs_of(spec)
+    path = expand_path(logs.path, interval)
+    folder = log_location(env, logs.connection, path)
+    copies = place / path.lstrip("/")
+    copies.mkdir(parents=True)
+    found = find_interval_logs(logs, env, interval)
+    files = found.files
+    left = limit
+    for number, file in enumerate(files):
+        if not left:
+            break
+        # An equal share of the lines that are left, rounded up: short files leave more to others.
+        share = -(-left // (len(files) - number))
+        lines = list(islice(_lines(folder / file.info.name, file, logs), share))
+        left -= len(lines)
+        _write(copies / file.info.name, b"".join(lines), file.compression)
+    if logs.marker is not None:
+        (copies / logs.marker).touch()
+    for copy in (*copies.iterdir(), copies):
+        os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
+    seen = replace(env, logs={**env.logs, logs.connection: str(place)})
+    return Head(seen, found.entries.passed_over)
+
+
+def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:
+    size = file.info.size_bytes
+    span = LineRange(
+        location=location,
+        compression=file.compression,
+        size_bytes=size,
+        start=0,
+        end=size,
+        timestamp_ms=0,
+        max_line_bytes=logs.max_line_bytes,
+    )
+    for batch in iter_lines(span):
+        offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
+        following = [*offsets[1:], offsets[-1] + len(values[-1]) + 1]
+        for offset, value, end in zip(offsets, values, following, strict=True):
+            # A value has no line end, but the copy needs the original one: its offsets must equal
+            # those of a build. A distance of two bytes between two lines was CR LF.
+            yield value + (b"\r\n" if end - offset > len(value) + 1 else b"\n")
+
+
+def _write(path: Path, data: bytes, compression: str) -> None:
+    if compression == "gzip":
+        data = gzip.compress(data)
+    elif compression == "zstd":
+        data = bytes(cramjam.zstd.compress(data))
+    path.write_bytes(data)
+
+
+# --- The reader of every kind of source, and the records of a piece with their proof
+
+# Class of the source in a specification → reader.
+READERS: Final[dict[type[SourceKind], SourceReader]] = {
+    KafkaTopics: TopicReader(),
+    RecordedSourceSpec: TopicReader(),
+    LogsSourceSpec: LogReader(),
+}
+
+
+def reader_of(spec: DatasetSpec) -> SourceReader:
+    """Return the reader for the source of a data set."""
+    return READERS[type(spec.source.kind)]
+
+
+def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
+    """Return source → policy for late records: keep, separate or fail."""
+    kind = spec.source.kind
+    return {source: kind.late_rule(planned.label).policy for source, planned in inputs.items()}
+
+
+def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
+    """Return source → how far behind the interval's end stamps may lie, for the policy ``fail``."""
+    kind = spec.source.kind
+    rules = {source: kind.late_rule(planned.label) for source, planned in inputs.items()}
+    return {source: rule.skew for source, rule in rules.items() if rule.policy == "fail"}
+
+
+class PieceReader:
+    """Reads the records of one landing file, or of a range of a source that does not land.
+
+    Args:
+        stage: The stage at work.
+        piece: The range.
+
+    Attributes:
+        read: Account of the records yielded so far.
+        is_source: Whether the source itself is read, not a landing file.
+    """
+
+    def __init__(self, stage: Stage, piece: PlannedRange) -> None:
+        self._planned = stage.plan.inputs[piece.source]
+        self._location = landing_file(stage.landing, self._planned, piece)
+        self._number = source_hash(piece.source)
+        self._stage, self._piece = stage, piece
+        self.is_source = not stage.spec.source.kind.lands
+        self.read = Leaf()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records, as batches of ``LANDING_SCHEMA``, by offset.
+
+        The proof that they are the landed ones is complete only behind the last batch. After an
+        error before that, ``verify`` tells whether the landing file is damaged.
+
+        Raises:
+            NotFoundError: The landing file is missing.
+            ChecksumError: The landing file is damaged, or holds other records than were landed.
+            SourceReplacedError: The source is not the one that was planned.
+            FormatError: A log file does not decompress, or has a line that is too long.
+        """
+        if self.is_source:
+            reader = reader_of(self._stage.spec)
+            for batch in reader.batches(self._stage, self._piece):
+                self.read += leaf_of(batch, self._number)
+                yield batch
+            return
+        with opened_landing(self._location, verified=False) as landing:
+            promised = promised_leaf(landing)
+            for batch in landing.iter_batches(verifies=True):
+                if not holds(self._planned, self._piece, batch):
+                    raise ChecksumError(
+                        f"expected records of offsets [{self._piece.start}, {self._piece.end}), got"
+                        f" those of another range; {REMEDY}",
+                        path=self._location.uri,
+                    )
+                self.read += leaf_of(batch, self._number)
+                yield batch
+        if self.read != promised:
+            raise ChecksumError(
+                f"records are not those that were landed; {REMEDY}", path=self._location.uri
+            )
+
+    def verify(self) -> None:
+        """Read a landing file once more, only to compare its digest.
+
+        Raises:
+            ChecksumError: The landing file is damaged.
+        """
+        if not self.is_source:
+            with opened_landing(self._location):
+                pass

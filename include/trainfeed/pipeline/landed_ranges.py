@@ -1,0 +1,164 @@
+"""Landing files of planned ranges: their places, and the accounts in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from trainfeed import canonical_json, faults
+from trainfeed.dataset import Leaf
+from trainfeed.dataset.order import source_hash
+from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.pipeline.plans import Planned, PlannedRange
+from trainfeed.sources import LandingFile, LandingWriter, landing_name
+from trainfeed.storage import Location
+
+_LEDGER: Final = "ledger"
+_AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"
+REMEDY: Final = f"nothing was published; delete the file and {_AGAIN}"
+
+logger = logging.getLogger(__name__)
+
+
+def landing_name_of(planned: Planned, piece: PlannedRange) -> str:
+    """Return the path of the landing file of a range, relative to the landing area."""
+    return f"{planned.landing_folder}/{landing_name(piece.start, piece.end)}"
+
+
+def landing_file(landing: Location, planned: Planned, piece: PlannedRange) -> Location:
+    """Return the landing file of a range, below the landing area."""
+    return landing / landing_name_of(planned, piece)
+
+
+@contextmanager
+def opened_landing(location: Location, *, verified: bool = True) -> Iterator[LandingFile]:
+    """Open a landing file.
+
+    Args:
+        location: The file.
+        verified: Whether its content is verified first; else the caller verifies while reading.
+
+    Raises:
+        NotFoundError: The file is not there.
+        ChecksumError: The file is torn or damaged; this may also show in the caller's block.
+    """
+    if not location.exists():
+        raise NotFoundError(
+            f"landing file {location.uri} is missing; nothing was published; {_AGAIN}"
+        )
+    try:
+        with closing(LandingFile.open(location)) as landing:
+            if verified:
+                landing.verify()
+            yield landing
+    except FormatError as error:
+        raise ChecksumError(f"{error}; {REMEDY}") from error
+
+
+def promised_leaf(landing: LandingFile) -> Leaf:
+    """Return the account in the trailer of a landing file.
+
+    Raises:
+        FormatError: There is no account, or one that cannot be read.
+    """
+    if (text := landing.metadata.get(_LEDGER)) is None:
+        raise FormatError(f"expected {_LEDGER!r} in the trailer, got {sorted(landing.metadata)}")
+    return Leaf.from_json(canonical_json.loads(text.encode()))
+
+
+def landed_leaf(location: Location, planned: Planned, piece: PlannedRange) -> Leaf | None:
+    """Return the account of a landing file, or None if there is no complete, intact file.
+
+    The account is computed from the records; a different one in the trailer means damage. So do
+    records of another range: an intact file in the place of another one.
+    """
+    if not location.exists():
+        return None
+    try:
+        with closing(LandingFile.open(location)) as landing:
+            promised = promised_leaf(landing)
+            number = source_hash(piece.source)
+            found = Leaf()
+            for batch in landing.iter_batches(verifies=True):
+                if not holds(planned, piece, batch):
+                    logger.warning(
+                        "%s has records of another range and will be landed again", location.uri
+                    )
+                    return None
+                found += leaf_of(batch, number)
+    except FormatError as error:
+        logger.warning("%s is torn or damaged and will be landed again: %s", location.uri, error)
+        return None
+    if found != promised:
+        logger.warning("%s has a wrong account and will be landed again", location.uri)
+        return None
+    return found
+
+
+def write_landing(file: BinaryIO, batches: Iterable[pa.RecordBatch], source: str) -> Leaf:
+    """Write the records of one range with their account, and return the account.
+
+    Args:
+        file: The file; the caller closes it.
+        batches: The records by ascending offset, as batches of ``LANDING_SCHEMA``.
+        source: Source string of the range.
+    """
+    writer = LandingWriter(file)
+    number = source_hash(source)
+
+    def written(batch: pa.RecordBatch) -> Leaf:
+        writer.write(batch)
+        return leaf_of(batch, number)
+
+    leaf = Leaf()
+    for part in _while_the_next_is_made(written, batches):
+        leaf += part
+        faults.point("ingest.after_batch")
+    writer.close({_LEDGER: canonical_json.dumps(leaf.to_json()).decode()})
+    return leaf
+
+
+def _while_the_next_is_made(
+    written: Callable[[pa.RecordBatch], Leaf], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Leaf]:
+    """Yield what ``written`` returns for each batch; a thread calls it, one batch at a time.
+
+    A batch is compressed and digested while its source makes the next one. Two batches are held
+    at once, and no thread remains when the iterator ends or is closed.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="trainfeed-landing") as thread:
+        waiting: Future[Leaf] | None = None
+        for batch in batches:
+            if waiting is not None:
+                yield waiting.result()
+            waiting = thread.submit(written, batch)
+        if waiting is not None:
+            yield waiting.result()
+
+
+def is_landed(landing: Location, planned: Planned, piece: PlannedRange) -> bool:
+    """Return whether a complete, intact landing file covers the range."""
+    return landed_leaf(landing_file(landing, planned, piece), planned, piece) is not None
+
+
+def holds(planned: Planned, piece: PlannedRange, batch: pa.RecordBatch) -> bool:
+    """Return whether the records of a batch, by ascending offset, are of a range of offsets.
+
+    Positions of other units are those of a source's own reader, and are not compared.
+    """
+    if planned.unit != "offsets" or not batch.num_rows:
+        return True
+    offsets = batch.column("offset")
+    return bool(piece.start <= offsets[0].as_py() and offsets[-1].as_py() < piece.end)
+
+
+def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:
+    """Return the account of a landing batch; ``source`` is the hash of its source string."""
+    num_bytes = pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
+    return Leaf.of(source, batch.column("offset").to_numpy(), num_bytes)
