@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from trainfeed.compat.paddle import fluid
-from trainfeed.compat.plsc import Entry
+from trainfeed.compat.plsc.entry import Entry
 from trainfeed.compat.plsc.models import BaseModel
 
 ROOT = Path(__file__).parents[2]

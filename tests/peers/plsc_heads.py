@@ -12,8 +12,8 @@ import numpy as np
 import paddle
 
 from tests.peers import plsc_digits
-from trainfeed.compat.plsc import EntrySettings, LossType
-from trainfeed.compat.plsc.training import Head, Ranks
+from trainfeed.compat.plsc.classifier import Head, Ranks
+from trainfeed.compat.plsc.settings import EntrySettings, LossType
 from trainfeed.errors import ConfigError
 
 FOLDER = Path(sys.argv[1])

@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import pytest
 
-from trainfeed.compat.plsc import LossScale, MixedPrecision
+from trainfeed.compat.plsc.settings import LossScale, MixedPrecision
 
 STEPS = 60
 

@@ -17,11 +17,11 @@ from PIL import Image
 
 from tests.peers import made, plsc_digits
 from trainfeed.compat.paddle import fluid
-from trainfeed.compat.plsc import EntrySettings, LossType
+from trainfeed.compat.plsc.classifier import Head, Ranks
 from trainfeed.compat.plsc.models import BaseModel
 from trainfeed.compat.plsc.models.resnet import ResNet50
 from trainfeed.compat.plsc.readers import Base64Images
-from trainfeed.compat.plsc.training import Head, Ranks
+from trainfeed.compat.plsc.settings import EntrySettings, LossType
 from trainfeed.conversion.images import ImageOptions
 from trainfeed.errors import ConfigError, SampleShapeError, StorageError
 from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
@@ -281,7 +281,7 @@ def test_an_upload_that_failed_or_was_killed_is_all_that_a_second_training_does(
 
     first = uploads(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+        patched.setattr("trainfeed.compat.plsc.entry.upload", fails)
         with pytest.raises(StorageError, match="away"):
             first.train()
     saved = tmp_path / "saved"

@@ -7,7 +7,7 @@ import paddle
 import pytest
 
 from tests.plsc_page import BLOCKS, FIRST_BLOCK, NUM_IMAGES, make_files, run
-from trainfeed.compat.plsc import Entry
+from trainfeed.compat.plsc.entry import Entry
 from trainfeed.errors import ConfigError
 
 paddle.base.core.set_num_threads(1)

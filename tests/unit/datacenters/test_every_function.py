@@ -33,7 +33,8 @@ from trainfeed import (
     specification,
     tfrecord,
 )
-from trainfeed.compat.paddle.dataset import common, fetch, mnist
+from trainfeed.compat.paddle.dataset import common, mnist
+from trainfeed.compat.paddle.dataset import common as fetch
 from trainfeed.compat.paddle.reader import creator
 from trainfeed.compat.plsc.readers import base64, jpeg
 from trainfeed.conversion import ConvertOptions, Format, SinkOptions, SourceOptions, SparseOptions

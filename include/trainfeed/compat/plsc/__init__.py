@@ -5,10 +5,14 @@ trainfeed.compat.plsc import Entry``. Settings and readers need no framework; ``
 ``test()`` and ``predict()`` import PaddlePaddle.
 """
 
-from trainfeed.compat.plsc._entry import Entry
-from trainfeed.compat.plsc._loss_scale import LossScale
-from trainfeed.compat.plsc._report import Report
-from trainfeed.compat.plsc._settings import EntrySettings, LossType, MixedPrecision
+from trainfeed.compat.plsc.entry import Entry
+from trainfeed.compat.plsc.settings import (
+    EntrySettings,
+    LossScale,
+    LossType,
+    MixedPrecision,
+    Report,
+)
 
 __all__ = [
     "Entry",

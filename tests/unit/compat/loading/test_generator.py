@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from trainfeed import memory_group
-from trainfeed.compat.paddle.loading._generator import GeneratorLoader
-from trainfeed.compat.paddle.loading._generator_memory import require_memory
+from trainfeed.compat.paddle.loading import GeneratorLoader, require_memory
 from trainfeed.decorators import batch, cache, shuffle
 from trainfeed.errors import (
     ConfigError,
@@ -479,9 +478,7 @@ def test_a_loader_reads_what_is_kept_once(way):
 
 
 def test_a_batch_that_grows_is_compared_with_the_memory_again(monkeypatch):
-    monkeypatch.setattr(
-        "trainfeed.compat.paddle.loading._generator_memory.available_bytes", lambda: 100_000
-    )
+    monkeypatch.setattr("trainfeed.compat.paddle.loading.available_bytes", lambda: 100_000)
     made = loader(True).set_batch_generator(lambda: iter([[np.zeros(10)], [np.zeros(10_000)]]))
     batches = iter(made)
     assert len(next(batches)[0]) == 10

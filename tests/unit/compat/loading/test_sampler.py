@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfeed.compat.paddle.loading._index_batches import DistributedBatchSampler
+from trainfeed.compat.paddle.loading import DistributedBatchSampler
 
 
 @pytest.mark.parametrize(

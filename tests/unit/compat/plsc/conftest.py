@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from trainfeed.compat.plsc import Entry, Report, _engine
+from trainfeed.compat.plsc import engine as _engine
+from trainfeed.compat.plsc.entry import Entry
+from trainfeed.compat.plsc.settings import Report
 
 SHAPE = (3, 2, 2)
 

@@ -9,10 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfeed.compat.paddle import batch
-from trainfeed.compat.plsc import Entry
-from trainfeed.compat.plsc._custom_reader import AssignedReader, custom_reader
-from trainfeed.compat.plsc._readers_of_entry import AssignedReaders, Readers
-from trainfeed.compat.plsc._sample_form import ReaderKind, SampleForm
+from trainfeed.compat.plsc.entry import Entry
+from trainfeed.compat.plsc.entry_readers import (
+    AssignedReader,
+    AssignedReaders,
+    ReaderKind,
+    Readers,
+    SampleForm,
+    custom_reader,
+)
 from trainfeed.decorators import shuffle
 from trainfeed.errors import ConfigError, ReaderEndedError, SampleShapeError
 from trainfeed.readers import np_array

@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 
 from tests.unit.compat.plsc.conftest import SHAPE
-from trainfeed.compat.plsc import Entry, Report
+from trainfeed.compat.plsc.entry import Entry
+from trainfeed.compat.plsc.settings import Report
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 
@@ -164,7 +165,7 @@ def test_a_prediction_needs_its_reader(entry, calls, tmp_path):
 
 
 def test_a_begun_pass_ends_with_a_training_that_fails(entry, monkeypatch):
-    from trainfeed.compat.plsc import _engine
+    from trainfeed.compat.plsc import engine as _engine
 
     ended = []
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainfeed.compat.plsc.readers import Base64Images, ImageFolder, base64, jpeg
+from trainfeed.compat.plsc.readers import Base64Images, base64, jpeg
+from trainfeed.compat.plsc.readers.jpeg import ImageFolder
 from trainfeed.conversion import ImageOptions, process_base64
 from trainfeed.decorators import batch, resumable
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, ReaderEndedError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfeed.compat.plsc import LossScale, MixedPrecision
+from trainfeed.compat.plsc.settings import LossScale, MixedPrecision
 
 RULES = st.builds(
     MixedPrecision,

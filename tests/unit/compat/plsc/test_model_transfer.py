@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.forks import in_a_fork
-from trainfeed.compat.plsc import Entry
-from trainfeed.compat.plsc._model_transfer import check_store, download_model
-from trainfeed.compat.plsc._setters import EntrySetters
+from trainfeed.compat.plsc.entry import Entry, check_store, download_model
+from trainfeed.compat.plsc.setters import EntrySetters
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -229,7 +228,7 @@ def test_an_upload_that_fails_keeps_the_model_here(entry, calls, store, monkeypa
     def fails(*_):
         raise StorageError("the store is away")
 
-    monkeypatch.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+    monkeypatch.setattr("trainfeed.compat.plsc.entry.upload", fails)
     with pytest.raises(StorageError, match="away"):
         entry.train()
     assert files(entry.settings.model_save_dir) == ["0/network.npz"]
@@ -243,7 +242,7 @@ def test_a_training_that_uploads_goes_on_from_its_own_checkpoints(entry, calls, 
         raise StorageError("the store is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("trainfeed.compat.plsc._model_transfer.upload", fails)
+        patched.setattr("trainfeed.compat.plsc.entry.upload", fails)
         with pytest.raises(StorageError, match="away"):
             entry.train()
     entry.set_checkpoint_dir(saved)

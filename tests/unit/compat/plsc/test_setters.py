@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from trainfeed.compat.paddle.fluid.optimizer import SGD
-from trainfeed.compat.plsc import Entry, EntrySettings, LossType, MixedPrecision
+from trainfeed.compat.plsc.entry import Entry
 from trainfeed.compat.plsc.models import BaseModel
+from trainfeed.compat.plsc.settings import EntrySettings, LossType, MixedPrecision
 from trainfeed.errors import ConfigError
 
 

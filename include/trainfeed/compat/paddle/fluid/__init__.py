@@ -18,8 +18,8 @@ from trainfeed.compat.paddle.fluid import (
     param_attr,
     regularizer,
 )
-from trainfeed.compat.paddle.fluid._network import Network
 from trainfeed.compat.paddle.fluid.data_feeder import DataFeeder
+from trainfeed.compat.paddle.fluid.network import Network
 from trainfeed.compat.paddle.fluid.param_attr import ParamAttr
 from trainfeed.compat.paddle.places import CPUPlace, CUDAPlace
 

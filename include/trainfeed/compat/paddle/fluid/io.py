@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainfeed.compat.paddle.io import BatchSampler, DataLoader, Dataset, IterableDataset
+from trainfeed.compat.paddle.io.datasets import BatchSampler, Dataset, IterableDataset
+from trainfeed.compat.paddle.io.loader import DataLoader
 from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.compat.paddle.reader import shuffle
 from trainfeed.decorators import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from trainfeed.compat._framework import paddle
-from trainfeed.compat.paddle.fluid._network import current_network
-from trainfeed.compat.paddle.fluid._plain_layers import (
+from trainfeed.compat.paddle.fluid.network import (
     activated,
+    current_network,
     dropout,
     elementwise_add,
     pool2d,

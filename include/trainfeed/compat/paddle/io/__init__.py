@@ -1,26 +1,28 @@
 """``paddle.io``: data sets, samplers and their loader, under the names of 2.x."""
 
-from trainfeed.compat.paddle.io.collate import default_collate_fn, default_convert_fn
 from trainfeed.compat.paddle.io.datasets import (
+    BatchSampler,
     ChainDataset,
     ComposeDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
-    Subset,
-    TensorDataset,
-    random_split,
-)
-from trainfeed.compat.paddle.io.loader import DataLoader
-from trainfeed.compat.paddle.io.samplers import (
-    BatchSampler,
     RandomSampler,
     Sampler,
     SequenceSampler,
+    Subset,
     SubsetRandomSampler,
+    TensorDataset,
     WeightedRandomSampler,
+    random_split,
 )
-from trainfeed.compat.paddle.io.worker import WorkerInfo, get_worker_info
+from trainfeed.compat.paddle.io.loader import DataLoader
+from trainfeed.compat.paddle.io.worker import (
+    WorkerInfo,
+    default_collate_fn,
+    default_convert_fn,
+    get_worker_info,
+)
 from trainfeed.compat.paddle.loading import DistributedBatchSampler
 
 __all__ = [

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from trainfeed.compat.plsc._settings import rank_from_environ
-from trainfeed.compat.plsc.readers._seeds import EpochSeeds
+from trainfeed.compat.plsc.readers.jpeg import EpochSeeds
+from trainfeed.compat.plsc.settings import rank_from_environ
 from trainfeed.conversion.base64_files import base64_reader
 from trainfeed.conversion.images import ImageOptions, ImageSample
 from trainfeed.datacenters import local_source

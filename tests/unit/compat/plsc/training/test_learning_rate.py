@@ -1,7 +1,7 @@
 """The learning rate of a step, against the rule written out by hand."""
 
-from trainfeed.compat.plsc import EntrySettings
-from trainfeed.compat.plsc.training import learning_rate, steps_per_pass
+from trainfeed.compat.plsc.classifier import learning_rate, steps_per_pass
+from trainfeed.compat.plsc.settings import EntrySettings
 
 
 def test_the_rate_is_scaled_by_the_batch_of_all_ranks():

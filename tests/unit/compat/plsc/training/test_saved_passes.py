@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainfeed.compat.plsc.training import (
+from trainfeed.compat.plsc.checkpoints import (
     CheckpointNote,
-    Ranks,
     newest_checkpoint,
     read_checkpoint,
     save_checkpoint,
 )
+from trainfeed.compat.plsc.classifier import Ranks
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 
 ONE = Ranks(0, 1)
@@ -118,7 +118,7 @@ def test_a_pass_that_is_saved_again_replaces_the_older_checkpoint(tmp_path):
 @pytest.mark.parametrize("ranks", [1, 3, 4, 10])
 @pytest.mark.parametrize("readers", [1, 2, 3, 7])
 def test_a_divided_head_is_read_by_any_number_of_ranks(tmp_path, ranks, readers):
-    from trainfeed.compat.plsc.training import Saved
+    from trainfeed.compat.plsc.checkpoints import Saved
 
     whole = {
         "final_fc.w_0": np.arange(20).reshape(2, 10),

@@ -1,23 +1,109 @@
-"""The settings of an ``Entry`` with the defaults of PLSC, as a value that no training changes.
-
-The rank comes from the environment, which ``trainfeed.config`` reads.
-"""
+"""The settings of an ``Entry`` with the defaults of PLSC, and what its trainings report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trainfeed.config import rank_variables
 from trainfeed.errors import ConfigError
+from trainfeed.storage import Location
 
 if TYPE_CHECKING:
-    from trainfeed.compat.plsc._hdfs_folders import HdfsFolders
     from trainfeed.compat.plsc.models.base_model import BaseModel
 
-__all__ = ["EntrySettings", "LossType", "MixedPrecision", "rank_from_environ"]
+
+# --- The folders that ``Entry.set_hdfs_info`` names, as locations of ``trainfeed.storage``
+
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
+_USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,255}")
+
+
+@dataclass(frozen=True)
+class HdfsFolders:
+    """Where a training gets its first model from, and where its models go.
+
+    Attributes:
+        user: Name of the account.
+        save: URI of the folder that models are uploaded to after the training; None for no upload.
+        checkpoint: URI of the folder that a model is downloaded from before the training; None for
+            no download.
+    """
+
+    user: str
+    save: str | None = None
+    checkpoint: str | None = None
+
+    @property
+    def is_named_by_environment(self) -> bool:
+        """Whether the client takes the user from the environment, not from the URI."""
+        return (self.save or self.checkpoint or "").startswith("hdfs://")
+
+
+def hdfs_folders(
+    fs_name: object, fs_ugi: object, fs_dir_for_save: object, fs_checkpoint_dir: object
+) -> HdfsFolders:
+    """Return the folders that the arguments of ``set_hdfs_info`` name.
+
+    Raises:
+        ValueError: An argument is missing or wrong; no message has a part of ``fs_ugi``.
+    """
+    base, user = _base(fs_name), _user(fs_ugi)
+    if fs_dir_for_save is None and fs_checkpoint_dir is None:
+        raise ValueError(
+            "expected fs_dir_for_save, fs_checkpoint_dir or both, got neither; without them nothing"
+            " is uploaded or downloaded"
+        )
+    return HdfsFolders(
+        user,
+        _uri("fs_dir_for_save", base, user, fs_dir_for_save),
+        _uri("fs_checkpoint_dir", base, user, fs_checkpoint_dir),
+    )
+
+
+def _base(fs_name: object) -> str:
+    if not isinstance(fs_name, str) or not fs_name or "@" in fs_name:
+        raise ValueError(
+            "expected fs_name as hdfs://host:port, webhdfs://host:port, file:// or host:port,"
+            " without a user"
+        )
+    return fs_name if _SCHEME.match(fs_name) else f"hdfs://{fs_name}"
+
+
+def _user(fs_ugi: object) -> str:
+    user, comma, password = fs_ugi.partition(",") if isinstance(fs_ugi, str) else ("", "", "")
+    if not comma or not password or not _USER.fullmatch(user):
+        raise ValueError(
+            "expected fs_ugi as 'user,password' with a name of letters, digits and _ . -; its"
+            " value is not shown"
+        )
+    return user
+
+
+def _uri(name: str, base: str, user: str, value: object) -> str | None:
+    """Return a folder as a URI; a relative path starts in the user's home, as in Hadoop."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or _SCHEME.match(value):
+        raise ValueError(f"expected {name} as a path in fs_name, got {value!r:.200}")
+    path = value if value.startswith("/") else f"/user/{user}/{value}"
+    scheme, _, authority = base.partition("://")
+    # WebHDFS gets the user with each request; the other client takes it from the environment.
+    account = f"{user}@" if scheme == "webhdfs" else ""
+    try:
+        return Location.parse(f"{scheme}://{account}{authority.rstrip('/')}{path}").uri
+    except ConfigError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+# --- The settings of an ``Entry`` with the defaults of PLSC, as a value that no training changes
 
 _RANK: Final = "PADDLE_TRAINER_ID"
 _WORLD_SIZE: Final = "PADDLE_TRAINERS_NUM"
@@ -169,3 +255,79 @@ def _number(name: str, text: str) -> int:
             " training of one rank"
         )
     return int(text)
+
+
+# --- The scale of the loss in mixed precision: good steps in a row let it grow, bad ones shrink it
+
+_LEAST: Final = np.float32(1)
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """The scale before a step; ``after`` returns the scale before the next step.
+
+    Attributes:
+        rules: Parameters of the growth and the shrinking.
+        scale: Factor of the loss, computed in float32 as the operator does.
+        good_steps: Good steps in a row since the last change or bad step.
+        bad_steps: Bad steps in a row since the last change or good step.
+    """
+
+    rules: MixedPrecision
+    scale: np.float32
+    good_steps: int = 0
+    bad_steps: int = 0
+
+    @classmethod
+    def first(cls, rules: MixedPrecision) -> LossScale:
+        """Return the scale before the first step."""
+        return cls(rules, np.float32(rules.init_loss_scaling))
+
+    def after(self, *, is_finite: bool) -> LossScale:
+        """Return the scale after a step.
+
+        Args:
+            is_finite: Whether every gradient of the step is finite.
+        """
+        if not self.rules.use_dynamic_loss_scaling:
+            return self
+        return self._after_good() if is_finite else self._after_bad()
+
+    def _after_good(self) -> LossScale:
+        good = self.good_steps + 1
+        if good < self.rules.incr_every_n_steps:
+            return replace(self, good_steps=good, bad_steps=0)
+        with np.errstate(over="ignore"):
+            grown = self.scale * np.float32(self.rules.incr_ratio)
+        return LossScale(self.rules, grown if np.isfinite(grown) else self.scale)
+
+    def _after_bad(self) -> LossScale:
+        bad = self.bad_steps + 1
+        if bad < self.rules.decr_every_n_nan_or_inf:
+            return replace(self, good_steps=0, bad_steps=bad)
+        shrunk = self.scale * np.float32(self.rules.decr_ratio)
+        return LossScale(self.rules, max(_LEAST, shrunk))
+
+
+# --- The result of a training, a test or a prediction of an ``Entry``
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a training, a test or a prediction.
+
+    Attributes:
+        epochs: Passes over the training data that this call trained.
+        steps: Steps that this call trained.
+        losses: The loss of each of these steps.
+        accuracies: Name of a test set → accuracy, from 0 to 1, of the last test.
+        checkpoint: Folder of the newest checkpoint; None if none was saved.
+        embeddings: Of a prediction: float32 of shape ``(n, emb_dim)``; None otherwise.
+    """
+
+    epochs: int = 0
+    steps: int = 0
+    losses: tuple[float, ...] = ()
+    accuracies: Mapping[str, float] = field(default_factory=dict)
+    checkpoint: Path | None = None
+    embeddings: NDArray[Any] | None = None
