@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from trainfeed import faults
 from trainfeed.dataset.coverage import Coverage, cover, cover_named, start_of
@@ -39,10 +39,6 @@ from trainfeed.errors import (
 )
 from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.version_names import check_version_name, split_version_name
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- Whether a version that a tag names, or should name, is there for readers
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 from trainfeed.errors import ConfigError
 from trainfeed.loader.chunks import Verify
@@ -34,10 +34,6 @@ from trainfeed.loader.state import (
     stretches_of,
 )
 from trainfeed.whole_numbers import whole
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- The loader: batches in a computed order, from any point on
 

@@ -519,8 +519,8 @@ def _check(stage: Stage) -> CheckReport:
     verdict = judged(stage, verdict, counts)
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     warnings = failures(verdict.gates, "warn", counts)
-    for told in warnings:
-        logger.warning("check %s: a gate failed, and its severity is warn: %s", name, told)
+    for warning in warnings:
+        logger.warning("check %s: a gate failed, and its severity is warn: %s", name, warning)
     for waiver in verdict.waivers:
         logger.warning("check %s: failed gates pass by a waiver: %s", name, waiver.told)
     data = verdict.to_bytes()

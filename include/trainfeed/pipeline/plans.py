@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -34,10 +34,6 @@ from trainfeed.reading_rules import ReadingRules
 from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.sources import landing_folder
 from trainfeed.specification import DatasetSpec
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- The parts of a plan: inputs, ranges and shards
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,6 @@ from trainfeed.pipeline.reports import JsonObject, PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.printable_text import printable, without_secrets
 from trainfeed.storage import FileInfo, Location
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- Excerpts of records for messages, reports and logs: short, printable, without secrets
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trainfeed.config import Environment
 from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
@@ -26,10 +26,6 @@ from trainfeed.pipeline.reports import Build
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.storage import Location
 from trainfeed.usercode import code_texts, digest_of_texts, running_libraries
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- A stage at work on a plan: its files and version, and the comparison of its code
 

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import httpx
 
@@ -23,10 +23,6 @@ from trainfeed.server.client import (
     checked_answer,
     refusal_text,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- The client of every server of trainfeed: token, TLS, patience with a bound, one clear error
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from trainfeed import canonical_json, faults
 from trainfeed.config import job_model, rendezvous
@@ -31,10 +31,6 @@ from trainfeed.training.checkpoints import CHECKPOINTS, Checkpoint, CheckpointNo
 from trainfeed.training.metrics import METRICS_LOG, MetricsLog, Recomputed
 from trainfeed.training.transfers import open_start_model
 from trainfeed.whole_numbers import whole
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- The lease of a training: retention removes no version that a running job reads
 

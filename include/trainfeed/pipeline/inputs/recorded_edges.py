@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trainfeed.dataset import DatasetFolder, Manifest
 from trainfeed.dataset.layout import generation_name
@@ -26,10 +26,6 @@ from trainfeed.pipeline.inputs.boundaries import (
 from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
 from trainfeed.sources import PartitionBoundary, TopicIdentity
 from trainfeed.storage import posix
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- Offsets of an interval that retention deleted or may have deleted, and their acceptance
 

@@ -121,7 +121,7 @@ _STACK_S: Final = 5.0
 _STACK_BEGIN: Final = "(most recent call first):\n"
 _STACK_END: Final = b"in <module>\n"
 # In a stack, the first frame of trainfeed: the frames of the user's code come before it.
-_OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "_user_function.py"}'
+_OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "user_function.py"}'
 _READ_BYTES: Final = 64 << 10
 # Limits for the output of functions: in the log per job, and in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10

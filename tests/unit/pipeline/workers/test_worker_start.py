@@ -13,10 +13,7 @@ NOT_NEEDED = {
     "fsspec",
     "rich",
     "typer",
-    "trainfeed.pipeline.plans",
     "trainfeed.pipeline.quarantine_access",
-    "trainfeed.pipeline.quarantine_access",
-    "trainfeed.pipeline.run_stage",
     "trainfeed.pipeline.run_stage",
     "trainfeed.dataset.waive",
 }
