@@ -37,7 +37,7 @@ from trainfeed.models.model import (
     refuse_removed,
     spec_of_model,
 )
-from trainfeed.models.register import Candidate, data_digest, find, register
+from trainfeed.models.registration import Candidate, data_digest, find, register
 
 __all__ = [
     "CANDIDATE",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         SplitSpec,
         UploadsSpec,
     )
-    from trainfeed.specification.json_schema import json_schema, json_schema_text
+    from trainfeed.specification.schema import json_schema, json_schema_text
     from trainfeed.specification.load import (
         load_spec,
         load_specs,
