@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-from trainfeed.cli.build import _command_process
+from trainfeed.cli import build_ranges as _command_process
 from trainfeed.pipeline.workers import pool as _worker_process
 
 __all__ = ["fork_programs", "forked", "wait_for_all"]

@@ -282,7 +282,7 @@ class Arena:
             importlib.import_module(name)
         importlib.import_module("trainfeed.pipeline.functions.jobs")
         importlib.import_module("trainfeed.pipeline.workers._worker_main")
-        importlib.import_module("trainfeed.cli.build._served_commands")
+        importlib.import_module("trainfeed.cli.served_commands")
 
     def _fork(self, act) -> None:
         output = self._scratch / "look"

@@ -15,8 +15,8 @@ import typer
 
 from trainfeed import __version__
 from trainfeed.cli._command_table import COMMANDS
-from trainfeed.cli._group_on_demand import group_on_demand
-from trainfeed.cli._printing import error_console, print_message, printable_lines, program
+from trainfeed.cli.command_groups import group_on_demand
+from trainfeed.cli.printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
 __all__ = ["error_of", "main"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainfeed.cli._group_on_demand import Entry
+from trainfeed.cli.command_groups import Entry
 
 __all__ = ["COMMANDS"]
 

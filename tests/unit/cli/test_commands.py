@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_kill import command as build_command
-from trainfeed.cli._printing import program
+from trainfeed.cli.printing import program
 from trainfeed.dataset.root import ROOT_MARKER
 from trainfeed.errors import AccessDeniedError
 from trainfeed.specification import json_schema
@@ -286,7 +286,7 @@ def test_a_pipe_gets_whole_lines(cli, project):
 def test_remedies_name_the_program_as_it_was_called(cli, monkeypatch):
     message = cli("show", "clicks/2024-03-05")[2]
     assert "build it: trainfeed build clicks --interval 2024-03-05" in message
-    monkeypatch.setattr("trainfeed.cli._printing.sys.argv", ["/there/trainfeed/__main__.py"])
+    monkeypatch.setattr("trainfeed.cli.printing.sys.argv", ["/there/trainfeed/__main__.py"])
     assert program() == "python -m trainfeed"
 
 
@@ -328,7 +328,7 @@ def test_an_error_of_the_system_is_one_message_and_status_1(cli, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied", "/there")
 
-    monkeypatch.setattr("trainfeed.cli._asked_intervals.load_spec", refuse)
+    monkeypatch.setattr("trainfeed.cli.named_versions.load_spec", refuse)
     status, output, message = cli("build", "clicks", "--interval", "2024-03-01")
     assert (status, output) == (1, "")
     assert message == "PermissionError: [Errno 13] Permission denied: '/there'\n"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from trainfeed import __version__
 from trainfeed.cli._app import app
 from trainfeed.cli._command_table import COMMANDS
-from trainfeed.cli._group_on_demand import Entry, group_on_demand
+from trainfeed.cli.command_groups import Entry, group_on_demand
 
 ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from trainfeed.cli._light_parameters import LightCommand
+from trainfeed.cli.command_groups import LightCommand
 
 ROOT = Path(__file__).parents[3]
 READ = []
@@ -67,7 +67,7 @@ def test_what_typer_refuses_is_refused_in_its_words(arguments):
 @pytest.mark.parametrize(("option", "needs"), [(["--plain", "c"], False), (["--share", "1"], True)])
 def test_only_a_conversion_needs_pydantic(option, needs):
     code = (
-        "import sys, typer; from trainfeed.cli._light_parameters import LightCommand\n"
+        "import sys, typer; from trainfeed.cli.command_groups import LightCommand\n"
         "app = typer.Typer()\n"
         "@app.command(cls=LightCommand)\n"
         "def read(plain: str = 'b', share: float = 0.5): print('pydantic' in sys.modules)\n"

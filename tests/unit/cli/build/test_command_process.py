@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from trainfeed import __version__
-from trainfeed.cli.build._command_process import CommandEnd, CommandProcess
+from trainfeed.cli.build_ranges import CommandEnd, CommandProcess
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_process_that_was_killed_says_so_and_takes_no_further_command(process,
 
 
 def test_a_process_takes_no_more_commands_than_its_bound(process, monkeypatch):
-    monkeypatch.setattr("trainfeed.cli.build._command_process._MOST_COMMANDS", 2)
+    monkeypatch.setattr("trainfeed.cli.build_ranges._MOST_COMMANDS", 2)
     for is_usable in (True, False):
         process.run(["--version"])
         assert process.is_usable is is_usable

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.cli.conftest import cli
-from trainfeed.cli.build._engine_choice import Engine, engine_options, with_engine
+from trainfeed.cli.build import Engine, engine_options, with_engine
 
 __all__ = ["cli"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainfeed.cli.build._preview import print_preview
+from trainfeed.cli.build import print_preview
 
 REPORT: dict[str, Any] = {
     "dataset": "clicks",

@@ -205,7 +205,7 @@ def test_keys_of_json_are_words_that_a_script_can_name(cli, built):
 
 
 def test_remedies_of_errors_name_the_program_once(cli, project, monkeypatch):
-    monkeypatch.setattr("trainfeed.cli._printing.program", lambda: "python -m trainfeed")
+    monkeypatch.setattr("trainfeed.cli.printing.program", lambda: "python -m trainfeed")
     monkeypatch.setattr("trainfeed.cli._app.program", lambda: "python -m trainfeed")
     for command in (
         ("verify", "clicks"),

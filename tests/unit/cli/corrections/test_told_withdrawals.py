@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainfeed.cli._look_target import version_for_readers
+from trainfeed.cli.named_versions import version_for_readers
 from trainfeed.errors import NotFoundError, WithdrawnError
 from trainfeed.readers import open_dataset
 from trainfeed.withdrawal import Maker, withdraw

@@ -127,6 +127,6 @@ def test_waivers_that_are_closed_to_the_account_are_named(cli, refused, until, m
     def closed(*_):
         raise AccessDeniedError(f"{path}: permission denied")
 
-    monkeypatch.setattr("trainfeed.cli.upkeep._waivers_command.waiver_states", closed)
+    monkeypatch.setattr("trainfeed.cli.upkeep.waiver_states", closed)
     status, _, message = cli("waivers", "ls", "clicks")
     assert (status, "permission denied" in message) == (1, True)

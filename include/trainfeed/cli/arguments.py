@@ -1,0 +1,237 @@
+"""Arguments that commands share: data sets, paths, decisions, servers; nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from trainfeed.accounts import account_name, name_problem
+from trainfeed.cli.printing import print_message
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.datacenters import local_source, local_target
+from trainfeed.dataset import DatasetFolder, require_readable_root, require_writable_root
+from trainfeed.dataset.layout import is_name
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.dataset.withdraw import withdrawal_of, withdrawals
+from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.specification import RESERVED_NAMES, SPEC_FILE, did_you_mean
+from trainfeed.storage.posix import map_errors
+
+# --- Paths among the arguments of commands, also ``pfs://…``, as paths of this machine
+
+
+def source_path(text: str) -> Path:
+    """Return the path of a file or folder that a command reads."""
+    return Path(local_source(text))
+
+
+def target_path(text: str) -> Path:
+    """Return the path of a file or folder that a command writes; refused in the public area."""
+    return Path(local_target(text))
+
+
+# --- The options of a decision: the reason, which only a dry run does without, and the person
+
+Why = Annotated[str | None, typer.Option(help="The reason, which the history keeps.")]
+Who = Annotated[str | None, typer.Option(help="By default the account.")]
+
+# Stands where a decision has its reason; a dry run writes it nowhere.
+_DRY_RUN: Final = "a dry run"
+
+
+def named_person(who: str | None) -> str:
+    """Return the person who decides, by default the account.
+
+    Raises:
+        ConfigError: The name is empty, as that of a variable that is not set, or cannot be printed.
+    """
+    person = account_name() if who is None else who
+    if problem := name_problem("who", person):
+        raise ConfigError(f"{problem}; nothing was changed; name the person, or leave --who out")
+    return person
+
+
+def reason_or_dry_run(why: str | None, *, dry_run: bool) -> str:
+    """Return the reason of a decision.
+
+    Raises:
+        ConfigError: There is none, and this is no dry run.
+    """
+    if why is None and not dry_run:
+        raise ConfigError("expected --why, or --dry-run; nothing was changed")
+    return _DRY_RUN if why is None else why
+
+
+# --- Options that the commands of all servers, and of their clients, have
+
+Tokens = Annotated[
+    Path, typer.Option(help="Token file of the server: a line with a digest per token.")
+]
+Host = Annotated[str, typer.Option(help="Address to listen on; other machines need a certificate.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+Certificate = Annotated[Path | None, typer.Option(help="Certificate of the server, PEM.")]
+Key = Annotated[Path | None, typer.Option(help="Key of the certificate, PEM, mode 0600.")]
+ClientCa = Annotated[
+    Path | None, typer.Option(help="Authorities of certificates that clients may show, PEM.")
+]
+AuditLog = Annotated[Path | None, typer.Option(help="File that gets one JSON line per request.")]
+PortFile = Annotated[
+    Path | None, typer.Option(help="File that gets the port once the server answers.")
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="File with the token; by default TRAINFEED_TOKEN_FILE."),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(help="Authorities of the server, PEM; by default TRAINFEED_CA_FILE."),
+]
+
+
+# --- The data sets of the environment: their names, the folder of one, and their completion
+
+
+def readable_environment() -> Environment:
+    """Return the environment; refuse a root that is none, which would look like an empty one."""
+    env = environment_from_environ()
+    require_readable_root(Path(env.root), env.root_setting)
+    return env
+
+
+def known_folder(name: str) -> DatasetFolder:
+    """Return the folder of a data set that has a version or a specification.
+
+    Raises:
+        NotFoundError: The data set is unknown; the message has the nearest name.
+    """
+    env = readable_environment()
+    if name in RESERVED_NAMES and name not in data_sets_of(Path(env.root)):
+        raise NotFoundError(
+            f"expected a data set, got {name!r}, which is no name of one; for models: trainfeed"
+            " models ls"
+        )
+    folder = DatasetFolder(Path(env.root), name)
+    if not folder.path.is_dir():
+        _require_known(env, name)
+    return folder
+
+
+def specified(env: Environment) -> list[str]:
+    """Return the names of the folders of data sets, also with a wrong specification."""
+    with map_errors(env.datasets):
+        if not env.datasets.is_dir():
+            return []
+        places = [path for path in env.datasets.iterdir() if is_name(path.name)]
+        return [path.name for path in places if _is_seen(path / SPEC_FILE)]
+
+
+def _is_seen(path: Path) -> bool:
+    """Return whether a path exists; one in a folder that this account may not enter does."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
+
+
+def complete_target(incomplete: str) -> list[str]:
+    """Return the targets that begin with the typed text: data sets, then intervals."""
+    try:
+        env = environment_from_environ()
+        name, slash, _ = incomplete.partition("/")
+        if not slash and "@" in name:
+            found = _tagged(env, name.partition("@")[0])
+        elif not slash:
+            found = sorted({*specified(env), *data_sets_of(Path(env.root))})
+        else:
+            found = [f"{name}/{each}" for each in DatasetFolder(Path(env.root), name).intervals()]
+    except (TrainFeedError, OSError):
+        # A shell that completes names cannot show a message.
+        return []
+    return [each for each in found if each.startswith(incomplete)]
+
+
+def _tagged(env: Environment, name: str) -> list[str]:
+    from trainfeed.dataset.tag_files import current_tags
+
+    return [f"{name}@{tag.tag}" for tag in current_tags(DatasetFolder(Path(env.root), name))]
+
+
+def _require_known(env: Environment, name: str) -> None:
+    known = sorted({*specified(env), *data_sets_of(Path(env.root))})
+    if name not in known:
+        hint = did_you_mean(name, known) if known else f"make one: trainfeed new {name}"
+        raise NotFoundError(
+            f"expected a data set of {env.datasets} or {env.root}, got {name!r}; {hint}"
+        )
+
+
+# --- What commands say about withdrawn versions: who withdrew them, when and why
+
+# Lines; trainfeed history has all of them.
+_MOST: Final = 20
+
+
+def tell_withdrawal(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Print who withdrew a version that is looked at, and why, if it is withdrawn."""
+    if (mark := withdrawal_of(folder, interval, generation)) is not None:
+        print_message(f"{mark.told}; readers do not get it")
+
+
+def tell_newer_withdrawals(folder: DatasetFolder, intervals: Iterable[str]) -> None:
+    """Print who withdrew generations that are newer than those that readers get."""
+    told = []
+    for interval in intervals:
+        readable = folder.readable_generation(interval) or 0
+        newer = [mark for mark in withdrawals(folder, interval) if mark.generation > readable]
+        told += [f"{mark.told}; readers do not get it" for mark in newer]
+    for line in told[:_MOST]:
+        print_message(line)
+    if len(told) > _MOST:
+        more = f"and {len(told) - _MOST} more are withdrawn"
+        print_message(f"{more}: trainfeed history {folder.name} --action withdraw")
+
+
+# --- The arguments [NAME] [RANGE] of commands that look at all data sets by default
+
+NameOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        help="NAME or NAME/RANGE; by default all data sets.", autocompletion=complete_target
+    ),
+]
+RangeOrAll = Annotated[
+    str | None,
+    typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
+]
+
+
+def name_and_range(name: str, asked: str | None) -> tuple[str, str | None]:
+    """Return the data set, and the range that stands in one of the two arguments.
+
+    Raises:
+        ConfigError: The range stands in both.
+    """
+    name, _, rest = name.partition("/")
+    if rest and asked:
+        raise ConfigError(
+            f"expected the range once, as NAME/RANGE or NAME RANGE, got {rest!r} and {asked!r}"
+        )
+    return name, rest or asked
+
+
+# --- The data set that a command corrects: known, and below a root that may be written
+
+
+def writable_folder(name: str) -> DatasetFolder:
+    """Return the folder of a known data set.
+
+    Raises:
+        ConfigError: The root is that of public sets.
+        NotFoundError: The data set is unknown; the message has the nearest name.
+        RootError: The publication root was not made by ``trainfeed init``.
+    """
+    require_writable_root(environment_from_environ())
+    return known_folder(name)

@@ -1,0 +1,448 @@
+"""``trainfeed build``: intervals on this machine, one or a range, previews and dry runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
+from trainfeed.cli.file_contents import progress
+from trainfeed.cli.named_versions import Intervals, Json, Name, gate_rows, is_range, open_asked
+from trainfeed.cli.printing import (
+    error_console,
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable_lines,
+)
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.dataset.interval_notes import told_passed_over
+from trainfeed.dataset.layout import parse_generation
+from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.intervals import Interval, intervals_in, parse_range
+from trainfeed.pipeline import JsonObject, OutdatedRule
+from trainfeed.pipeline.local import BuildRequest
+from trainfeed.pipeline.local import build as run_build
+from trainfeed.pipeline.preview import DryRun, describe, preview
+from trainfeed.pipeline.preview import dry_run as run_dry
+from trainfeed.specification import DatasetSpec, TrainingWish
+
+# --- The options ``--engine`` and ``--spark-connection``: where preprocessing runs this time
+
+
+class Engine(StrEnum):
+    """The engines of ``preprocess.engine``."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+EngineChoice = Annotated[
+    Engine | None,
+    typer.Option(
+        help="Where records are preprocessed and shards written: in processes of this machine, or"
+        " on the Spark cluster of TRAINFEED_SPARK. By default as dataset.yaml says; the published"
+        " bytes are the same."
+    ),
+]
+
+
+SparkConnection = Annotated[
+    str | None,
+    typer.Option(
+        help="The connection of the Spark cluster: a key of the file that TRAINFEED_SPARK names."
+        " By default as dataset.yaml says."
+    ),
+]
+
+
+def with_engine(spec: DatasetSpec, engine: Engine | None, connection: str | None) -> DatasetSpec:
+    """Return a specification with the asked engine and connection, or as it is for None.
+
+    Raises:
+        ConfigError: A connection is asked for, and the engine is local.
+    """
+    asked = {"engine": engine and engine.value, "connection": connection}
+    update = {name: value for name, value in asked.items() if value is not None}
+    preprocess = spec.preprocess.model_copy(update=update)
+    if connection is not None and preprocess.engine != "spark":
+        raise ConfigError(
+            f"expected the engine spark beside --spark-connection, got {preprocess.engine}; nothing"
+            " was started; add --engine spark, or leave the connection out"
+        )
+    return spec.model_copy(update={"preprocess": preprocess})
+
+
+def engine_options(spec: DatasetSpec) -> list[str]:
+    """Return the options with which another command makes the same choice."""
+    if spec.preprocess.engine != "spark":
+        return [f"--engine={spec.preprocess.engine}"]
+    return ["--engine=spark", f"--spark-connection={spec.preprocess.connection}"]
+
+
+# --- One interval built in this process: the stage at work on the terminal, then the report
+
+
+def build_one(
+    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest, *, as_json: bool
+) -> None:
+    """Build an interval as asked, and print the report."""
+    place = f"{spec.name}/{interval.name}"
+    with error_console().status("") as status:
+        report = run_build(
+            spec,
+            interval,
+            env,
+            request,
+            on_stage=lambda stage: status.update(f"{place}: {stage}"),
+        )
+    print_json(report.to_json()) if as_json else print_mapping(report.to_json())
+
+
+# --- ``trainfeed build --training``: the built intervals that count as untrained
+
+# Reason in the mark: it names both causes, because a build of one interval cannot tell them apart.
+_WHY: Final = "built with --training none, or with last and a later interval"
+
+
+Training = Annotated[
+    TrainingWish | None,
+    typer.Option(
+        help="Which of the built intervals the next run in Airflow, or train --catch-up, trains on:"
+        " each (the default), the last of the range, or none."
+    ),
+]
+
+
+def require_training(spec: DatasetSpec, wish: TrainingWish | None) -> None:
+    """Refuse ``--training`` for a data set without a training.
+
+    Raises:
+        ConfigError: The data set has no training.
+    """
+    if wish is not None and spec.train is None:
+        raise ConfigError(
+            f"expected no --training, {spec.name} has no training; nothing was built; leave it out,"
+            " or add 'train' to dataset.yaml"
+        )
+
+
+def declines(wish: TrainingWish | None, names: Sequence[str], name: str) -> str | None:
+    """Return the reason why no training of an interval is wanted; None when one is wanted.
+
+    Args:
+        wish: The value of ``--training``.
+        names: Names of the intervals of the range, in order.
+        name: Name of the interval.
+    """
+    is_before = wish is TrainingWish.LAST and name != names[-1]
+    return _WHY if is_before or wish is TrainingWish.NONE else None
+
+
+def settle(
+    spec: DatasetSpec,
+    env: Environment,
+    wish: TrainingWish | None,
+    results: Sequence[IntervalBuild],
+) -> None:
+    """With ``last``: mark the newest built interval as untrained if the last one has no version.
+
+    Args:
+        spec: The data set.
+        env: The environment.
+        wish: The value of ``--training``.
+        results: Result of each interval of the range, in order.
+    """
+    built = [each for each in results if "generation" in each.report]
+    if wish is not TrainingWish.LAST or not built or built[-1] is results[-1]:
+        return
+    newest = built[-1]
+    version = Untrained(newest.interval, parse_generation(newest.report["generation"]))
+    TrainingMarks(DatasetFolder(Path(env.root), spec.name)).accept(version)
+    print_message(
+        f"training: {results[-1].interval} has no version, so {newest.interval} is the last that"
+        " counts as untrained"
+    )
+
+
+# --- Prints the result of ``trainfeed build --limit`` on a terminal
+
+_STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
+_LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_length"}
+
+
+def print_preview(report: Mapping[str, Any]) -> None:
+    """Print the report of ``preview``: counts, samples, quarantine, statistics, gates."""
+    samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
+    summary = (
+        f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
+        f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
+        f" {_reasons(report['filtered'])}; nothing was published"
+    )
+    typer.echo(printable_lines(summary))
+    if report["passed_over"]:
+        told = told_passed_over(report["passed_over"])
+        typer.echo(printable_lines(f"passed over in the folder of logs: {told}"))
+    _print_table("first samples", report["first_samples"])
+    _print_table("first quarantined records", report["first_quarantined"])
+    _print_table("statistics", [_row(*item) for item in report["statistics"].items()])
+    _print_table("quality gates, on these records alone", gate_rows(report["gates"]))
+
+
+def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        typer.echo(f"\n{title}")
+        columns = list(rows[0])
+        print_rows(columns, [[_cell(row[column]) for column in columns] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_cell, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("\n", r"\n")
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
+
+
+def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {"field": name} | {column: _shown(found, column) for column in _STATISTICS}
+
+
+def _shown(found: Mapping[str, Any], column: str) -> str:
+    """Return a statistic of values; for texts and bytes, that of their lengths."""
+    if found.get(column) is not None:
+        return _cell(found[column])
+    length = found.get(_LENGTHS.get(column, ""))
+    return "" if length is None else f"{length:.6g} bytes"
+
+
+# --- ``trainfeed build --dry-run``: what builds of some intervals would do
+
+
+def print_dry_runs(
+    spec: DatasetSpec,
+    env: Environment,
+    intervals: Sequence[Interval],
+    request: BuildRequest,
+    *,
+    as_json: bool,
+    is_range: bool,
+) -> bool:
+    """Print what builds of the intervals would do; return whether all would be built.
+
+    Args:
+        spec: The data set.
+        env: Folders and connections.
+        intervals: The intervals.
+        request: The options of the builds.
+        as_json: Whether JSON is printed.
+        is_range: Whether a list is printed, in which an error has the place of a report.
+
+    Raises:
+        TrainFeedError: The error of planning, without ``is_range``.
+    """
+    reports: list[DryRun | _Refused] = []
+    failed = 0
+    with progress(f"planning {spec.name}") as tell:
+        for number, interval in enumerate(intervals):
+            tell(len(intervals), number)
+            try:
+                reports.append(
+                    run_dry(
+                        spec,
+                        interval,
+                        env,
+                        rebuild=request.rebuild,
+                        allow_gap=request.allow_gap,
+                        outdated=request.outdated,
+                    )
+                )
+            except TrainFeedError as error:
+                if not is_range:
+                    raise
+                failed += 1
+                reports.append(_Refused(interval.name, type(error).__name__, str(error)))
+    if as_json:
+        told = [report.to_json() for report in reports]
+        print_json(told if is_range else told[0])
+    else:
+        typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
+    if failed:
+        print_message(f"{failed} of {len(intervals)} intervals would not be built")
+    return failed == 0
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """An interval of a range that cannot be planned, with its error."""
+
+    interval: str
+    kind: str
+    message: str
+
+    def to_json(self) -> JsonObject:
+        return {
+            "interval": self.interval,
+            "error": {"kind": self.kind, "message": self.message},
+        }
+
+
+def _told(spec: DatasetSpec, report: DryRun | _Refused) -> list[str]:
+    if isinstance(report, _Refused):
+        return [f"dry run of {spec.name}/{report.interval}: {report.kind}: {report.message}"]
+    return describe(report)
+
+
+# --- ``trainfeed build``: intervals on this machine, without Airflow
+
+_FAILED: Final = 1
+_ENDED: Final = 130
+
+
+def build(  # noqa: PLR0913 - options of a command
+    name: Name,
+    *,
+    interval: Intervals = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="How many intervals of a range are built at once.")
+    ] = 1,
+    rebuild: Annotated[
+        str | None,
+        typer.Option(
+            help="Build a published interval again for this reason; each reason builds once."
+        ),
+    ] = None,
+    allow_gap: Annotated[
+        str | None, typer.Option(help="Accept that retention deleted records, for this reason.")
+    ] = None,
+    outdated: Annotated[
+        OutdatedRule,
+        typer.Option(
+            help="What happens to a published interval that today's code, specification or lookups"
+            " would build otherwise: fail; keep it; or rebuild it, with the causes as the reason."
+        ),
+    ] = OutdatedRule.FAIL,
+    training: Training = None,
+    engine: EngineChoice = None,
+    spark_connection: SparkConnection = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only print what a build would read, make and publish."),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Build only the first N records in a temporary folder, and show the result."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build and publish intervals of a data set, or preview the result of a build.
+
+    A range is built interval by interval; a failed interval does not stop the others, and one
+    table lists all results. Status 0: all published; 1: one failed; 2: wrong usage or settings;
+    130: ended.
+    """
+    if dry_run and limit is not None:
+        raise ConfigError("expected --dry-run or --limit, got both; leave one out")
+    spec, env, asked = open_asked(name, interval)
+    spec = with_engine(spec, engine, spark_connection)
+    require_training(spec, training)
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
+    if limit is not None:
+        _preview(spec, env, _single(chosen, asked, "--limit"), request, limit, as_json=as_json)
+    elif dry_run:
+        is_list = is_range(chosen, asked)
+        if not print_dry_runs(spec, env, chosen, request, as_json=as_json, is_range=is_list):
+            raise typer.Exit(_FAILED)
+    elif is_range(chosen, asked):
+        ranged = _Range(spec, env, [each.name for each in chosen], training)
+        _build_range(ranged, request, jobs=jobs, as_json=as_json)
+    else:
+        why_none = declines(training, [chosen[0].name], chosen[0].name)
+        build_one(spec, env, chosen[0], replace(request, untrained=why_none), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The intervals that one command builds, and which of them a training should see."""
+
+    spec: DatasetSpec
+    env: Environment
+    names: Sequence[str]
+    training: TrainingWish | None
+
+    def training_option(self, name: str) -> list[str]:
+        """Return what the command of one interval gets."""
+        return ["--training=none"] if declines(self.training, self.names, name) else []
+
+
+def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: bool) -> None:
+    reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
+    options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
+    options += [f"--outdated={request.outdated}", *engine_options(ranged.spec)]
+    names, done = ranged.names, 0
+    with progress(f"building {ranged.spec.name}") as tell:
+
+        def count(_: IntervalBuild) -> None:
+            nonlocal done
+            done += 1
+            tell(len(names), done)
+
+        tell(len(names), 0)
+        results, is_ended = build_each(
+            ranged.spec.name,
+            names,
+            lambda name: [*options, *ranged.training_option(name)],
+            jobs=jobs,
+            on_end=count,
+        )
+    settle(ranged.spec, ranged.env, ranged.training, results)
+    print_results(results, as_json=as_json)
+    failed = [each.interval for each in results if each.status != 0]
+    if failed:
+        print_message(
+            f"{len(failed)} of {len(names)} intervals are not built; run again:"
+            " what is published is found identical"
+        )
+        raise typer.Exit(_ENDED if is_ended else _FAILED)
+
+
+def _preview(
+    spec: DatasetSpec,
+    env: Environment,
+    interval: Interval,
+    request: BuildRequest,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    if request.rebuild is not None or request.outdated is not OutdatedRule.FAIL:
+        raise ConfigError(
+            "expected no --rebuild and no --outdated beside --limit, which publishes nothing"
+        )
+    # A preview also shows the output of the function.
+    logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
+    with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):
+        report = preview(spec, interval, env, limit=limit, allow_gap=request.allow_gap)
+    print_json(report) if as_json else print_preview(report)
+
+
+def _single(chosen: Sequence[Interval], asked: str, option: str) -> Interval:
+    if len(chosen) > 1:
+        raise ConfigError(
+            f"expected one interval beside {option}, {asked} has {len(chosen)}; name one, such as"
+            f" {chosen[0].name}"
+        )
+    return chosen[0]

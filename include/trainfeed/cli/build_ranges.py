@@ -1,0 +1,330 @@
+"""``trainfeed build`` over a range: a command for each interval, in processes beside this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+
+from trainfeed.cli.printing import print_json, print_message, print_rows, program
+from trainfeed.config import command_environ
+from trainfeed.process_ties import signal_name
+
+# --- A process that runs commands of trainfeed one after another, and its end
+
+_GRACE_S: Final = 20.0
+# What functions and libraries leave behind in a process does not add up beyond this.
+_MOST_COMMANDS: Final = 100
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """How a command ended.
+
+    Attributes:
+        status: Its exit status; minus the number of the signal that killed the process.
+        output: What it wrote to standard output.
+        messages: What it wrote to standard error.
+        error: Class and message of the error that ended it; empty without one.
+    """
+
+    status: int
+    output: str
+    messages: str
+    error: tuple[str, str] = ("", "")
+
+
+class CommandProcess:
+    """Runs commands in a process of its own, which ``close`` or the end of this process ends.
+
+    The process is the leader of a new session, so that Ctrl-C reaches only this process. A command
+    that runs while this process is killed comes to its end.
+    """
+
+    def __init__(self) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115
+        reader, writer = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-P", "-m", "trainfeed.cli.served_commands", str(writer)],
+                stdin=subprocess.PIPE,
+                stdout=self._output,
+                stderr=self._messages,
+                text=True,
+                env=command_environ(),
+                start_new_session=True,
+                pass_fds=[writer],
+            )
+        finally:
+            os.close(writer)
+        self._answers = os.fdopen(reader)
+        self._commands = 0
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._process.pid
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the process takes a further command."""
+        return self._process.poll() is None and self._commands < _MOST_COMMANDS
+
+    def run(self, arguments: Sequence[str]) -> CommandEnd:
+        """Run a command, and return how it ended; the process may have ended with it.
+
+        Args:
+            arguments: The arguments of ``trainfeed``.
+        """
+        self._commands += 1
+        for file in (self._output, self._messages):
+            file.seek(0)
+            file.truncate()
+        stdin = self._process.stdin
+        # Without a reader, the process has ended: its status says how.
+        with suppress(BrokenPipeError):
+            if stdin is not None:
+                stdin.write(f"{json.dumps(list(arguments))}\n")
+                stdin.flush()
+        answer = self._answer()
+        status, *error = json.loads(answer) if answer else (self._process.wait(), "", "")
+        return CommandEnd(status, _text(self._output), _text(self._messages), tuple(error))
+
+    def _answer(self) -> str:
+        """Return the line with status and error; "" if the process has ended without one.
+
+        The process is watched beside the pipe, which a program that it left behind may hold open.
+        """
+        watched = os.pidfd_open(self._process.pid)
+        try:
+            select.select([self._answers.fileno(), watched], [], [])
+            is_answered = bool(select.select([self._answers], [], [], 0)[0])
+            return self._answers.readline() if is_answered else ""
+        finally:
+            os.close(watched)
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self._process.terminate()
+
+    def end(self) -> None:
+        """Wait for the process, and kill it with its workers if it has not ended after 20 s."""
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process when its command has ended, and release its files."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        self._process.wait()
+        for file in (self._output, self._messages, self._answers):
+            file.close()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+# --- ``trainfeed build`` over a range: the command of each interval, in processes beside this one
+
+_TAIL_CHARS: Final = 2000
+
+
+@dataclass(frozen=True)
+class IntervalBuild:
+    """How the build of one interval of a range ended.
+
+    Attributes:
+        interval: Name of the interval.
+        status: Exit status of the command; None if it was not started, or was ended from here.
+        report: The JSON of ``trainfeed.pipeline.local.build``; empty unless status is 0.
+        error: Class and text of the error; empty without one.
+    """
+
+    interval: str
+    status: int | None
+    report: dict[str, Any] = field(default_factory=dict)
+    error: tuple[str, str] = ("", "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON that ``--json`` prints."""
+        if self.status == 0:
+            return {"interval": self.interval, "status": 0, **self.report}
+        kind, message = self.error
+        return {
+            "interval": self.interval,
+            "status": self.status,
+            "error": {"kind": kind, "message": message},
+        }
+
+
+def build_each(
+    name: str,
+    intervals: Sequence[str],
+    options: Callable[[str], Sequence[str]],
+    *,
+    jobs: int,
+    on_end: Callable[[IntervalBuild], object],
+    command: Sequence[str] = ("build",),
+) -> tuple[list[IntervalBuild], bool]:
+    """Build intervals in order, ``jobs`` at once.
+
+    Args:
+        name: The data set.
+        intervals: Names of its intervals.
+        options: Function from an interval to further options of its command.
+        jobs: Number of builds at once, at least 1.
+        on_end: Called with each result, in the order in which builds end.
+        command: The command that builds one interval, with the options and output of ``build``.
+
+    Returns:
+        The results in the order of ``intervals``, and whether Ctrl-C ended the call early.
+    """
+    found: dict[str, IntervalBuild] = {}
+    processes = _Processes()
+    is_ended = False
+    with closing(processes), ThreadPoolExecutor(jobs) as pool:
+        futures = [
+            pool.submit(_build, processes, [*command, name], each, options(each))
+            for each in intervals
+        ]
+        try:
+            for result in _in_order_of_their_end(futures):
+                found[result.interval] = result
+                on_end(result)
+        # The pool waits for its threads, and these for their processes, so the processes end first.
+        except KeyboardInterrupt:
+            is_ended = True
+            processes.end()
+        except SystemExit:
+            processes.end()
+            raise
+    for future in futures:
+        result = future.result()
+        found.setdefault(result.interval, result)
+    return [found[interval] for interval in intervals], is_ended
+
+
+def _in_order_of_their_end(
+    futures: Sequence[Future[IntervalBuild]],
+) -> Iterator[IntervalBuild]:
+    for future in as_completed(futures):
+        yield future.result()
+
+
+class _Processes:
+    """The processes that build; after ``end``, no further build starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[CommandProcess] = []
+        self._busy: set[CommandProcess] = set()
+        self._is_ended = False
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the processes were told to end."""
+        return self._is_ended
+
+    @contextmanager
+    def lent(self) -> Iterator[CommandProcess | None]:
+        """Yield a process for one command, or None after ``end``."""
+        with self._lock:
+            process = None if self._is_ended else self._usable() or CommandProcess()
+            self._busy.update([process] if process else [])
+        try:
+            yield process
+        finally:
+            with self._lock:
+                self._busy.difference_update([process])
+                self._idle.extend([process] if process else [])
+
+    def end(self) -> None:
+        """Ask the processes at work to end; kill those that do not end within 20 s."""
+        with self._lock:
+            self._is_ended = True
+            processes = list(self._busy)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.end()
+
+    def close(self) -> None:
+        """End the idle processes."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _usable(self) -> CommandProcess | None:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_usable:
+                return process
+            process.close()
+        return None
+
+
+def _build(
+    processes: _Processes, command: Sequence[str], interval: str, options: Sequence[str]
+) -> IntervalBuild:
+    name = command[-1]
+    with processes.lent() as process:
+        if process is None:
+            return IntervalBuild(interval, None, error=("", "not started"))
+        ended = process.run([*command, "--interval", interval, "--json", *options])
+    messages = ended.messages.replace("python -m trainfeed", program()).strip()
+    if messages:
+        print_message(f"{name}/{interval}: {messages}")
+    if ended.status == 0:
+        return IntervalBuild(interval, 0, json.loads(ended.output))
+    if processes.is_ended:
+        return IntervalBuild(interval, None, error=("", "ended"))
+    return IntervalBuild(interval, ended.status, error=_error(ended, messages))
+
+
+def _error(ended: CommandEnd, messages: str) -> tuple[str, str]:
+    status, (kind, message) = ended.status, ended.error
+    if status < 0:
+        return "Killed", f"ended by signal {-status} ({signal_name(-status)})"
+    if kind:
+        return kind, message.replace("python -m trainfeed", program())
+    return "", messages[-_TAIL_CHARS:] or f"status {status}"
+
+
+# --- The results of a range of builds, as a table or JSON
+
+_ERROR_CHARS: Final = 200
+_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
+
+
+def print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
+    """Print the results of a range: JSON, or a table, of which an empty one is left out."""
+    if as_json:
+        print_json([each.to_json() for each in results])
+        return
+    if results:
+        print_rows(_COLUMNS, [_row(each) for each in results])
+
+
+def _row(result: IntervalBuild) -> list[object]:
+    if result.status == 0:
+        report = result.report
+        return [result.interval, report["verdict"], *(report.get(c, "") for c in _COLUMNS[2:])]
+    kind, message = result.error
+    first = message.partition("\n")[0][:_ERROR_CHARS]
+    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]

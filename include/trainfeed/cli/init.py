@@ -1,0 +1,48 @@
+"""``trainfeed init``: make a publication root on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trainfeed.cli.printing import print_json, printable_lines, program
+from trainfeed.config import environment_from_environ
+from trainfeed.dataset import init_root
+from trainfeed.dataset.root import data_sets_of
+
+
+def init(
+    root: Annotated[
+        str | None, typer.Argument(help="The folder; by default TRAINFEED_ROOT or ./data/root.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the publication root, the folder of all versions, or accept one that has versions.
+
+    Versions in the folder are not changed. Builds refuse a folder without this step, because its
+    name may be misspelt, or its file system not mounted.
+    """
+    env = environment_from_environ(root=root)
+    env.refuse_public_root()
+    place = Path(env.root)
+    mark, is_new = init_root(place)
+    report = {
+        "root": str(place),
+        "verdict": "made" if is_new else "known",
+        "datasets": data_sets_of(place),
+        **asdict(mark),
+    }
+    print_json(report) if as_json else typer.echo(printable_lines(_told(report)))
+
+
+def _told(report: dict[str, Any]) -> str:
+    names = report["datasets"]
+    kept = f"data sets in it: {', '.join(names)}; untouched" if names else "no data set in it yet"
+    if report["verdict"] == "known":
+        since = f"since {report['made_at']}, made by {report['made_by']}"
+        return f"{report['root']} is a publication root {since}; {kept}"
+    return f"made {report['root']} a publication root; {kept}\nnext: {program()} ls"

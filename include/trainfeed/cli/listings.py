@@ -1,0 +1,269 @@
+"""``trainfeed tags``, ``history`` and ``leases``: what is noted of a data set; nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.accounts import person
+from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
+from trainfeed.cli.printing import DamagedEntries, print_json, print_message, print_rows
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.history import Action, DamagedAction, actions, missing_marks
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.lease import FoundLease, leases
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.dataset.tag_files import Tag, listed_tag, require_tag, tag_history, tag_names
+from trainfeed.errors import ConfigError, FormatError
+from trainfeed.intervals import parse_time
+from trainfeed.version_names import split_version_name
+
+# --- ``trainfeed tags``: the tags of a data set, what one names, and its history
+
+_TAG_COLUMNS: Final = ("tag", "change", "range", "versions", "left out", "who", "at", "why")
+_VERSIONS: Final = ("interval", "generation")
+
+
+def tags(
+    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    tag: Annotated[
+        str | None, typer.Argument(help="A tag, or TAG#3 as its third change made it.")
+    ] = None,
+    *,
+    history: Annotated[
+        bool, typer.Option("--history", help="All changes, the oldest first.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the tags of a data set, or show what one names, or named.
+
+    Status 3 when a tag is damaged; the others are listed all the same. Aliases of models are
+    another namespace: trainfeed models.
+    """
+    folder, damaged = known_folder(name), DamagedEntries()
+    if tag is not None and not history:
+        _show(folder, tag, as_json=as_json)
+        return
+    found, unread = _found(folder, tag, damaged, history=history)
+    if as_json:
+        print_json([*map(_told, found), *unread])
+    elif found:
+        print_rows(_TAG_COLUMNS, list(map(_tag_row, found)))
+    elif not unread:
+        print_message(f"{name} has no tag; give one: trainfeed tag {name} RANGE TAG --why WHY")
+    damaged.end()
+
+
+def _found(
+    folder: DatasetFolder, tag: str | None, damaged: DamagedEntries, *, history: bool
+) -> tuple[list[Tag], list[dict[str, Any]]]:
+    """Return the changes to show, and an entry for each tag or change that cannot be read."""
+    found: list[Tag] = []
+    unread: list[dict[str, Any]] = []
+    if tag is not None and not tag_history(folder, tag, lambda *_: None):
+        require_tag(folder, tag)
+    for each in tag_names(folder) if tag is None else [tag]:
+        entry: dict[str, Any] = {"tag": each}
+        with damaged.named(f"{folder.name}@{each}", entry):
+            if history:
+                found += _history(folder, each, damaged, unread)
+            else:
+                found += _given(listed_tag(folder, each))
+        if "damaged" in entry:
+            unread.append(entry)
+    return found, unread
+
+
+def _history(
+    folder: DatasetFolder, tag: str, damaged: DamagedEntries, unread: list[dict[str, Any]]
+) -> list[Tag]:
+    """Return the changes of a tag, and add an entry for each that cannot be read."""
+
+    def note(number: int, error: FormatError) -> None:
+        entry: dict[str, Any] = {"tag": tag, "number": number}
+        unread.append(entry)
+        with damaged.named(f"{folder.name}@{tag}#{number}", entry):
+            raise error
+
+    try:
+        return tag_history(folder, tag, note)
+    except ConfigError:
+        listed_tag(folder, tag)  # says what to do about a name that no tag can have
+        raise
+
+
+def _given(found: Tag | None) -> Sequence[Tag]:
+    return [] if found is None or found.kind == "untag" else [found]
+
+
+def _show(folder: DatasetFolder, text: str, *, as_json: bool) -> None:
+    named = split_version_name(f"{folder.name}@{text}")
+    found = require_tag(folder, named.version or "", named.change)
+    if as_json:
+        print_json({**_told(found), "generations": _generations(found)})
+        return
+    print_rows(_TAG_COLUMNS, [_tag_row(found)])
+    print_rows(_VERSIONS, list(_generations(found).items()))
+    for skip in found.left_out:
+        print_message(f"{skip.interval} has no version in it: {skip.why}")
+    for hole in found.accepted:
+        print_message(f"{hole.range} is in no version, {hole.told}")
+
+
+def _generations(tag: Tag) -> dict[str, str]:
+    return {name: generation_name(number) for name, number in tag.generations.items()}
+
+
+def _told(tag: Tag) -> dict[str, Any]:
+    made = tag.decision
+    return {
+        "tag": tag.tag,
+        "number": tag.number,
+        "kind": tag.kind,
+        "range": tag.range,
+        "versions": len(tag.versions),
+        "left_out": [skip.interval for skip in tag.left_out],
+        "accepted": [hole.range for hole in tag.accepted],
+        "who": made.who,
+        "account": made.account,
+        "at": made.at,
+        "why": made.why,
+    }
+
+
+def _tag_row(tag: Tag) -> list[object]:
+    made = tag.decision
+    count = "removed" if tag.kind == "untag" else len(tag.versions)
+    who = person(made.who, made.account)
+    return [tag.tag, tag.number, tag.range, count, len(tag.left_out), who, made.at, made.why]
+
+
+# --- ``trainfeed history``: what people and upkeep changed in a data set
+
+
+def history(
+    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    *,
+    action: Annotated[
+        str | None, typer.Option(help="Only this one: withdraw, restore, tag, repair, prune, ….")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only from this time, UTC, as 2026-03-08.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what people and upkeep changed in a data set, the oldest first.
+
+    An action whose mark is not there is told: it was killed, or the mark was lost. Status 3 when a
+    file of the history is damaged.
+    """
+    folder = known_folder(name)
+    found = list(actions(folder))
+    damaged = [each for each in found if isinstance(each, DamagedAction)]
+    chosen = _chosen((each for each in found if isinstance(each, Action)), action, since)
+    if as_json:
+        unread = [{"path": str(each.path), "damaged": each.why} for each in damaged]
+        print_json([*(each.to_json() for each in chosen), *unread])
+    elif chosen:
+        print_rows(("at", "action", "target", "who", "why"), [_action_row(each) for each in chosen])
+    else:
+        typer.echo(f"{name}: no such action")
+    for each in damaged:
+        print_message(f"{each.path} is damaged: {each.why}")
+    for missing in missing_marks(folder, found):
+        print_message(missing.told)
+    if damaged:
+        raise typer.Exit(3)
+
+
+def _chosen(found: Iterable[Action], action: str | None, since: str | None) -> list[Action]:
+    begin = None if since is None else parse_time(since)
+    return [
+        each
+        for each in found
+        if (action is None or each.action == action)
+        and (begin is None or parse_time(each.at) >= begin)
+    ]
+
+
+def _action_row(each: Action) -> list[object]:
+    return [each.at, each.action, each.told_target, person(each.who, each.account), each.why]
+
+
+# --- ``trainfeed leases``: who reads or builds versions of data sets now, and until when
+
+_LEASE_COLUMNS: Final = (
+    "data set",
+    "state",
+    "versions",
+    "what",
+    "account",
+    "host",
+    "process",
+    "until",
+)
+
+
+def show_leases(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The data set; by default all data sets.", autocompletion=complete_target
+        ),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show who reads or builds versions now, which retention therefore keeps, and until when.
+
+    A lease that its process renews no more is listed as ended, until upkeep removes it. Status 3
+    when a lease cannot be read; until its time has passed it keeps every version.
+    """
+    now = datetime.now(UTC)
+    root = Path(readable_environment().root)
+    names = data_sets_of(root) if name is None else [known_folder(name).name]
+    found = [(each, lease) for each in names for lease in leases(DatasetFolder(root, each))]
+    if as_json:
+        print_json(
+            [
+                {"dataset": each, "state": _state(lease, now), **lease.to_json()}
+                for each, lease in found
+            ]
+        )
+    elif found:
+        print_rows(_LEASE_COLUMNS, [_lease_row(each, lease, now) for each, lease in found])
+    else:
+        print_message("no lease was found")
+    unread = [lease for _, lease in found if lease.lease is None]
+    for lease in unread:
+        print_message(lease.problem)
+    if unread:
+        raise typer.Exit(3)
+
+
+def _state(found: FoundLease, now: datetime) -> str:
+    if not found.is_held(now):
+        return "ended"
+    if found.is_ahead(now):
+        return "clock ahead"
+    return str(found.lease.kind) if found.lease else "unread"
+
+
+def _lease_row(name: str, found: FoundLease, now: datetime) -> list[object]:
+    state, until = _state(found, now), f"{found.until:%Y-%m-%dT%H:%M:%SZ}"
+    if (lease := found.lease) is None:
+        return [name, state, "all", found.path.name, "", "", "", until]
+    return [
+        name, state, _versions(lease.versions), lease.what, lease.account, lease.host, lease.pid,
+        until,
+    ]  # fmt: skip
+
+
+def _versions(versions: tuple[tuple[str, int], ...]) -> str:
+    ends = (versions[0], versions[-1])
+    first, last = (f"{name}/{generation_name(number)}" for name, number in ends)
+    return first if len(versions) == 1 else f"{first} … {last} ({len(versions)})"

@@ -1,0 +1,329 @@
+"""``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.accounts import person
+from trainfeed.cli.arguments import Who, named_person, readable_environment, target_path
+from trainfeed.cli.printing import (
+    DamagedEntries,
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    program,
+)
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.dataset import require_writable_root
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.intervals import intervals_in, parse_range
+from trainfeed.models import (
+    CANDIDATE,
+    PROD,
+    ChosenModel,
+    Model,
+    ModelFolder,
+    ModelsFolder,
+    RemovedModel,
+    current_version,
+    history,
+    known_model,
+    model_version,
+    parse_version,
+    promote,
+    rollback,
+)
+from trainfeed.specification import check_name, load_spec
+from trainfeed.storage import Location
+from trainfeed.storage.folder_transfer import download
+from trainfeed.tracking import deliver_change
+from trainfeed.training.launch import train
+from trainfeed.training.promotion import evaluate
+from trainfeed.training.transfers import missing_upload, upload_version
+
+# --- Models and their versions as rows of a table
+
+VERSION_COLUMNS: Final[tuple[str, ...]] = ("version", "alias", "job", "metrics", "bytes")
+REMOVED_COLUMNS: Final[tuple[str, ...]] = (
+    "version", "job", "metrics", "bytes", "at", "who", "why"
+)  # fmt: skip
+
+
+def model_row(folder: ModelFolder, damaged: DamagedEntries) -> dict[str, Any]:
+    """Return a model: how many versions it has, and those that its main aliases point to."""
+    row: dict[str, Any] = {"model": folder.name, "versions": len(folder.versions())}
+    return row | _pointed(folder, (CANDIDATE, PROD), damaged)
+
+
+def version_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    """Return the versions of a model, the newest first; ``damaged`` gets those it cannot read."""
+    pointed = _pointed(folder, folder.aliases(), damaged)
+    rows = []
+    for version in map(model_version, reversed(folder.versions())):
+        row = {**dict.fromkeys(VERSION_COLUMNS), "version": version}
+        with damaged.named(f"{folder.name}/{version}", row):
+            row |= Model.open(folder, parse_version(version)).to_json()
+        rows.append({**row, "alias": [name for name in pointed if pointed[name] == version]})
+    lost = (_lost_row(folder, number, damaged) for number in reversed(folder.lost_versions()))
+    return [*rows, *lost]
+
+
+def _lost_row(folder: ModelFolder, number: int, damaged: DamagedEntries) -> dict[str, Any]:
+    version = model_version(number)
+    row = {**dict.fromkeys(VERSION_COLUMNS), "version": version}
+    with damaged.named(f"{folder.name}/{version}", row):
+        _require_there(folder, number)
+    return row
+
+
+def _require_there(folder: ModelFolder, number: int) -> None:
+    if number in folder.lost_versions():
+        raise NotFoundError(
+            f"expected its folder, or {folder.removal(number)} that tells who removed it, and both"
+            " are gone; bring one of them back from a backup; its number is not used again"
+        )
+
+
+def removed_rows(folder: ModelFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
+    """Return the versions that retention removed, the newest first; ``damaged`` as above."""
+    rows = []
+    for number in reversed(folder.removed_versions()):
+        row = {**dict.fromkeys(REMOVED_COLUMNS), "version": model_version(number)}
+        with damaged.named(f"{folder.name}/{model_version(number)}", row):
+            removed = RemovedModel.read(folder, number)
+            row |= {} if removed is None else _flat(removed)
+        rows.append(row)
+    return rows
+
+
+def _flat(removed: RemovedModel) -> dict[str, Any]:
+    facts = removed.to_json()
+    return {**facts, **facts.pop("removed")}
+
+
+def _pointed(
+    folder: ModelFolder, aliases: Iterable[str], damaged: DamagedEntries
+) -> dict[str, str | None]:
+    """Return alias → version; None, and ``damaged``, for an alias with a damaged history."""
+    pointed: dict[str, str | None] = {}
+    for alias in aliases:
+        pointed[alias] = None
+        with damaged.named(f"{folder.name}@{alias}", pointed):
+            pointed[alias] = current_version(folder, alias)
+    return pointed
+
+
+def aliases_of(folder: ModelFolder, number: int) -> list[str]:
+    """Return the aliases that point to a version."""
+    version = model_version(number)
+    return [alias for alias in folder.aliases() if current_version(folder, alias) == version]
+
+
+# --- ``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings
+
+app = typer.Typer(
+    help="List the models of trainings, judge, promote, roll back, and copy to and from stores.",
+    epilog="Example: trainfeed models show flights@prod",
+    no_args_is_help=True,
+)
+
+Target = Annotated[
+    str, typer.Argument(help="NAME/vNNNN, NAME@prod or NAME@candidate; NAME alone is NAME@prod.")
+]
+Why = Annotated[str, typer.Option("--why", help="The reason, which the history keeps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_MODELS: Final[tuple[str, ...]] = ("model", "versions", CANDIDATE, PROD)
+_GATE: Final = ("metric", "value", "min", "max", "promoted", "max_worse", "passed")
+_CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
+
+
+@app.command("ls", epilog="Example: trainfeed models ls flights")
+def list_models(
+    name: Annotated[str | None, typer.Argument(help="A model; all of them by default.")] = None,
+    *,
+    removed: Annotated[
+        bool, typer.Option("--removed", help="Those that retention removed: when, by whom, why.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the models, or the versions of one, the newest first.
+
+    Status 3 when one is damaged; the others are listed all the same.
+    """
+    models, damaged = ModelsFolder(Path(readable_environment().root)), DamagedEntries()
+    if name is None:
+        if removed:
+            raise ConfigError("expected the name of a model beside --removed, got none")
+        rows = [model_row(models.model(each), damaged) for each in models.names()]
+        nothing = f"no training has made a model in {models.path} yet"
+        _print_list(_MODELS, rows, nothing, as_json=as_json)
+    elif removed:
+        rows = removed_rows(models.known(name), damaged)
+        _print_list(REMOVED_COLUMNS, rows, f"no version of {name} was removed", as_json=as_json)
+    else:
+        rows = version_rows(models.known(name), damaged)
+        _print_list(VERSION_COLUMNS, rows, f"model {name} has no version", as_json=as_json)
+        if number := len(models.known(name).removed_versions()):
+            print_message(f"{number} more were removed: {program()} models ls {name} --removed")
+    damaged.end()
+
+
+@app.command("show", epilog="Example: trainfeed models show flights/v0003")
+def show(target: Target, *, as_json: Json = False) -> None:
+    """Show a version of a model: job, data, metrics, files, and the history of its aliases.
+
+    Also of one that retention removed: then who did, when, and by which rule.
+    """
+    folder, number = _target(target, Path(readable_environment().root))
+    model = known_model(folder, number)
+    changes = [
+        {**change.to_json(), "alias": alias}
+        for alias in folder.aliases()
+        for change in history(folder, alias)
+    ]
+    shown = {**model.to_json(), "alias": aliases_of(folder, number)}
+    if as_json:
+        print_json({**shown, "manifest": model.manifest.model_dump(), "history": changes})
+        return
+    print_mapping({**shown, "code": model.manifest.job.code})
+    rows = [(file.name, file.bytes, file.sha256) for file in model.manifest.files]
+    print_rows(("file", "bytes", "SHA-256"), rows)
+    for change in changes:
+        change["by"] = person(change["by"], change["account"] or change["by"])
+    print_rows(_CHANGES, [[change[column] for column in _CHANGES] for change in changes])
+
+
+@app.command("evaluate", epilog="Example: trainfeed models evaluate flights/2013-01-03")
+def judge(
+    target: Annotated[str, typer.Argument(help="NAME/INTERVAL of a data set.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare the metrics of a training with its gate; if they pass, it becomes the candidate.
+
+    Trains first if the interval has no finished training. Status 1: the gate is closed.
+    """
+    name, _, asked = target.partition("/")
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked)) if asked else []
+    if len(chosen) != 1:
+        raise ConfigError(f"expected NAME/INTERVAL of one interval, got {target[:80]!r}")
+    report = evaluate(spec, env, chosen[0].name, train(spec, env, chosen[0])["job"])
+    if as_json:
+        print_json(report)
+    else:
+        gate = report["gate"]
+        print_mapping({**report, "gate": gate.get("note")})
+        rows = gate.get("metrics", ())
+        print_rows(_GATE, [[row[column] for column in _GATE] for row in rows])
+    print_message(f"next: {program()} models promote {report['model']}@{CANDIDATE} --why WHY")
+
+
+@app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
+def promote_model(target: Target, *, why: Why, who: Who = None, as_json: Json = False) -> None:
+    """Point prod to a version, whose files are verified first; the gate is not checked again."""
+    env = _writable_environment()
+    folder, number = _target(target, Path(env.root))
+    change, is_new = promote(folder, PROD, number, _reason(why), who=named_person(who))
+    verdict = "promoted" if is_new else "unchanged"
+    _print_change(folder, change.version, verdict, env, as_json=as_json)
+
+
+@app.command("rollback", epilog="Example: trainfeed models rollback flights/v0003 --why 'slow'")
+def rollback_model(
+    target: Annotated[
+        str, typer.Argument(help="NAME, or NAME/vNNNN: only if prod points to that version.")
+    ],
+    *,
+    why: Why,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Point prod to the version before the current one."""
+    env = _writable_environment()
+    name, slash, version = target.partition("/")
+    folder = ModelsFolder(Path(env.root)).known(name)
+    expected = parse_version(version) if slash else None
+    change, _ = rollback(folder, _reason(why), expected=expected, who=named_person(who))
+    _print_change(folder, change.version, "rolled back", env, as_json=as_json)
+
+
+@app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+def upload_model(
+    target: Target,
+    to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
+    folder, number = _target(target, Path(readable_environment().root))
+    report = upload_version(folder, number, Location.parse(to))
+    print_json(report) if as_json else print_mapping(report)
+
+
+@app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+def download_model(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
+    ],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="The new folder; the one above it exists.", parser=target_path),
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Copy a folder from a store to this machine: complete, or not at all."""
+    report = download(Location.parse(source), folder).to_json()
+    print_json(report) if as_json else print_mapping(report)
+
+
+def _print_list(
+    columns: tuple[str, ...], rows: list[dict[str, Any]], nothing: str, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_rows(columns, [[row[column] for column in columns] for row in rows])
+    else:
+        print_message(nothing)
+
+
+def _print_change(
+    folder: ModelFolder, version: str, verdict: str, env: Environment, *, as_json: bool
+) -> None:
+    delivered = deliver_change(folder, env.datasets, lambda _: env)
+    report = {
+        "model": folder.name,
+        "prod": version,
+        "verdict": verdict,
+        "path": str(folder.version(parse_version(version))),
+        **({"tracking": delivered} if delivered else {}),
+        **missing_upload(folder, env.datasets, version),
+    }
+    print_json(report) if as_json else print_mapping(report)
+
+
+def _writable_environment() -> Environment:
+    env = environment_from_environ()
+    require_writable_root(env)
+    return env
+
+
+def _reason(why: str) -> str:
+    if not why.strip():
+        raise ConfigError("expected a reason after --why, got a blank one; nothing was changed")
+    return why
+
+
+def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
+    """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
+    chosen = ChosenModel.parse(ModelsFolder(root), text)
+    return chosen.folder, chosen.now()

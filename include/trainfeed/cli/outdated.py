@@ -1,0 +1,340 @@
+"""``trainfeed outdated`` and ``bring-forward``: versions that would be built otherwise today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.arguments import (
+    NameOrAll,
+    RangeOrAll,
+    known_folder,
+    name_and_range,
+    readable_environment,
+    specified,
+)
+from trainfeed.cli.build import Training, declines, require_training, settle
+from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
+from trainfeed.cli.file_contents import progress
+from trainfeed.cli.named_versions import Name, open_asked
+from trainfeed.cli.printing import print_json, print_message, print_rows, program
+from trainfeed.config import Environment
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.intervals import TimeRange, parse_range
+from trainfeed.outdated import (
+    CauseCount,
+    IntervalFinding,
+    OutdatedReport,
+    TotalCost,
+    compare_with_source,
+    find_outdated,
+)
+from trainfeed.pipeline import OutdatedRule
+from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- The report about outdated versions on a terminal, for the commands that show it
+
+_COLUMNS: Final = ("intervals", "state", "number", "why")
+_CAUSE_COLUMNS: Final = ("cause", "intervals", "first version")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
+
+
+def print_outdated(report: OutdatedReport) -> None:
+    """Print runs of intervals with the same state and causes, then the causes and the cost."""
+    print_rows(_COLUMNS, list(_runs(report)))
+    if report.causes:
+        print_rows(_CAUSE_COLUMNS, list(map(_cause_row, report.causes)))
+    typer.echo(_summary(report))
+    for doubt in report.doubts:
+        print_message(f"{report.dataset}: {doubt}")
+
+
+def counted(report: OutdatedReport) -> str:
+    """Return the numbers of intervals by state: ``3 outdated, 363 current``."""
+    return ", ".join(f"{number} {state}" for state, number in report.counts.items()) or "none"
+
+
+def told_cost(cost: TotalCost) -> str:
+    """Return the cost as one line."""
+    parts = [f"{cost.records} records ({size(cost.record_bytes)})"]
+    source = "all landed, the source is not read again"
+    if cost.not_landed:
+        source = f"{cost.not_landed} of {cost.intervals} intervals from the source"
+    parts.append(source)
+    parts.append(f"about {size(cost.version_bytes)} for the new generations")
+    parts.append(_time(cost))
+    return "; ".join(parts)
+
+
+def size(num_bytes: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in _UNITS[:-1]:
+        if num_bytes < 1024:
+            return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes:.1f} {_UNITS[-1]}"
+
+
+def _time(cost: TotalCost) -> str:
+    if cost.seconds is None:
+        return "no time is known: the plan files of these versions are gone"
+    return (
+        f"about {_duration(cost.seconds)} one after another, by the median time from plan to"
+        f" publication of {cost.seconds_known} of them"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 2 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    return f"{seconds / _HOUR_S:.1f} h"
+
+
+def _runs(report: OutdatedReport) -> Iterator[list[object]]:
+    for (state, why), run in groupby(report.intervals, _alike):
+        each = list(run)
+        names = [each[0].interval, each[-1].interval]
+        yield [names[0] if len(each) == 1 else " … ".join(names), state, len(each), why]
+
+
+def _alike(each: IntervalFinding) -> tuple[str, str]:
+    return each.state, each.why
+
+
+def _cause_row(cause: CauseCount) -> list[object]:
+    return [cause.text, cause.intervals, cause.first]
+
+
+def _summary(report: OutdatedReport) -> str:
+    if not report.outdated:
+        finish = f"; {program()} bring-forward finishes them" if report.unfinished else ""
+        return f"{report.dataset}: no version is outdated ({counted(report)}){finish}"
+    first, last = report.outdated[0].interval, report.outdated[-1].interval
+    span = first if first == last else f"{first}/{last}"
+    return (
+        f"{report.dataset}: {counted(report)}; bringing the outdated ones forward:"
+        f" {told_cost(report.cost)}; {program()} bring-forward {report.dataset} {span}"
+    )
+
+
+# --- ``trainfeed outdated``: which versions today's code and specification would build otherwise
+
+_SET_COLUMNS: Final = ("dataset", "intervals", "first cause", "cost of bringing forward")
+
+
+def outdated(
+    name: NameOrAll = None,
+    asked: RangeOrAll = None,
+    *,
+    against_source: Annotated[
+        bool,
+        typer.Option(
+            "--against-source",
+            help="Also ask the source: changed files, replaced topics, deleted and late records."
+            " Slower.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the versions that today's code, specification, lookups or uploads would build otherwise.
+
+    Status 0 when there are none; 1 when there are some, a source differs, or nothing is
+    published; 3 when a version cannot be read.
+    """
+    env = readable_environment()
+    if name is None:
+        _show_all(env, against_source=against_source, as_json=as_json)
+        return
+    name, asked = name_and_range(name, asked)
+    known_folder(name)
+    span = parse_range(asked) if asked else None
+    report = _report(env, name, span, against_source=against_source)
+    if not report.intervals:
+        raise NotFoundError(
+            f"data set {name!r} has no published version, so nothing was compared; build one:"
+            f" trainfeed build {name} --interval I"
+        )
+    print_json(report.to_json()) if as_json else print_outdated(report)
+    _end([report], is_whole=True)
+
+
+def _report(
+    env: Environment, name: str, span: TimeRange | None, *, against_source: bool
+) -> OutdatedReport:
+    spec = load_spec(env.datasets / name)
+    report = find_outdated(spec, env, span=span)
+    if not against_source:
+        return report
+    with progress(f"asking the source of {name}") as tell:
+        return compare_with_source(spec, env, report, on_interval=tell)
+
+
+def _show_all(env: Environment, *, against_source: bool, as_json: bool) -> None:
+    found: list[OutdatedReport] = []
+    errors: dict[str, TrainFeedError] = {}
+    names = specified(env)
+    for name in sorted(names):
+        try:
+            found.append(_report(env, name, None, against_source=against_source))
+        except TrainFeedError as error:
+            errors[name] = error
+    if as_json:
+        failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
+        print_json([*(_without_intervals(each) for each in found), *failed])
+    else:
+        print_rows(_SET_COLUMNS, [_line(each) for each in found])
+    for name, problem in errors.items():
+        print_message(f"{name}: {type(problem).__name__}: {problem}")
+    for each in found:
+        for doubt in each.doubts:
+            print_message(f"{each.dataset}: {doubt}")
+    for name in sorted({*data_sets_of(Path(env.root))} - {*names}):
+        print_message(f"{name}: it has no specification in {env.datasets}, and is not compared")
+    _end(found, is_whole=not errors)
+
+
+def _end(found: list[OutdatedReport], *, is_whole: bool) -> None:
+    """End with the status for monitors."""
+    if any(each.is_unreadable for each in found):
+        raise typer.Exit(3)
+    if not is_whole or not all(each.is_in_order for each in found):
+        raise typer.Exit(1)
+
+
+def _line(found: OutdatedReport) -> list[object]:
+    causes = found.causes
+    more = f", and {len(causes) - 1} more" if len(causes) > 1 else ""
+    return [
+        found.dataset,
+        counted(found),
+        f"{causes[0].text}{more}" if causes else "",
+        told_cost(found.cost) if found.outdated else "",
+    ]
+
+
+def _without_intervals(found: OutdatedReport) -> dict[str, Any]:
+    told = found.to_json()
+    del told["intervals"]
+    return told
+
+
+# --- ``trainfeed bring-forward``: builds the outdated intervals of a range again, and no others
+
+_FAILED: Final = 1
+_DAMAGED: Final = 3
+_ENDED: Final = 130
+
+
+def bring_forward(  # noqa: PLR0913 - options of a command
+    name: Name,
+    asked: Annotated[
+        str | None,
+        typer.Argument(metavar="[RANGE]", help="Interval or range: 2013-01-01, 2013-01, a/b."),
+    ] = None,
+    *,
+    jobs: Annotated[int, typer.Option(min=1, help="How many intervals are built at once.")] = 1,
+    why: Annotated[
+        str | None,
+        typer.Option(help="A reason, recorded before the causes, which always are."),
+    ] = None,
+    training: Training = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the outdated intervals, and the cost.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Build the outdated intervals of a range again, oldest first; see trainfeed outdated.
+
+    A failed interval does not stop the others. Run the command again after a failure or a kill: it
+    goes on with what is still outdated. Status 0: none is outdated now; 1: one failed, or the
+    range has no version; 3: a version of it cannot be read; 130: ended.
+    """
+    spec, env, chosen = open_asked(name, asked)
+    require_training(spec, training)
+    if why is not None and not why.strip():
+        raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")
+    report = find_outdated(spec, env, span=parse_range(chosen))
+    if dry_run:
+        print_json(report.to_json()) if as_json else print_outdated(report)
+    else:
+        for doubt in report.doubts:
+            print_message(f"{spec.name}: {doubt}")
+        _build(spec, env, report, _options(why), training, jobs=jobs, as_json=as_json)
+    _refuse_unreadable(report)
+
+
+def _options(why: str | None) -> list[str]:
+    rule = f"--outdated={OutdatedRule.REBUILD}"
+    return [rule] if why is None else [rule, f"--rebuild={why}"]
+
+
+def _build(  # noqa: PLR0913 - options of a command
+    spec: DatasetSpec,
+    env: Environment,
+    report: OutdatedReport,
+    options: Sequence[str],
+    training: TrainingWish | None,
+    *,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    names, done = sorted(each.interval for each in [*report.outdated, *report.unfinished]), 0
+
+    def command(interval: str) -> list[str]:
+        is_declined = declines(training, names, interval)
+        return [*options, *(["--training=none"] if is_declined else [])]
+
+    with progress(f"bringing {spec.name} forward") as tell:
+
+        def count(_: IntervalBuild) -> None:
+            nonlocal done
+            done += 1
+            tell(len(names), done)
+
+        tell(len(names), 0)
+        results, is_ended = build_each(spec.name, names, command, jobs=jobs, on_end=count)
+    if results:
+        settle(spec, env, training, results)
+    print_results(results, as_json=as_json)
+    _end_of_builds(names, results, is_ended=is_ended)
+
+
+def _end_of_builds(
+    names: Sequence[str], results: Sequence[IntervalBuild], *, is_ended: bool
+) -> None:
+    failed = [each.interval for each in results if each.status != 0]
+    if failed:
+        print_message(
+            f"{len(failed)} of {len(names)} intervals are not brought forward, their published"
+            " versions stay; run again: it goes on with these"
+        )
+        raise typer.Exit(_ENDED if is_ended else _FAILED)
+    if not names:
+        print_message("no interval of the range is outdated, nothing was built")
+
+
+def _refuse_unreadable(report: OutdatedReport) -> None:
+    """End with status 3 if it is not known of an interval whether it is outdated."""
+    names = [each.interval for each in report.intervals if each.state == "unreadable"]
+    if names:
+        print_message(
+            f"{report.dataset}: {', '.join(names)} cannot be read, and were left as they are; see"
+            f" trainfeed verify {report.dataset}/{names[0]}"
+        )
+        raise typer.Exit(_DAMAGED)
+
+
+# --- ``trainfeed build``: intervals on this machine, one or a range, and previews of builds

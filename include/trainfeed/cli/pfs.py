@@ -1,0 +1,55 @@
+"""``trainfeed pfs`` and ``paddle``: the groups of commands on shared storage.
+
+There is no program ``paddle``, because PaddlePaddle may have one in the same environment; a line
+in a shell gives the name: ``paddle() { trainfeed paddle "$@"; }``.
+"""
+
+import typer
+
+from trainfeed.cli.pfs_administration import app as user
+from trainfeed.cli.pfs_commands import copy_with_manifests
+
+# --- ``trainfeed paddle …``: commands on shared storage under the names of PaddlePaddle's documents
+
+paddle = typer.Typer(
+    help="Commands on shared storage under PaddlePaddle's names: cp, ls, rm, mkdir.",
+    epilog="Example: trainfeed paddle cp random_images-*-of-* pfs://home/",
+    no_args_is_help=True,
+)
+_of_later_documents = typer.Typer(
+    help="The same commands, as later documents write them: paddle pfs cp.",
+    epilog="Example: trainfeed paddle pfs cp random_images-*-of-* pfs://home/",
+    no_args_is_help=True,
+)
+for _name, _command, _example in (
+    ("cp", copy_with_manifests, "cp 'random_images-*-of-*' pfs://home/"),
+    ("ls", _look_commands.ls, "ls pfs://home/"),
+    ("rm", _change_commands.rm, "rm -r pfs://home/folder"),
+    ("mkdir", _change_commands.mkdir, "mkdir pfs://home/folder"),
+):
+    paddle.command(_name, epilog=f"Example: trainfeed paddle {_example}")(_command)
+    _of_later_documents.command(_name, epilog=f"Example: trainfeed paddle pfs {_example}")(_command)
+paddle.add_typer(_of_later_documents, name="pfs")
+
+
+# --- ``trainfeed pfs``: shared storage for people
+
+app = typer.Typer(
+    help="Shared storage for people.",
+    epilog="Example: trainfeed pfs cp random_images-*-of-* pfs://home/folder/",
+    no_args_is_help=True,
+)
+for _name, _command, _example in (
+    ("cp", _copy_command.copy, "trainfeed pfs cp 'random_images-*-of-*' pfs://home/folder/"),
+    ("ls", _look_commands.ls, "trainfeed pfs ls pfs://home/folder"),
+    ("find", _look_commands.find, "trainfeed pfs find pfs://home --name '*.rec' --type f"),
+    ("stat", _look_commands.stat, "trainfeed pfs stat pfs://home/folder"),
+    ("du", _look_commands.du, "trainfeed pfs du pfs://home"),
+    ("rm", _change_commands.rm, "trainfeed pfs rm -r pfs://home/folder"),
+    ("mkdir", _change_commands.mkdir, "trainfeed pfs mkdir pfs://home/folder"),
+    ("mv", _change_commands.mv, "trainfeed pfs mv pfs://home/folder pfs://home/other"),
+    ("serve", _serve_files.serve, "trainfeed pfs serve /mnt/cephfs/pfs/dc1 --tokens tokens.txt"),
+    ("verify", _content_check.verify, "trainfeed pfs verify folder pfs://home/folder"),
+):
+    app.command(_name, epilog=f"Example: {_example}")(_command)
+app.add_typer(user, name="user")

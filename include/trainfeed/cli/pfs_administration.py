@@ -1,0 +1,311 @@
+"""``trainfeed pfs serve`` and ``user``: the file server of a data centre, and its users."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from trainfeed.cli.arguments import (
+    AuditLog,
+    Certificate,
+    ClientCa,
+    Host,
+    Key,
+    Port,
+    PortFile,
+    Tokens,
+)
+from trainfeed.cli.printing import error_console, print_json, print_message, print_rows
+from trainfeed.errors import ConfigError
+from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.pfs.user_keys import EndedSessions
+from trainfeed.pfs.users import (
+    AddedUser,
+    HomeWish,
+    UserState,
+    add_user,
+    list_users,
+    public_problems,
+    remove_user,
+)
+
+# --- ``trainfeed pfs serve``: the file server of a data centre, for machines without a mount
+
+_PORT: Final = 8792
+_MIB: Final = 1 << 20
+
+
+def serve(  # noqa: PLR0913 - options of a command
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of the data centre, with home/USER and public.")
+    ],
+    *,
+    tokens: Tokens,
+    datacenter: Annotated[
+        str | None, typer.Option(help="Name in /pfs/NAME/…; by default that of the folder.")
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = _PORT,
+    certificate: Certificate = None,
+    key: Key = None,
+    client_ca: ClientCa = None,
+    port_file: PortFile = None,
+    audit_log: AuditLog = None,
+    rate: Annotated[
+        float, typer.Option(min=0.1, help="Mebibytes of files per second of one user.")
+    ] = 1024,
+    user_requests: Annotated[
+        int, typer.Option(min=1, help="Most requests of one user at once.")
+    ] = 32,
+    uploads: Annotated[
+        int, typer.Option(min=1, help="Most unfinished uploads of one user that are open.")
+    ] = 64,
+    memory: Annotated[
+        int, typer.Option(min=1, help="Mebibytes of bodies in memory at once, of all users.")
+    ] = 64,
+    small_files: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Most descriptors of small files and their folders, of all requests."
+        ),
+    ] = 600,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Plain folders of this machine are the storage, no mount."),
+    ] = False,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Most requests at once, of which one user gets half.")
+    ] = 64,
+    time_limit: Annotated[
+        float, typer.Option(min=15, help="Seconds for one request: a chunk of 4 MiB at most.")
+    ] = 120.0,
+) -> None:
+    """Serve homes and public files until SIGTERM, to users with a token of the scope pfs.
+
+    The name of a token, or of a client certificate, is the name of its user. A user reads and
+    writes below /pfs/NAME/home/USER, and reads /pfs/NAME/public.
+    """
+    from trainfeed.pfs.file_server import FileServerSettings, serve_files
+    from trainfeed.pfs.limits import FileLimits
+    from trainfeed.server import Limits, ServerSettings
+
+    server = ServerSettings(
+        token_file=tokens,
+        host=host,
+        port=port,
+        certificate=certificate,
+        key=key,
+        client_ca=client_ca,
+        port_file=port_file,
+        audit_log=audit_log,
+        limits=Limits(
+            requests=max_requests, caller_requests=user_requests, request_seconds=time_limit
+        ),
+    )
+    limits = FileLimits(
+        bytes_per_second=rate * _MIB,
+        uploads=uploads,
+        buffered_bytes=memory * _MIB,
+        small_descriptors=small_files,
+    )
+    name = folder.absolute().name if datacenter is None else datacenter
+    settings = FileServerSettings(server, name, folder, limits, is_local=local)
+    serve_files(settings, on_ready=lambda url: print_message(f"{url} serves /pfs/{name}"))
+
+
+# --- ``trainfeed pfs user``: users of shared storage on a CephFS, for its administrator
+
+_WHERE: Final = "--mount /mnt/cephfs --datacenter dc1"
+_ADD: Final = f"trainfeed pfs user add alice {_WHERE} --quota 100GiB --keyring alice.keyring"
+_COLUMNS: Final = ("user", "owner", "used", "quota", "files", "most files", "problems")
+_UNITS: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE: Final = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB|TiB)")
+_COUNT: Final = re.compile(r"([0-9]{1,15})()")
+_NO_LIMIT: Final = "none"
+_DIFFERENCES: Final = 3
+
+app = typer.Typer(
+    help="Users of shared storage on a CephFS: homes, keys and quotas, for its administrator.",
+    epilog=f"Example: {_ADD}",
+    no_args_is_help=True,
+)
+
+Mount = Annotated[
+    Path,
+    typer.Option(help="Folder on which the root of the CephFS is mounted by an administrator."),
+]
+DataCenter = Annotated[str, typer.Option("--datacenter", help="Name of the data centre.")]
+Conf = Annotated[
+    Path | None, typer.Option(help="Configuration of the cluster; by default that of ceph.")
+]
+Client = Annotated[str, typer.Option(help="Key of the administrator, without 'client.'.")]
+FileSystem = Annotated[
+    str | None, typer.Option(help="Name of the CephFS, if the cluster has several.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str, typer.Argument(help="Name of the user.")]
+
+
+@app.callback()
+def _commands() -> None:
+    """Manage users of shared storage on a CephFS."""
+
+
+@app.command("add", epilog=f"Example: {_ADD}")
+def add(  # noqa: PLR0913 (one for each option)
+    user: Name,
+    *,
+    mount: Mount,
+    datacenter: DataCenter,
+    quota: Annotated[
+        str | None, typer.Option(help="Most bytes, such as 100GiB; none for no limit.")
+    ] = None,
+    quota_files: Annotated[
+        str | None, typer.Option(help="Most files and folders; none for no limit.")
+    ] = None,
+    uid: Annotated[int | None, typer.Option(min=0, help="Account that owns the home.")] = None,
+    gid: Annotated[int | None, typer.Option(min=0, help="Group of the home.")] = None,
+    keyring: Annotated[
+        Path | None, typer.Option(help="File for the key (mode 600); required for a new key.")
+    ] = None,
+    print_key: Annotated[
+        bool, typer.Option("--print-key", help="Print the key to standard output, too.")
+    ] = False,
+    conf: Conf = None,
+    client: Client = "admin",
+    file_system: FileSystem = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a home, its namespace, quotas and a key, or change those that differ.
+
+    Options that are left out change nothing. After a kill the same command goes on.
+    """
+    wish = HomeWish(
+        None if quota is None else _limit("--quota", quota, _SIZE, "a size such as 100GiB"),
+        None if quota_files is None else _limit("--quota-files", quota_files, _COUNT, "a number"),
+        uid,
+        gid,
+    )
+    with error_console().status(f"user {user}"):
+        storage = _storage(mount, datacenter, conf, client, file_system)
+        added = add_user(storage, user, wish, keyring)
+    key = added.key if print_key else None
+    if as_json:
+        print_json({**asdict(added), "keyring": keyring and str(keyring), "key": key})
+        return
+    _print_added(added)
+    if key is not None:
+        typer.echo(key, nl=False)
+
+
+@app.command("rm", epilog=f"Example: trainfeed pfs user rm alice {_WHERE}")
+def rm(  # noqa: PLR0913 (one for each option)
+    user: Name,
+    *,
+    mount: Mount,
+    datacenter: DataCenter,
+    remove_home: Annotated[
+        bool, typer.Option("--remove-home", help="Remove the home with all files, too.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm --remove-home.")] = False,
+    conf: Conf = None,
+    client: Client = "admin",
+    file_system: FileSystem = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a user's key and cut off its clients; the home stays, unless --remove-home.
+
+    After a kill the same command goes on.
+    """
+    if remove_home and not yes:
+        raise ConfigError(
+            f"expected --yes beside --remove-home, because all files of {user} are removed for"
+            " good; nothing was changed; add --yes"
+        )
+    with error_console().status(f"user {user}"):
+        storage = _storage(mount, datacenter, conf, client, file_system)
+        removed = remove_user(storage, user, remove_home=remove_home)
+    kept = removed.kept_home and str(removed.kept_home)
+    if as_json:
+        print_json({**asdict(removed), "kept_home": kept})
+        return
+    print_message(f"{user}: {'key revoked' if removed.had_key else 'had no key any more'}")
+    _print_ended(removed.ended)
+    if removed.removed_home:
+        print_message("home removed; the cluster deletes the bytes in the background")
+    elif kept:
+        print_message(f"home kept: {kept}")
+
+
+@app.command("ls", epilog=f"Example: trainfeed pfs user ls {_WHERE}")
+def ls(
+    *,
+    mount: Mount,
+    datacenter: DataCenter,
+    conf: Conf = None,
+    client: Client = "admin",
+    file_system: FileSystem = None,
+    as_json: AsJson = False,
+) -> None:
+    """List users with use and quotas; status 3 if anything differs from what add makes."""
+    with error_console().status("users"):
+        storage = _storage(mount, datacenter, conf, client, file_system)
+        users, of_public = list_users(storage), public_problems(storage)
+    if as_json:
+        print_json({"public": list(of_public), "users": [asdict(each) for each in users]})
+    else:
+        print_rows(_COLUMNS, [_row(each) for each in users])
+        for problem in of_public:
+            print_message(problem)
+    if of_public or any(each.problems for each in users):
+        raise typer.Exit(_DIFFERENCES)
+
+
+def _storage(
+    mount: Path, datacenter: str, conf: Path | None, client: str, file_system: str | None
+) -> SharedStorage:
+    return open_shared_storage(CephProgram(conf, client), mount, datacenter, file_system)
+
+
+def _limit(option: str, text: str, pattern: re.Pattern[str], expected: str) -> int:
+    if text == _NO_LIMIT:
+        return 0
+    match = pattern.fullmatch(text)
+    if match is None or not (limit := int(match[1]) * _UNITS[match[2]]):
+        raise ConfigError(
+            f"{option}: expected {expected}, or {_NO_LIMIT} for no limit, got {text!r}; nothing was"
+            " changed"
+        )
+    return limit
+
+
+def _print_added(added: AddedUser) -> None:
+    for change in added.changes:
+        print_message(f"{added.user}: {change}")
+    if not added.changes:
+        print_message(f"{added.user}: nothing to change")
+    _print_ended(added.ended)
+
+
+def _print_ended(ended: EndedSessions) -> None:
+    if ended.addresses:
+        print_message(
+            f"clients cut off: {', '.join(ended.addresses)}; blocked for {ended.blocked_s} s; the"
+            " same machine may mount again"
+        )
+
+
+def _row(state: UserState) -> list[object]:
+    return [
+        state.user,
+        state.owner,
+        state.used_bytes,
+        state.quota_bytes or _NO_LIMIT,
+        state.used_files,
+        state.quota_files or _NO_LIMIT,
+        list(state.problems),
+    ]

@@ -1,0 +1,468 @@
+"""``trainfeed quarantine``: bytes of rejected records, their preview and their replay."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.build import Training, build_one, declines, require_training, settle
+from trainfeed.cli.build_ranges import IntervalBuild, build_each
+from trainfeed.cli.file_contents import progress
+from trainfeed.cli.named_versions import Intervals, Json, Name, is_range, open_asked
+from trainfeed.cli.printing import (
+    error_console,
+    print_json,
+    print_message,
+    print_rows,
+    printable_lines,
+    program,
+)
+from trainfeed.cli.quarantine_lists import (
+    Json,
+    PlanId,
+    Target,
+    Wanted,
+    as_last_builds,
+    as_one,
+    list_accesses,
+    list_reasons,
+    origin_of,
+    title_of,
+)
+from trainfeed.cli.quarantine_lists import Json as showing_Json
+from trainfeed.config import Environment
+from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
+from trainfeed.intervals import intervals_in, parse_range
+from trainfeed.pipeline.local import BuildRequest
+from trainfeed.pipeline.quarantine import Quarantine, QuarantinedRecord
+from trainfeed.pipeline.quarantine_access import read_raw, read_raw_at
+from trainfeed.pipeline.review import (
+    InspectedRecord,
+    QuarantinePreview,
+    inspect_records,
+    preview_quarantine,
+)
+from trainfeed.specification import DatasetSpec, did_you_mean, load_spec
+from trainfeed.storage import posix
+
+# --- The reason that a person chose must be one of the builds that were asked for
+
+
+def require_reason(reason: str | None, reasons: Collection[str], place: str) -> None:
+    """Refuse a reason that no record has.
+
+    Args:
+        reason: What was asked for; None for all reasons.
+        reasons: The reasons that are there.
+        place: The builds, for the message.
+
+    Raises:
+        NotFoundError: No record has the reason.
+    """
+    if reason is None or reason in reasons:
+        return
+    hint = did_you_mean(reason, list(reasons)) if reasons else "nothing is quarantined there"
+    raise NotFoundError(f"expected a reason of {place}, got {reason!r}; {hint}")
+
+
+# --- A quarantined record as a row of a table, and as JSON
+
+_SHOWN_CHARS: Final = 500
+
+
+def record_row(each: InspectedRecord) -> tuple[object, ...]:
+    """Return source, offset, time, reason, message, and the beginning of the value."""
+    record = each.record
+    shown = _shown(each).replace("\n", r"\n")
+    return record.source, record.offset, _time(each), record.reason, record.message, shown
+
+
+def _shown(each: InspectedRecord) -> str:
+    if each.value is None:
+        return "null"
+    held = _text(each.value)
+    shown = f"base64:{_base64(each.value)}" if held is None else held
+    notes = [f"{len(each.value)} bytes; --json has all"] if len(shown) > _SHOWN_CHARS else []
+    if each.record.may_be_cut:
+        cut = f"cut at {len(each.record.raw)} bytes"
+        notes = [f"{cut}, read again whole: {len(each.value)} bytes" if each.is_whole else cut]
+    more = f"… ({', '.join(notes)})" if notes else ""
+    return f"{shown[:_SHOWN_CHARS]}{more}"
+
+
+def record_json(each: InspectedRecord) -> dict[str, Any]:
+    """Return a record as JSON, with a text value as ``raw`` and others as ``raw_base64``."""
+    record = each.record
+    held = None if each.value is None else _text(each.value)
+    value: dict[str, Any] = {"raw": held}
+    if each.value is not None and held is None:
+        value = {"raw_base64": _base64(each.value)}
+    return {
+        "source": record.source,
+        "offset": record.offset,
+        "time": _time(each) or None,
+        "reason": record.reason,
+        "message": record.message,
+        "bytes": len(each.value or b""),
+        "whole": each.is_whole,
+        **({"not_from_landing": each.why_not} if each.why_not else {}),
+        **value,
+    }
+
+
+def _time(each: InspectedRecord) -> str:
+    if each.time_ms is None:
+        return ""
+    return datetime.fromtimestamp(each.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+# --- ``trainfeed quarantine show``: positions, times, reasons and bytes; each reading is audited
+
+_PRIVATE: Final = 0o600
+_STDOUT: Final = "-"
+
+
+def show_records(  # noqa: PLR0913 - options of a command
+    target: Target,
+    *,
+    plan: PlanId = None,
+    reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
+    limit: Annotated[int, typer.Option("-n", min=1, help="At most this many records.")] = 10,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="SOURCE:OFFSET", help="Only the record there: kafka:clicks/0:17."
+        ),
+    ] = None,
+    raw: Annotated[
+        str | None,
+        typer.Option(
+            "--raw",
+            metavar="FILE",
+            help="Write the exact bytes of the one record of --at to a new file of mode 0600, or -"
+            " for a pipe.",
+        ),
+    ] = None,
+    as_json: showing_Json = False,
+) -> None:
+    """Show quarantined records of an interval: position, time, reason and content.
+
+    Values that the quarantine has cut come whole from landing, or from the log files, while these
+    are there. Every call adds a line to the audit of the data set, before a byte is shown.
+    """
+    wanted = Wanted.parse(target, plan)
+    found = as_one(wanted)
+    reasons = found.reasons()
+    require_reason(reason, reasons, f"{found.dataset}/{found.interval} ({found.origin})")
+    if raw is not None:
+        _require_one(at, raw, as_json=as_json)
+    root = Path(wanted.env.root)
+    if at is not None:
+        records = [_record_at(root, found, at, reason, is_raw=raw is not None)]
+    else:
+        records = list(read_raw(root, found, "show", reason=reason, limit=limit))
+    inspected = inspect_records(wanted.env, _spec(wanted.env, found), found, records)
+    if raw is not None:
+        _write(inspected[0], raw)
+    elif as_json:
+        shown = [record_json(each) for each in inspected]
+        total = sum(reasons.values())
+        print_json({**origin_of(found), "records": total, "reasons": reasons, "shown": shown})
+    else:
+        matching = sum(reasons.values()) if reason is None else reasons[reason]
+        _print_records(found, reasons, inspected, 1 if at is not None else matching)
+
+
+def _print_records(
+    found: Quarantine, reasons: dict[str, int], inspected: Sequence[InspectedRecord], matching: int
+) -> None:
+    typer.echo(printable_lines(title_of(found, reasons)))
+    columns = ("source", "offset", "time", "reason", "message", "record")
+    print_rows(columns, [record_row(each) for each in inspected])
+    if len(inspected) < matching:
+        print_message(f"{len(inspected)} of {matching} are shown; -n {matching} shows all")
+    for why in dict.fromkeys(each.why_not for each in inspected if each.why_not):
+        print_message(f"as the quarantine keeps them, without time: {why}")
+
+
+def _record_at(
+    root: Path, found: Quarantine, at: str, reason: str | None, *, is_raw: bool
+) -> QuarantinedRecord:
+    source, _, offset = at.rpartition(":")
+    if not source or not offset.isdecimal():
+        raise ConfigError(f"expected --at SOURCE:OFFSET such as kafka:clicks/0:17, got {at!r}")
+    wanted = source, int(offset)
+    places = (each for each in found.places(reason) if (each.source, each.offset) == wanted)
+    if (place := next(places, None)) is None:
+        raise NotFoundError(
+            f"expected a quarantined record of {found.dataset}/{found.interval} ({found.origin}) at"
+            f" {source} offset {offset}, got none; trainfeed quarantine show"
+            f" {found.dataset}/{found.interval} lists them"
+        )
+    command = "show --raw" if is_raw else "show --at"
+    return read_raw_at(root, found, command, place)
+
+
+def _require_one(at: str | None, raw: str, *, as_json: bool) -> None:
+    if at is None or as_json:
+        raise ConfigError("expected --at SOURCE:OFFSET beside --raw, and no --json: one record")
+    if raw == _STDOUT and sys.stdout.isatty():
+        raise ConfigError("expected a pipe for --raw -, a terminal may obey raw bytes; name a file")
+
+
+def _write(each: InspectedRecord, raw: str) -> None:
+    if not each.is_whole:
+        raise NotFoundError(
+            f"only the first {len(each.record.raw)} bytes are kept, the rest is gone:"
+            f" {each.why_not}; nothing was written; --json shows what is kept"
+        )
+    data = each.value or b""
+    if raw == _STDOUT:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    elif posix.create_exclusive(raw, data, mode=_PRIVATE):
+        print_message(f"{len(data)} bytes in {raw}")
+    else:
+        raise ConflictError(f"{raw}: the name is taken; nothing was written; name a new file")
+
+
+def _spec(env: Environment, found: Quarantine) -> DatasetSpec | None:
+    """Return the specification, which only log files that do not land need; None without one."""
+    try:
+        return load_spec(env.datasets / found.dataset)
+    except TrainFeedError:
+        return None
+
+
+# --- ``trainfeed quarantine preview``: what the function of today makes of quarantined records
+
+_LIMIT: Final = 10_000
+_PREVIEW_COLUMNS: Final = (
+    "interval",
+    "reason",
+    "records",
+    "valid",
+    "filtered",
+    "still quarantined",
+)
+
+
+def preview_records(
+    target: Target,
+    *,
+    plan: PlanId = None,
+    reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
+    limit: Annotated[
+        int, typer.Option("-n", min=1, help="At most this many records of each interval.")
+    ] = _LIMIT,
+    as_json: Json = False,
+) -> None:
+    """Run today's function on quarantined records alone, and say what would become of them.
+
+    Code, specification, lookups and limits are those of a build now. Of each interval of a range
+    the last build is previewed, published or not. Nothing is written but a line of the audit.
+    """
+    wanted = Wanted.parse(target, plan)
+    spec = load_spec(wanted.env.datasets / wanted.folder.name)
+    # A preview also shows the output of the function.
+    logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
+    builds = list(as_last_builds(wanted))
+    if reason is not None:
+        reasons = [found.reasons() for found in builds]
+        require_reason(reason, {name for each in reasons for name in each}, target)
+        builds = [found for found, each in zip(builds, reasons, strict=True) if reason in each]
+    reports = []
+    for found in builds:
+        with error_console().status(f"{spec.name}/{found.interval}"):
+            reports.append(preview_quarantine(spec, wanted.env, found, reason=reason, limit=limit))
+    if as_json:
+        told = [report.to_json() for report in reports]
+        print_json(told[0] if wanted.is_one else told)
+    else:
+        _print_preview(target, reports)
+
+
+def _print_preview(target: str, reports: list[QuarantinePreview]) -> None:
+    print_rows(_PREVIEW_COLUMNS, [row for report in reports for row in _rows(report)])
+    for report in reports:
+        _print_examples(report)
+        for note in report.notes:
+            print_message(f"{report.interval}: {note}")
+    typer.echo(printable_lines(_summary(reports)))
+    if any(report.valid for report in reports):
+        print_message(f"make the next generations: {program()} quarantine replay {target}")
+
+
+def _rows(report: QuarantinePreview) -> Iterator[tuple[object, ...]]:
+    for each in report.outcomes:
+        yield (
+            report.interval,
+            each.reason,
+            each.records,
+            each.valid,
+            each.filtered,
+            each.quarantined,
+        )
+
+
+def _print_examples(report: QuarantinePreview) -> None:
+    rows: list[tuple[object, ...]] = []
+    for each in report.outcomes:
+        rows += [(*_place(sample), "valid", sample["sample"]) for sample in each.samples]
+        rows += [
+            (*_place(error), f"quarantined: {error['reason']}", error["message"])
+            for error in each.errors
+        ]
+    if rows:
+        typer.echo(printable_lines(f"\n{report.dataset}/{report.interval}: first records"))
+        print_rows(("source", "offset", "would be", "sample or message"), rows)
+
+
+def _place(example: dict[str, Any]) -> tuple[object, object]:
+    return example["source"], example["offset"]
+
+
+def _summary(reports: list[QuarantinePreview]) -> str:
+    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    records = sum(outcome.records for outcome in outcomes)
+    quarantined = sum(report.quarantined for report in reports)
+    valid = sum(outcome.valid for outcome in outcomes)
+    filtered = sum(outcome.filtered for outcome in outcomes)
+    return (
+        f"{records} of {quarantined} quarantined records of {len(reports)} builds previewed:"
+        f" {valid} would be valid, {filtered} filtered, {records - valid - filtered} still"
+        " quarantined; nothing was published"
+    )
+
+
+# --- ``trainfeed quarantine replay``: the next generations of intervals with quarantined records
+
+_FAILED: Final = 1
+_ENDED: Final = 130
+_ERROR_CHARS: Final = 200
+_REPLAY_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "note")
+_COMMAND: Final = ("quarantine", "replay")
+
+
+def replay(
+    name: Name,
+    *,
+    interval: Intervals = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="How many intervals of a range are replayed at once.")
+    ] = 1,
+    why: Annotated[
+        str | None,
+        typer.Option(help="The reason to record; by default it counts the quarantined records."),
+    ] = None,
+    training: Training = None,
+    as_json: Json = False,
+) -> None:
+    """Make the next generation of intervals with quarantined records, with the code of today.
+
+    Every record of the interval is processed again, from the plan and the landing files of the
+    last build: no broker is contacted. Log files that do not land must still be those of the plan.
+    An interval without quarantined records is skipped; one that today's code would build as it is
+    published is identical, so a second replay builds nothing. An interval that is not published is
+    built. Status 0: done; 1: an interval failed; 2: wrong usage or settings; 130: ended.
+    """
+    spec, env, asked = open_asked(name, interval)
+    require_training(spec, training)
+    if why is not None and not why.strip():
+        raise ConfigError(f"expected a reason for --why, got {why!r}; say why")
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    names = [each.name for each in chosen]
+    if not is_range(chosen, asked):
+        untrained = declines(training, names, names[0])
+        request = BuildRequest(rebuild=why, untrained=untrained, replay=True)
+        build_one(spec, env, chosen[0], request, as_json=as_json)
+        return
+
+    def options(name: str) -> list[str]:
+        said = [] if why is None else [f"--why={why}"]
+        return [*said, *(["--training=none"] if declines(training, names, name) else [])]
+
+    results, is_ended = _replay_each(spec.name, names, options, jobs)
+    settle(spec, env, training, results)
+    _report(results, is_ended=is_ended, as_json=as_json)
+
+
+def _replay_each(
+    name: str, names: Sequence[str], options: Callable[[str], Sequence[str]], jobs: int
+) -> tuple[list[IntervalBuild], bool]:
+    """Replay intervals as separate processes; return the results, and whether Ctrl-C ended them."""
+    done = 0
+    with progress(f"replaying {name}") as tell:
+
+        def count(_: IntervalBuild) -> None:
+            nonlocal done
+            done += 1
+            tell(len(names), done)
+
+        tell(len(names), 0)
+        return build_each(name, names, options, jobs=jobs, on_end=count, command=_COMMAND)
+
+
+def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) -> None:
+    if as_json:
+        print_json([each.to_json() for each in results])
+    else:
+        print_rows(_REPLAY_COLUMNS, [_row(each) for each in results])
+    failed = sum(each.status != 0 for each in results)
+    if failed:
+        print_message(
+            f"{failed} of {len(results)} intervals are not replayed; run again: what is replayed is"
+            " found identical"
+        )
+        raise typer.Exit(_ENDED if is_ended else _FAILED)
+
+
+def _row(result: IntervalBuild) -> list[object]:
+    if result.status == 0:
+        report = result.report
+        return [
+            result.interval,
+            report["verdict"],
+            *(report.get(c, "") for c in _REPLAY_COLUMNS[2:]),
+        ]
+    kind, message = result.error
+    first = message.partition("\n")[0][:_ERROR_CHARS]
+    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]
+
+
+# --- The group of the commands, in the order of their use
+
+app = typer.Typer(
+    help="Records that functions rejected, in versions and in builds that failed.",
+    epilog="Example: trainfeed quarantine ls flights/2013-01",
+    no_args_is_help=True,
+)
+for _name, _command, _example in (
+    ("ls", list_reasons, "trainfeed quarantine ls flights/2013-01"),
+    ("show", show_records, "trainfeed quarantine show flights/2013-01-01 -n 20"),
+    ("preview", preview_records, "trainfeed quarantine preview flights/2013-01"),
+    ("replay", replay, "trainfeed quarantine replay flights/2013-01 --jobs 4"),
+    ("audit", list_accesses, "trainfeed quarantine audit flights"),
+):
+    app.command(_name, epilog=f"Example: {_example}")(_command)
+
+
+# --- ``trainfeed quarantine``: records that builds turned down; their bytes, preview and replay

@@ -1,0 +1,362 @@
+"""``trainfeed quarantine ls`` and ``audit``: reasons with counts, and who read the bytes."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
+from trainfeed.cli.printing import print_json, print_message, print_rows, printable_lines, program
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.dataset.layout import is_generation, is_name, parse_generation
+from trainfeed.dataset.retire import missing_remedies, told_missing
+from trainfeed.errors import ConfigError, NotFoundError, WindowError
+from trainfeed.intervals import TimeRange, parse_range
+from trainfeed.pipeline import PlanRef
+from trainfeed.pipeline.quarantine import (
+    Quarantine,
+    QuarantinedPlace,
+    plans_with_work,
+    quarantine_of_plan,
+    unpublished_plans,
+)
+from trainfeed.pipeline.quarantine_access import (
+    Access,
+    DamagedLine,
+    accesses,
+    quarantine_of_version,
+)
+
+# --- The builds whose quarantine a command is asked for
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version;"
+        " where several are listed also NAME, NAME/RANGE.",
+        autocompletion=complete_target,
+    ),
+]
+PlanId = Annotated[
+    str | None,
+    typer.Option("--plan", help="Read the work files of this plan; error messages name it."),
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a command is asked for.
+
+    Attributes:
+        env: Folders and connections.
+        folder: The data set.
+        asked: The interval or range; empty for the whole data set.
+        generation: The generation of the one interval, or None.
+        plan: The plan of the one interval, or None.
+    """
+
+    env: Environment
+    folder: DatasetFolder
+    asked: str
+    generation: int | None
+    plan: str | None
+
+    @classmethod
+    def parse(cls, target: str, plan: str | None) -> Wanted:
+        """Read a target.
+
+        Raises:
+            ConfigError: It is none.
+            WindowError: It has a range that is none.
+        """
+        name, _, rest = target.partition("/")
+        asked, slash, last = rest.rpartition("/")
+        env = readable_environment()
+        if not (slash and is_generation(last)):
+            asked, last = rest, ""
+        if last and plan is not None:
+            raise ConfigError(f"expected NAME/INTERVAL with --plan, got {target!r}")
+        generation = parse_generation(last) if last else None
+        return cls(env, DatasetFolder(Path(env.root), name), asked, generation, plan)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the target is one build: a version, a plan, or an interval."""
+        if self.generation is not None or self.plan is not None:
+            return True
+        return is_name(self.asked) and self.asked in _intervals(self.folder)
+
+
+def as_one(wanted: Wanted) -> Quarantine:
+    """Return the quarantine of one version, of one plan, or of the last build of an interval.
+
+    Raises:
+        ConfigError: The target is the whole data set, or a range.
+        NotFoundError: There is no such build.
+    """
+    env, folder, asked = wanted.env, wanted.folder, wanted.asked
+    if not is_name(asked):
+        raise ConfigError(
+            f"expected one interval, as NAME/INTERVAL or NAME/INTERVAL/gNNNN, got"
+            f" {'/'.join(filter(None, [folder.name, asked]))!r}"
+        )
+    if wanted.plan is not None:
+        return quarantine_of_plan(env, PlanRef(folder.name, asked, wanted.plan))
+    if wanted.generation is not None:
+        path = folder.version(asked, wanted.generation)
+        return quarantine_of_version(Version.open(path))
+    found = _builds_of(wanted, asked, None)
+    if not found:
+        raise _nothing(wanted)
+    return found[0]
+
+
+def as_builds(wanted: Wanted) -> Iterator[Quarantine]:
+    """Yield the quarantines of all builds of a range, those of the newest interval first.
+
+    Raises:
+        NotFoundError: The range has no build.
+    """
+    for builds in _each_interval(wanted):
+        yield from builds
+
+
+def as_last_builds(wanted: Wanted) -> Iterator[Quarantine]:
+    """Yield the quarantine of the last build of each interval of a range, the oldest first.
+
+    Raises:
+        NotFoundError: The range has no build.
+    """
+    if wanted.is_one:
+        yield as_one(wanted)
+        return
+    for builds in reversed(list(_each_interval(wanted))):
+        yield builds[0]
+
+
+def _each_interval(wanted: Wanted) -> Iterator[list[Quarantine]]:
+    known_folder(wanted.folder.name)
+    span = parse_range(wanted.asked) if wanted.asked else None
+    with_work = plans_with_work(wanted.env)
+    names = [name for name in _intervals(wanted.folder) if span is None or _is_in(name, span)]
+    is_any = False
+    for name in sorted(names, reverse=True):
+        if builds := _builds_of(wanted, name, with_work):
+            is_any = True
+            yield builds
+    if not is_any:
+        raise _nothing(wanted)
+
+
+def _builds_of(wanted: Wanted, interval: str, with_work: frozenset[str] | None) -> list[Quarantine]:
+    """Return the quarantines of an interval's version and of its failed builds, newest first."""
+    folder = wanted.folder
+    found = unpublished_plans(wanted.env, folder.name, interval, with_work)
+    generation = folder.readable_generation(interval)
+    if generation is not None:
+        version = Version.open(folder.version(interval, generation))
+        found.append(quarantine_of_version(version))
+    return sorted(found, key=lambda quarantine: -quarantine.modified_ms)
+
+
+def _intervals(folder: DatasetFolder) -> set[str]:
+    return {*folder.intervals(), *folder.planned_intervals()}
+
+
+def _is_in(name: str, span: TimeRange) -> bool:
+    try:
+        return span.start <= parse_range(name).start < span.end
+    except WindowError:
+        return False
+
+
+def _nothing(wanted: Wanted) -> NotFoundError:
+    name, asked = wanted.folder.name, wanted.asked
+    place = f"{name}/{asked}" if asked else name
+    return NotFoundError(
+        f"expected a published version of {place} in {wanted.folder.path}, or work"
+        f" files of a build that failed in {wanted.env.work}, got neither;"
+        f" {'; '.join(missing_remedies(wanted.folder, [asked or 'INTERVAL']))}"
+        f"{told_missing(wanted.folder, [asked] if asked else [])}"
+    )
+
+
+# --- ``trainfeed quarantine ls``: reasons with counts and positions; no value is read
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_MOST_EXAMPLES: Final = 3
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The reasons of one build, the most frequent first, each with its first records."""
+
+    quarantine: Quarantine
+    reasons: dict[str, int]
+    examples: dict[str, list[QuarantinedPlace]]
+
+    @classmethod
+    def of(cls, quarantine: Quarantine) -> _Listed:
+        reasons = quarantine.reasons()
+        return cls(quarantine, reasons, _examples(quarantine, reasons))
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [
+            {
+                "reason": reason,
+                "records": count,
+                "first": _as_json(self.examples[reason][0]),
+                "examples": [_as_json(each) for each in self.examples[reason]],
+            }
+            for reason, count in self.reasons.items()
+        ]
+        records = sum(self.reasons.values())
+        return {**origin_of(self.quarantine), "records": records, "reasons": rows}
+
+
+def list_reasons(target: Target, *, plan: PlanId = None, as_json: Json = False) -> None:
+    """Count quarantined records by reason, with the first positions of each.
+
+    Values and messages, which often quote values, are not read: `show` has them, and is audited.
+
+    Of an interval: those of its last build, published or not. Of a range, or of all intervals:
+    those of all versions and failed builds that are there, the newest interval first.
+    """
+    wanted = Wanted.parse(target, plan)
+    if wanted.is_one:
+        _print_one(_Listed.of(as_one(wanted)), target, as_json=as_json)
+    else:
+        _print_all([_Listed.of(each) for each in as_builds(wanted)], as_json=as_json)
+
+
+def origin_of(quarantine: Quarantine) -> dict[str, Any]:
+    """Return the build of a quarantine as JSON."""
+    return {
+        "dataset": quarantine.dataset,
+        "interval": quarantine.interval,
+        "generation" if quarantine.is_published else "plan": quarantine.origin,
+        "published": quarantine.is_published,
+        "place": quarantine.place,
+    }
+
+
+def title_of(quarantine: Quarantine, reasons: dict[str, int]) -> str:
+    """Return the line about a build that stands above its records."""
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "none"
+    return (
+        f"{quarantine.dataset}/{quarantine.interval} ({_state(quarantine)}): quarantined: {counts};"
+        f" in {quarantine.place}"
+    )
+
+
+def _state(quarantine: Quarantine) -> str:
+    if quarantine.is_published:
+        return quarantine.origin
+    return f"plan {quarantine.origin}, not published"
+
+
+def _print_one(listed: _Listed, target: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(listed.to_json())
+        return
+    typer.echo(printable_lines(title_of(listed.quarantine, listed.reasons)))
+    print_rows(("reason", "records", "first at"), list(_rows(listed)))
+    if listed.reasons:
+        first = next(iter(listed.reasons))
+        print_message(
+            f"their messages and bytes: {program()} quarantine show {target} --reason {first}"
+        )
+
+
+def _print_all(builds: Sequence[_Listed], *, as_json: bool) -> None:
+    total: Counter[str] = Counter()
+    for build in builds:
+        total += Counter(build.reasons)
+    reasons = dict(total.most_common())
+    if as_json:
+        told = [build.to_json() for build in builds]
+        print_json({"records": total.total(), "reasons": reasons, "builds": told})
+        return
+    columns = ("interval", "build", "reason", "records", "first at")
+    rows = [
+        (build.quarantine.interval, _state(build.quarantine), *row)
+        for build in builds
+        for row in _rows(build)
+    ]
+    print_rows(columns, rows)
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "none"
+    typer.echo(printable_lines(f"{len(builds)} builds; quarantined: {counts}"))
+
+
+def _rows(listed: _Listed) -> Iterator[tuple[object, ...]]:
+    for reason, count in listed.reasons.items():
+        first = listed.examples[reason][0]
+        yield reason, count, f"{first.source} offset {first.offset}"
+
+
+def _examples(quarantine: Quarantine, reasons: dict[str, int]) -> dict[str, list[QuarantinedPlace]]:
+    found: dict[str, list[QuarantinedPlace]] = {reason: [] for reason in reasons}
+    missing = {reason: min(_MOST_EXAMPLES, count) for reason, count in reasons.items()}
+    for place in quarantine.places() if missing else ():
+        if place.reason in missing:
+            found[place.reason].append(place)
+            if len(found[place.reason]) == missing[place.reason]:
+                del missing[place.reason]
+        if not missing:
+            break
+    return found
+
+
+def _as_json(place: QuarantinedPlace) -> dict[str, Any]:
+    return {"source": place.source, "offset": place.offset, "reason": place.reason}
+
+
+# --- ``trainfeed quarantine audit``: who read quarantined bytes
+
+
+def list_accesses(
+    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    *,
+    limit: Annotated[int, typer.Option("-n", min=1, help="At most this many, the last ones.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List who read quarantined bytes of a data set, and when; the last reading first.
+
+    Status 3 when a line of the file is damaged; the others are listed all the same.
+    """
+    folder = known_folder(name)
+    last: deque[Access] = deque(maxlen=limit)
+    damaged: list[int] = []
+    number = 0
+    for each in accesses(folder):
+        if isinstance(each, DamagedLine):
+            damaged.append(each.number)
+        else:
+            number += 1
+            last.append(each)
+    rows = [asdict(each) for each in reversed(last)]
+    if as_json:
+        print_json({"dataset": name, "accesses": number, "shown": rows, "damaged_lines": damaged})
+    else:
+        _print(rows)
+        if len(rows) < number:
+            print_message(f"{len(rows)} of {number} are shown; -n {number} shows all")
+    if damaged:
+        first = ", ".join(map(str, damaged[:10]))
+        print_message(
+            f"{folder.quarantine_audit}: {len(damaged)} lines are damaged, the first are {first}: a"
+            " kill or a full disk cut them, or the file was changed"
+        )
+        raise typer.Exit(3)
+
+
+def _print(rows: list[dict[str, object]]) -> None:
+    columns = ("at", "account", "host", "command", "interval", "origin", "reason", "records")
+    print_rows(columns, [[row[column] for column in columns] for row in rows])

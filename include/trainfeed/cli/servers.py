@@ -1,0 +1,194 @@
+"""``trainfeed dispatch`` and ``token``: the master that lends chunks, and tokens; nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.arguments import (
+    AuditLog,
+    CaFile,
+    Certificate,
+    ClientCa,
+    Host,
+    Key,
+    Port,
+    PortFile,
+    TokenFileOption,
+    Tokens,
+)
+from trainfeed.cli.printing import print_json, print_mapping, print_message, print_rows
+from trainfeed.errors import ConfigError
+from trainfeed.server import new_token, parse_expiry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainfeed.dispatch import PassReport
+
+
+# --- ``trainfeed dispatch``: a master that lends chunks to trainers that come and go
+
+dispatch = typer.Typer(
+    help="Lend the chunks of published versions to trainers that come and go.",
+    epilog="Example: trainfeed dispatch status http://127.0.0.1:8790",
+    no_args_is_help=True,
+)
+
+_PORT: Final = 8790
+_COLUMNS: Final = ("pass_number", "tasks", "done", "failed", "leases", "timeouts", "failures",
+                   "returns", "ignored")  # fmt: skip
+
+
+@dispatch.command(
+    "serve",
+    epilog="Example: trainfeed dispatch serve flights 2013-01 --split train --tokens tokens.txt"
+    " --state master.sqlite",
+)
+def serve(  # noqa: PLR0913 (each is an option)
+    name: Annotated[str, typer.Argument(help="Name of the data set, or NAME@TAG.")],
+    asked: Annotated[
+        str | None,
+        typer.Argument(metavar="[RANGE]", help="Interval or range; by default all of the tag."),
+    ] = None,
+    *,
+    split: Annotated[str, typer.Option(help="Split that is served.")],
+    tokens: Tokens,
+    state: Annotated[
+        Path, typer.Option(help="File of the master's state, on a disk of this machine.")
+    ],
+    chunks_per_task: Annotated[int, typer.Option(help="Chunks that are lent as one.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the order of tasks.")] = 0,
+    passes: Annotated[
+        int | None, typer.Option(help="Passes after which the master ends; by default never.")
+    ] = None,
+    lease_seconds: Annotated[
+        float, typer.Option(help="Time after which a silent trainer loses its tasks.")
+    ] = 60.0,
+    hold_seconds: Annotated[
+        float, typer.Option(help="Time after which every trainer loses a task.")
+    ] = 3600.0,
+    max_failures: Annotated[
+        int, typer.Option(help="Failures and time-outs in a pass after which a task has failed.")
+    ] = 3,
+    linger_seconds: Annotated[
+        float, typer.Option(help="Time that the master answers after its last pass.")
+    ] = 10.0,
+    host: Host = "127.0.0.1",
+    port: Port = _PORT,
+    certificate: Certificate = None,
+    key: Key = None,
+    client_ca: ClientCa = None,
+    audit_log: AuditLog = None,
+    port_file: PortFile = None,
+) -> None:
+    """Serve the chunks of a range until SIGTERM, or until the last pass has ended.
+
+    Prints an account of each pass. Status 1: tasks failed too often, and their chunks were not
+    read. The same command goes on after a kill.
+    """
+    from trainfeed.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
+    from trainfeed.server import ServerSettings
+
+    settings = ServerSettings(
+        token_file=tokens,
+        host=host,
+        port=port,
+        certificate=certificate,
+        key=key,
+        client_ca=client_ca,
+        port_file=port_file,
+        audit_log=audit_log,
+    )
+    rules = QueueOptions(lease_seconds, hold_seconds, max_failures, passes)
+    options = MasterOptions(state, rules, linger_seconds)
+    tasks = TaskList.of_range(name, asked, split, chunks_per_task=chunks_per_task, seed=seed)
+
+    def ready(url: str) -> None:
+        print_message(f"{url} lends {tasks.num_tasks} tasks of {name}, split {split}")
+
+    reports = serve_master(tasks, options, settings, on_ready=ready)
+    _print_passes(reports)
+    if any(report.failed for report in reports):
+        raise typer.Exit(1)
+
+
+@dispatch.command("status", epilog="Example: trainfeed dispatch status http://127.0.0.1:8790")
+def status(
+    url: Annotated[str, typer.Argument(help="Address of the master.")],
+    *,
+    token_file: TokenFileOption = None,
+    ca_file: CaFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a master serves, the current pass, and the passes before.
+
+    Status 1: tasks of the current or the last pass failed too often.
+    """
+    from trainfeed.dispatch import MasterClient
+    from trainfeed.server import Access
+
+    access = Access(token_file=token_file, ca_file=ca_file)
+    with MasterClient(url, access, patience_seconds=10.0) as client:
+        found = client.status()
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        served = found.served.model_dump(exclude={"manifests"})
+        print_mapping({**served, "todo": found.todo, "pending": found.pending})
+        _print_passes([*found.ended, *([] if found.is_over else [found.current])])
+    if found.current.failed or any(report.failed for report in found.ended[-1:]):
+        raise typer.Exit(1)
+
+
+def _print_passes(reports: Sequence[PassReport]) -> None:
+    rows: list[dict[str, Any]] = [report.model_dump() for report in reports]
+    print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+    for report in reports:
+        for failed in report.failed_tasks:
+            print_message(
+                f"pass {report.pass_number}: task {failed.task} failed {failed.failures} times,"
+                f" the last time: {failed.reason}"
+            )
+
+
+# --- ``trainfeed token``: makes tokens for the servers of trainfeed
+
+token = typer.Typer(
+    help="Make tokens for the servers of trainfeed.",
+    epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
+    no_args_is_help=True,
+)
+
+
+@token.callback()
+def _commands() -> None:
+    """Make tokens for the servers of trainfeed."""
+
+
+@token.command(
+    "new",
+    epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
+)
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the caller, for audit and limits.")],
+    *,
+    tokens: Tokens,
+    scopes: Annotated[
+        str,
+        typer.Option(help="What the token is good for, such as train,read; * for every route."),
+    ],
+    expires: Annotated[
+        str | None, typer.Option(help="Day or time in UTC from which the token is void.")
+    ] = None,
+) -> None:
+    """Print a new token, once: the file has only its digest. A running server knows it at once."""
+    try:
+        until = None if expires is None else parse_expiry(expires)
+    except ValueError:
+        raise ConfigError(f"expected a day such as 2027-01-31, got {expires!r}") from None
+    token = new_token(tokens, name, scopes=scopes, expires=until)
+    typer.echo(token)
+    print_message(f"the token of {name} is printed once; {tokens} has its digest")

@@ -1,0 +1,160 @@
+"""``trainfeed status``: which intervals are in, which are not and why, and up to when all are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.arguments import (
+    NameOrAll,
+    RangeOrAll,
+    known_folder,
+    name_and_range,
+    readable_environment,
+    specified,
+)
+from trainfeed.cli.printing import print_json, print_message, print_rows
+from trainfeed.config import Environment
+from trainfeed.dataset import DatasetFolder
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import FormatError, StorageError, TrainFeedError
+from trainfeed.intervals import TimeRange, parse_range
+from trainfeed.status import (
+    STATES,
+    Attempts,
+    DatasetStatus,
+    IntervalStatus,
+    as_text,
+    dataset_status,
+)
+from trainfeed.storage import Location
+
+_COLUMNS: Final = ("intervals", "state", "number", "since", "reason")
+_SET_COLUMNS: Final = ("dataset", "complete up to", "held back by", "intervals", "reason")
+_NOTHING: Final = "nothing is complete"
+
+
+def status(
+    name: NameOrAll = None,
+    asked: RangeOrAll = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which intervals are in, which are not and why, and up to when all are in.
+
+    Status 0 when nothing is missing or failed, and of a RANGE, when it is in; 1 when not; 3 when a
+    version is damaged.
+    """
+    env = readable_environment()
+    attempts = Attempts(Location.parse(env.work), datetime.now(UTC))
+    if name is None:
+        _show_all(env, attempts, as_json=as_json)
+    else:
+        _show_one(env, attempts, *name_and_range(name, asked), as_json=as_json)
+
+
+def _show_one(
+    env: Environment, attempts: Attempts, name: str, asked: str | None, *, as_json: bool
+) -> None:
+    folder = known_folder(name)
+    span = None if asked is None else parse_range(asked)
+    found = _status_of(env, attempts, folder, span)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_rows(_COLUMNS, list(_runs(found)))
+        typer.echo(_summary(found))
+    for doubt in found.doubts:
+        print_message(f"{name}: {doubt}")
+    _end([found], [])
+
+
+def _show_all(env: Environment, attempts: Attempts, *, as_json: bool) -> None:
+    found: list[DatasetStatus] = []
+    errors: dict[str, TrainFeedError] = {}
+    for name in sorted({*specified(env), *data_sets_of(Path(env.root))}):
+        try:
+            found.append(_status_of(env, attempts, DatasetFolder(Path(env.root), name), None))
+        except (FormatError, StorageError) as error:
+            errors[name] = error
+    if as_json:
+        failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
+        print_json([*(_without_intervals(each) for each in found), *failed])
+    else:
+        print_rows(_SET_COLUMNS, [_line(each) for each in found])
+    for name, problem in errors.items():
+        print_message(f"{name}: {type(problem).__name__}: {problem}")
+    for each in found:
+        for doubt in each.doubts:
+            print_message(f"{each.dataset}: {doubt}")
+    _end(found, list(errors.values()))
+
+
+def _status_of(
+    env: Environment, attempts: Attempts, folder: DatasetFolder, span: TimeRange | None
+) -> DatasetStatus:
+    return dataset_status(
+        folder, datasets=env.datasets, attempts=attempts, now=datetime.now(UTC), span=span
+    )
+
+
+def _end(found: list[DatasetStatus], errors: list[TrainFeedError]) -> None:
+    """End with the status for monitors."""
+    is_damaged = any(isinstance(error, FormatError) for error in errors)
+    if is_damaged or any(each.is_damaged for each in found):
+        raise typer.Exit(3)
+    if errors or not all(each.is_in_order for each in found):
+        raise typer.Exit(1)
+
+
+def _runs(found: DatasetStatus) -> Iterator[list[object]]:
+    """Yield a line for each run of intervals with the same state, generation and reason."""
+    for (state, generation, reason), run in groupby(found.intervals, _alike):
+        each = list(run)
+        names = [each[0].interval, each[-1].interval]
+        again = f" (g{generation:04d})" if generation is not None and generation > 1 else ""
+        yield [
+            names[0] if len(each) == 1 else " … ".join(names),
+            f"{state}{again}",
+            len(each),
+            as_text(max((one.since for one in each if one.since is not None), default=None)),
+            reason,
+        ]
+
+
+def _alike(each: IntervalStatus) -> tuple[str, int | None, str]:
+    return each.state, each.generation, each.reason
+
+
+def _summary(found: DatasetStatus) -> str:
+    complete = as_text(found.complete_up_to)
+    first = _NOTHING if complete is None else f"complete up to {complete}"
+    parts = [f"{found.dataset}: {first}"]
+    if found.held_back_by is not None:
+        parts.append(f"held back by {found.held_back_by.interval} ({found.held_back_by.state})")
+    if found.decided_up_to != found.complete_up_to:
+        parts.append(
+            f"up to {as_text(found.decided_up_to)} with the losses that were decided to be accepted"
+        )
+    return "; ".join(parts)
+
+
+def _line(found: DatasetStatus) -> list[object]:
+    held = found.held_back_by
+    counts = ", ".join(f"{n} {state}" for state in STATES if (n := found.counts.get(state)))
+    return [
+        found.dataset,
+        as_text(found.complete_up_to) or _NOTHING,
+        "" if held is None else f"{held.interval} ({held.state})",
+        counts or "none",
+        "" if held is None else held.reason,
+    ]
+
+
+def _without_intervals(found: DatasetStatus) -> dict[str, Any]:
+    return {key: each for key, each in found.to_json().items() if key != "intervals"}

@@ -1,0 +1,358 @@
+"""``trainfeed train`` and ``jobs``: trainings on this machine or a cluster, and their jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from ruamel.yaml import YAML
+
+from trainfeed.cli.arguments import readable_environment
+from trainfeed.cli.named_versions import Intervals, Json, Name, is_range, open_asked
+from trainfeed.cli.printing import (
+    DamagedEntries,
+    error_console,
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    printable_lines,
+)
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.dataset import DatasetFolder, TrainingMarks, require_writable_root
+from trainfeed.dataset.tag_files import Tag
+from trainfeed.errors import AccessDeniedError, ConfigError, WindowIncompleteError
+from trainfeed.intervals import Interval, intervals_in, parse_range
+from trainfeed.jobs import JobLook, JobState
+from trainfeed.specification import (
+    DatasetSpec,
+    LauncherName,
+    check_name,
+    load_spec,
+    train_contradictions,
+)
+from trainfeed.training.kept_jobs import KeptJob, find_job, job_homes, kept_job, told
+from trainfeed.training.launch import render, train_missed
+from trainfeed.training.launch import train as run_train
+from trainfeed.training.tagged import tagged_training
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- ``trainfeed jobs``: the jobs of trainings, on this machine and on clusters
+
+jobs = typer.Typer(
+    help="List the jobs of trainings, show one, read its logs, and cancel it.",
+    epilog="Example: trainfeed jobs ls flights",
+    no_args_is_help=True,
+)
+JobName = Annotated[str, typer.Argument(help="Name of a job, as 'jobs ls' and 'train' print it.")]
+JobsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_COLUMNS: Final = ("job", "state", "launcher", "ranks", "attempt", "reason")
+_RANKS: Final = ("rank", "state", "reason")
+
+
+@jobs.command("ls", epilog="Example: trainfeed jobs ls flights")
+def list_jobs(
+    name: Annotated[str | None, typer.Argument(help="A data set; all of them by default.")] = None,
+    *,
+    as_json: JobsJson = False,
+) -> None:
+    """List the jobs of a data set, or of all, with their states.
+
+    Status 3 when one is damaged; the others are listed all the same.
+    """
+    env, damaged = readable_environment(), DamagedEntries()
+    homes = job_homes(Path(env.root), None if name is None else check_name(name))
+    rows = [_listed(env, home, damaged) for home in homes]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+    else:
+        print_message("no training has been launched yet")
+    damaged.end()
+
+
+@jobs.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
+def show(name: JobName, *, as_json: JobsJson = False) -> None:
+    """Show a job: its versions, code and image, state of each rank, and metrics."""
+    env = readable_environment()
+    job = find_job(Path(env.root), name)
+    now, result = told(job, env.clusters), job.record.result()
+    shown = {
+        **_row(job, now),
+        "identity": job.job.identity,
+        "image": job.job.image,
+        "image_proven": job.job.is_proven,
+        "runs": job.job.entry or job.job.command,
+        "versions": [f"{each.interval}/{each.generation}" for each in job.job.versions],
+        "metrics": None if result is None else dict(result.metrics),
+        "folder": str(job.record.home),
+    }
+    ranks = [{"rank": r.rank, "state": r.state.value, "reason": r.reason} for r in now.ranks]
+    if as_json:
+        print_json({**shown, "ranks_seen": ranks})
+        return
+    print_mapping(shown)
+    if ranks:
+        print_rows(_RANKS, [[rank[column] for column in _RANKS] for rank in ranks])
+
+
+@jobs.command(
+    "logs", epilog="Example: trainfeed jobs logs flights-2013-01-03-0123456789ab --rank 1"
+)
+def logs(
+    name: JobName,
+    *,
+    rank: Annotated[int, typer.Option(min=0, help="Number of the rank.")] = 0,
+    max_bytes: Annotated[
+        int, typer.Option("--bytes", min=1, max=16 << 20, help="Bytes of the log's end.")
+    ] = 64 << 10,
+) -> None:
+    """Print the end of a rank's log; passwords and tokens are replaced."""
+    env = readable_environment()
+    found = find_job(Path(env.root), name).log(env.clusters, rank=rank, max_bytes=max_bytes)
+    typer.echo(printable_lines(found))
+
+
+@jobs.command("cancel", epilog="Example: trainfeed jobs cancel flights-2013-01-03-0123456789ab")
+def cancel(name: JobName, *, as_json: JobsJson = False) -> None:
+    """End a job on a cluster; one that has ended stays as it is."""
+    env = environment_from_environ()
+    require_writable_root(env)
+    job = find_job(Path(env.root), name)
+    now = job.cancel(env.clusters)
+    delivered = job.deliver_cancellation(now, env)
+    report = {
+        "job": job.job.name,
+        "state": now.state.value,
+        "reason": now.reason,
+        **({"tracking": delivered} if delivered else {}),
+    }
+    print_json(report) if as_json else print_mapping(report)
+
+
+def _listed(env: Environment, home: Path, damaged: DamagedEntries) -> dict[str, Any]:
+    row = {**dict.fromkeys(_COLUMNS), "job": home.name, "state": "damaged"}
+    with damaged.named(f"job {home.name}", row):
+        row |= _looked_at(env, home)
+    return row
+
+
+def _looked_at(env: Environment, home: Path) -> dict[str, Any]:
+    try:
+        job = kept_job(Path(env.root), home)
+    except AccessDeniedError as error:
+        return {"state": JobState.UNKNOWN.value, "reason": str(error)}
+    return _row(job, told(job, env.clusters))
+
+
+def _row(job: KeptJob, now: JobLook) -> dict[str, Any]:
+    place = job.job.placement
+    return {
+        "job": job.job.name,
+        "state": now.state.value,
+        "launcher": "local" if place is None else place.launcher,
+        "ranks": job.job.ranks,
+        "attempt": job.job.attempt,
+        "reason": now.reason,
+    }
+
+
+# --- Options of ``trainfeed train``: another launcher than that of dataset.yaml, and a dry run
+
+
+def with_launcher(spec: DatasetSpec, kind: LauncherName | None) -> DatasetSpec:
+    """Return the specification with another launcher.
+
+    Raises:
+        ConfigError: The data set has no training, or one that this launcher cannot run.
+    """
+    if kind is None:
+        return spec
+    if spec.train is None:
+        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    train = spec.train.model_copy(update={"launcher": kind})
+    for name, text in train_contradictions(train):
+        raise ConfigError(f"--launcher {kind}: train{'.' if name else ''}{name}: {text}")
+    return spec.model_copy(update={"train": train})
+
+
+def print_rendered(
+    spec: DatasetSpec,
+    env: Environment,
+    chosen: Sequence[Interval],
+    tag: Tag | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the objects that launches would make, as YAML or as a JSON list; none are made."""
+    found: list[Any] = [each for interval in chosen for each in render(spec, env, interval, tag)]
+    plain = json.loads(json.dumps(found))
+    if as_json:
+        print_json(plain)
+        return
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.dump_all(plain, sys.stdout)
+
+
+# --- ``trainfeed train``: trainings on this machine or on a cluster, without Airflow
+
+_TRAINED: Final = ("interval", "verdict", "job", "metrics", "note")
+
+
+class CatchUp(StrEnum):
+    """Choices of untrained intervals."""
+
+    MISSED = "missed"
+    ALL = "all"
+
+
+def train(  # noqa: PLR0913 - options of a command
+    name: Name,
+    *,
+    interval: Intervals = None,
+    catch_up: Annotated[
+        CatchUp | None,
+        typer.Option(
+            help="Train on every published interval that no training has seen; all: also on"
+            " intervals from before the data set had a training, and on declined ones."
+        ),
+    ] = None,
+    launcher: Annotated[
+        LauncherName | None,
+        typer.Option(help="Where the training runs, in the place of train.launcher."),
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="Train on the versions of this tag, or of TAG#3, not on a window."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only print what would be made, as YAML. A start model without TRANSFER.json on"
+            " its store is downloaded all the same: the job's name depends on its files.",
+        ),
+    ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            help="Start a job on a cluster that has failed again, for this reason; each reason"
+            " starts it once."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Train on the window that ends with --interval, or on a tag; reuse a finished job.
+
+    The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
+    2: wrong usage or settings.
+    """
+    if catch_up is not None:
+        if launcher is not None or dry_run or again is not None or tag is not None:
+            raise ConfigError(
+                "expected no --launcher, --dry-run, --again or --tag beside --catch-up; leave it"
+                " out"
+            )
+        _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
+        return
+    if tag is not None:
+        _train_tag(name, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
+        return
+    spec, env, asked = open_asked(name, interval)
+    spec = with_launcher(spec, launcher)
+    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    if dry_run:
+        print_rendered(spec, env, chosen, as_json=as_json)
+        return
+    reports = []
+    for each in chosen:
+        with error_console().status(f"{spec.name}/{each.name}: train"):
+            reports.append(run_train(spec, env, each, again=again))
+        if not as_json:
+            print_mapping(reports[-1])
+    if as_json:
+        print_json(reports if is_range(chosen, asked) else reports[0])
+
+
+def _train_tag(  # noqa: PLR0913 - options of the command
+    name: str,
+    interval: str | None,
+    text: str,
+    launcher: LauncherName | None,
+    again: str | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    if interval is not None or "/" in name:
+        raise ConfigError("expected --tag or an interval, got both; nothing was started")
+    env = environment_from_environ()
+    spec = with_launcher(load_spec(env.datasets / check_name(name)), launcher)
+    tag, last = tagged_training(spec, DatasetFolder(Path(env.root), spec.name), text)
+    if dry_run:
+        print_rendered(spec, env, [last], tag, as_json=as_json)
+        return
+    with error_console().status(f"{spec.name}@{tag.name}: train"):
+        report = run_train(spec, env, last, again=again, tag=tag)
+    if as_json:
+        print_json(report)
+    else:
+        print_mapping(report)
+
+
+def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:
+    if interval is not None or "/" in name:
+        raise ConfigError(
+            "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
+            " intervals itself"
+        )
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
+    reports = []
+    with error_console().status(f"{spec.name}: train") as status:
+        for report in train_missed(spec, env, older=older):
+            reports.append(report)
+            status.update(f"{spec.name}: train, {len(reports)} intervals done")
+    if as_json:
+        print_json(reports)
+    elif not reports:
+        print_message("no published interval waits for a training")
+    else:
+        print_rows(_TRAINED, [_trained_row(report) for report in reports])
+    _tell_declined(spec, env)
+    if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
+        raise WindowIncompleteError(
+            f"{len(missing)} intervals of {spec.name} wait for others of their window:"
+            f" {', '.join(missing)}; they were not trained; build the intervals that their"
+            " notes name, and run this command again"
+        )
+
+
+def _tell_declined(spec: DatasetSpec, env: Environment) -> None:
+    """Name the versions that stay untrained because their builds wanted no training."""
+    declined = TrainingMarks(DatasetFolder(Path(env.root), spec.name)).declined()
+    if declined:
+        first, last = declined[0].version.interval, declined[-1].version.interval
+        print_message(
+            f"{len(declined)} published intervals were declined, {first} to {last}"
+            f" ({declined[-1].why}); --catch-up all trains on them, too"
+        )
+
+
+def _trained_row(report: Mapping[str, Any]) -> list[object]:
+    metrics = ", ".join(f"{name} {value:g}" for name, value in report.get("metrics", {}).items())
+    return [{**report, "metrics": metrics}.get(column, "") for column in _TRAINED]
+
+
+# --- ``trainfeed train``, ``jobs`` and ``models``: trainings, where they run, and what they make

@@ -1,0 +1,575 @@
+"""``trainfeed gc``, ``prune``, ``retire``, ``repair``, ``waive``, ``waivers``, ``boundaries``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trainfeed.accounts import account_name, person
+from trainfeed.cli.arguments import (
+    Who,
+    complete_target,
+    known_folder,
+    named_person,
+    readable_environment,
+    reason_or_dry_run,
+    specified,
+)
+from trainfeed.cli.named_versions import Name, Target, one_generation, open_asked
+from trainfeed.cli.printing import (
+    error_console,
+    print_json,
+    print_message,
+    print_result,
+    print_rows,
+    printable_lines,
+    program,
+)
+from trainfeed.config import Environment, environment_from_environ
+from trainfeed.dataset import DatasetFolder, require_root, require_writable_root
+from trainfeed.dataset.root import data_sets_of
+from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
+from trainfeed.intervals import format_time, parse_time
+from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
+from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
+from trainfeed.pipeline.upkeep import OLD, Swept, sweep
+from trainfeed.pipeline.waivers import (
+    UnreadWaiver,
+    Waivable,
+    WaiverState,
+    WaiverWish,
+    next_command,
+    waivable,
+    waiver_states,
+)
+from trainfeed.pipeline.waivers import waive as write_waiver
+from trainfeed.repair import RepairReport, RepairWish
+from trainfeed.repair import repair as repair_version
+from trainfeed.retention import KINDS, Context, Kind, Removals, Retired, prune, retired_lines
+from trainfeed.retention import retire as remove_for_good
+from trainfeed.specification import check_name, did_you_mean, gate_name, load_spec, shown_number
+from trainfeed.training.kept_jobs import LeftObject, abandoned_launches, sweep_launches
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- What retention removed or kept, as lines of a table
+
+REMOVAL_COLUMNS = ("", "what", "kind", "bytes", "why")
+
+
+def removal_rows(name: str, removals: Removals, *, dry_run: bool) -> list[list[object]]:
+    """Return a row for each item that went or would go, then for each that stays."""
+    verb = "would remove" if dry_run else "removed"
+    return [
+        [word, f"{name}/{each.item.name}", each.item.kind, each.item.num_bytes, each.why]
+        for word, items in ((verb, removals.expired), ("stays", removals.kept))
+        for each in items
+    ]
+
+
+# --- ``trainfeed prune``: removes what data sets no longer keep, by their rules
+
+
+def prune_dataset(
+    name: Annotated[
+        str | None, typer.Argument(help="The data set.", autocompletion=complete_target)
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Only this kind, of {', '.join(each.name for each in KINDS)}."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be removed.")
+    ] = False,
+    clock_is_right: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY", help="The clock is right, although times in the data set differ."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove what `retention` in dataset.yaml does not keep; never what is in use.
+
+    Status 1 when a data set could not be pruned, or stays above its `max_bytes`.
+    """
+    env = environment_from_environ()
+    env.refuse_public_root()
+    kinds = _asked(kind)
+    names = _names(env, name, every=every)
+    found: dict[str, Removals] = {}
+    errors: dict[str, TrainFeedError] = {}
+    for each in names:
+        try:
+            with error_console().status(f"{each}: what is not kept"):
+                context = Context.of(load_spec(env.datasets / each), env)
+                found[each] = prune(context, kinds, dry_run=dry_run, clock_is_right=clock_is_right)
+        except TrainFeedError as error:
+            if not every:
+                raise
+            errors[each] = error
+    _print_json(found, errors) if as_json else _print_pruned(found, dry_run=dry_run)
+    for each, problem in errors.items():
+        print_message(f"{each}: {type(problem).__name__}: {problem}")
+    if errors or any(removals.excess for removals in found.values()):
+        raise typer.Exit(1)
+
+
+def _asked(names: list[str] | None) -> list[Kind]:
+    known = {each.name: each for each in KINDS}
+    for name in names or []:
+        if name not in known:
+            raise ConfigError(f"expected a kind, got {name!r}; {did_you_mean(name, known)}")
+    return [each for each in KINDS if not names or each.name in names]
+
+
+def _names(env: Environment, name: str | None, *, every: bool) -> list[str]:
+    if (name is None) != every:
+        raise ConfigError("expected the name of a data set, or --all for all of them")
+    return sorted(specified(env)) if name is None else [name]
+
+
+def _print_json(found: dict[str, Removals], errors: dict[str, TrainFeedError]) -> None:
+    failed = [{"dataset": name, "error": str(error)} for name, error in errors.items()]
+    print_json([*({"dataset": name, **each.to_json()} for name, each in found.items()), *failed])
+
+
+def _print_pruned(found: dict[str, Removals], *, dry_run: bool) -> None:
+    will_go = "would remove" if dry_run else "removed"
+    rows = [
+        row
+        for name, removals in found.items()
+        for row in removal_rows(name, removals, dry_run=dry_run)
+    ]
+    if rows:
+        print_rows(REMOVAL_COLUMNS, rows)
+    for name, removals in found.items():
+        for kind, (number, size) in removals.by_kind().items():
+            typer.echo(f"{name}: {will_go} {number} {kind}, {size} bytes")
+        if not removals.expired:
+            typer.echo(f"{name}: {will_go} nothing")
+        for excess in removals.excess:
+            print_message(f"{name}: {excess.told}")
+
+
+# --- ``trainfeed retire``: a person removes whole intervals for good
+
+
+def retire(
+    target: Name,
+    *,
+    why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
+    who: Who = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be removed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove all versions of the intervals of a range for good; their numbers are not used again.
+
+    Status 1 when a tag, a lease, a training without a result, a plan or a gate needs one of them;
+    nothing is removed then. Skipped and unpublished intervals are retired, too.
+    """
+    reason = reason_or_dry_run(why, dry_run=dry_run)
+    spec, env, asked = open_asked(target, None)
+    env.refuse_public_root()
+    with error_console().status(f"{target}: what needs it"):
+        context = Context.of(spec, env, who=named_person(who))
+        done = remove_for_good(context, asked, reason, dry_run=dry_run)
+    if as_json:
+        print_json({"dataset": spec.name, "range": asked, **done.to_json()})
+    else:
+        _print_retired(spec.name, asked, done)
+    if done.refused:
+        raise typer.Exit(1)
+
+
+def _print_retired(name: str, asked: str, done: Retired) -> None:
+    rows = removal_rows(name, done.removals, dry_run=done.dry_run)
+    if rows:
+        print_rows(REMOVAL_COLUMNS, rows)
+    print_result(retired_lines(name, asked, done))
+
+
+# --- ``trainfeed gc``: removes what killed and abandoned builds and launches left behind
+
+_LEFTOVER_COLUMNS: Final = ("place", "bytes", "modified")
+
+
+def gc(
+    *,
+    older_than: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Least age in hours: since a file was modified, a launch began.",
+        ),
+    ] = round(OLD / timedelta(hours=1)),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove leftovers of killed builds and of launches; versions and landed records stay."""
+    env, age = environment_from_environ(), timedelta(hours=older_than)
+    with error_console().status("looking for leftovers"):
+        # Found before any file is removed: an error here must not hide what was removed.
+        jobs = abandoned_launches(Path(env.root), older_than=age)
+        files = sweep(env, older_than=age, dry_run=dry_run)
+        objects = sweep_launches(jobs, env.clusters, dry_run=dry_run)
+    removed: list[Swept | LeftObject] = [*files, *objects]
+    if as_json:
+        print_json([asdict(each) for each in removed])
+        return
+    if removed:
+        print_rows(_LEFTOVER_COLUMNS, [[each.place, each.bytes, each.modified] for each in removed])
+    verb, size = "would remove" if dry_run else "removed", sum(each.bytes for each in removed)
+    typer.echo(f"{verb} {len(removed)} leftovers, {size} bytes")
+
+
+# --- ``trainfeed repair``: damaged files of a published version become what they were
+
+_DAMAGED: Final = 3
+
+
+def repair(
+    target: Target,
+    *,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            help="The reason, which the history keeps; by default which files were damaged."
+        ),
+    ] = None,
+    who: Who = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="A folder with a copy of the version, such as that of a snapshot: files with the"
+            " published digests are taken from there.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the damage, and how it would be repaired.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Repair the damaged files of a version, if they can be had with the published digests.
+
+    They are copied from where they are intact, or made again by the stages of the version's plan.
+    A file is replaced only by one with the size and SHA-256 of the manifest; what nobody
+    published is moved to _trash. Status 3: damage is left, or was found in a dry run. For record
+    files without a manifest, see trainfeed file repair.
+    """
+    name, interval, generation = one_generation(target)
+    env = environment_from_environ()
+    spec = load_spec(env.datasets / check_name(name))
+    wish = RepairWish(why=why, who=named_person(who), dry_run=dry_run, backup=backup)
+    with error_console().status(f"{target}: files are compared, and made again"):
+        report = repair_version(spec, env, interval, generation, wish)
+    print_json(report.to_json()) if as_json else _print_repaired(report)
+    if not report.is_whole:
+        raise typer.Exit(_DAMAGED)
+
+
+def _print_repaired(report: RepairReport) -> None:
+    if not report.files:
+        typer.echo(f"{report.version} is intact")
+        return
+    for each in report.files:
+        found = each.finding
+        typer.echo(printable_lines(f"{found.name}: {found.kind}: {found.what}"))
+        typer.echo(printable_lines(f"  {each.outcome}: {each.how}"))
+    if report.dry_run:
+        print_message("nothing was changed, this was a dry run")
+        return
+    effort = report.effort
+    if effort.shards or effort.records:
+        print_message(
+            f"computed again: {effort.records} records, {effort.source_reads} of them read from"
+            f" the source, and {effort.shards} shards, in {effort.seconds:.1f} s"
+        )
+    if report.is_whole:
+        typer.echo(f"{report.version} is intact again")
+        return
+    print_message(f"{report.version} is still damaged; these ways are left:")
+    for offer in report.offers:
+        print_message(f"  {offer}")
+
+
+# --- ``trainfeed waive``: a person lets failed gates of one build pass, as they were measured
+
+
+def waive(  # noqa: PLR0913 - options of a command
+    target: Annotated[str, typer.Argument(help="NAME/INTERVAL.")],
+    *,
+    why: Annotated[str | None, typer.Option(help="The reason, which the manifest keeps.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="UTC, such as 2026-12-31: later, the build does not pass any more."),
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(help="The plan; by default that of the last attempt. Messages name it."),
+    ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option(help="Only this check; repeat for several.")
+    ] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(help="Only gates of this field; repeat for several.")
+    ] = None,
+    who: Who = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the gates that failed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Let failed gates of an unpublished build pass, with the values that they have now.
+
+    The waiver is a file beside the plan, and stands in the manifest. Building again then runs
+    check and publish; nothing is computed twice.
+    """
+    env = environment_from_environ()
+    require_root(env.root, env.root_setting)
+    name, _, interval = target.partition("/")
+    if not interval or "/" in interval:
+        raise ConfigError(f"expected NAME/INTERVAL, got {target!r}")
+    found = waivable(DatasetFolder(Path(env.root), name), interval, plan)
+    if not as_json:
+        _show(target, found)
+    if dry_run:
+        _print_waived(found, {}, as_json=as_json)
+        return
+    if why is None or until is None:
+        raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
+    until_time = parse_time(until)
+    wish = WaiverWish(named_person(who), account_name(), why, until_time, check or (), field or ())
+    waiver = write_waiver(env, found, wish, datetime.now(UTC))
+    _print_waived(found, {"waiver": waiver.to_json()}, as_json=as_json)
+
+
+def _show(target: str, found: Waivable) -> None:
+    plan = found.plan.plan_id
+    typer.echo(printable_lines(f"{target} (plan {plan}) is not published; gates that failed:"))
+    print_rows((), [[line] for line in found.refused.lines])
+
+
+def _print_waived(found: Waivable, written: dict[str, Any], *, as_json: bool) -> None:
+    command = next_command(found.plan).replace("trainfeed", program(), 1)
+    if as_json:
+        gates = [dict(gate) for gate in found.refused.gates]
+        print_json({"plan": found.plan.plan_id, "failed": gates, **written, "next": command})
+    elif written:
+        waiver = written["waiver"]
+        decided = f"{person(waiver['who'], waiver['account'])} until {waiver['until']}"
+        typer.echo(
+            printable_lines(
+                f"{len(waiver['gates'])} of {len(found.refused.gates)} waived by {decided}:"
+                f" {waiver['why']}"
+            )
+        )
+        print_message(f"publish it: {command} (in Airflow: clear the task check of the run)")
+
+
+# --- ``trainfeed waivers``: the waivers of data sets, and what became of them
+
+waivers = typer.Typer(
+    help="Show who let failed gates pass, why, and until when.",
+    epilog="Example: trainfeed waivers ls flights",
+    no_args_is_help=True,
+)
+
+_WAIVER_COLUMNS: Final = ("interval", "plan", "state", "gates", "who", "why", "until")
+
+
+@waivers.callback()
+def _waivers_group() -> None:
+    """Keep ``ls`` a command of its own: typer merges a single command into its group."""
+
+
+@waivers.command("ls", epilog="Example: trainfeed waivers ls flights/2013-01-01")
+def list_waivers(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="NAME or NAME/INTERVAL; by default all data sets.", autocompletion=complete_target
+        ),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List waivers: used by a version, unused, holding, or over.
+
+    Status 3 when a waiver is damaged, 1 when waivers are closed to this account; the others are
+    listed all the same.
+    """
+    now = datetime.now(UTC)
+    name, _, interval = (target or "").partition("/")
+    root = Path(readable_environment().root)
+    names = data_sets_of(root) if target is None else [known_folder(name).name]
+    found: list[WaiverState | UnreadWaiver] = []
+    closed: list[AccessDeniedError] = []
+    for each in names:
+        try:
+            found += waiver_states(DatasetFolder(root, each), now, interval or None)
+        except AccessDeniedError as error:
+            closed.append(error)
+    unread = [state for state in found if isinstance(state, UnreadWaiver)]
+    if as_json:
+        print_json([state.to_json() for state in found])
+    elif rows := [_row(state) for state in found if isinstance(state, WaiverState)]:
+        print_rows(_WAIVER_COLUMNS, rows)
+    elif not (unread or closed):
+        print_message("no waiver was found")
+    for problem in [*closed, *(each.error for each in unread)]:
+        print_message(str(problem))
+    if unread or closed:
+        raise typer.Exit(3 if any(each.is_damaged for each in unread) else 1)
+
+
+def _row(state: WaiverState) -> list[object]:
+    waiver = state.waiver
+    in_version = f" by {state.generation}" if state.state == "used" else ""
+    gates = [f"{gate_name(gate)} {shown_number(gate['value'])}" for gate in waiver.gates]
+    return [
+        f"{state.dataset}/{state.interval}",
+        waiver.plan,
+        f"{state.state}{in_version}",
+        ", ".join(gates),
+        person(waiver.who, waiver.account),
+        waiver.why,
+        waiver.until,
+    ]
+
+
+# --- ``trainfeed boundaries``: compares boundary files with today's rule, and restores them
+
+boundaries = typer.Typer(
+    help="Where intervals begin and end in topics.",
+    epilog="Example: trainfeed boundaries check flights",
+    no_args_is_help=True,
+)
+
+_BOUNDARY_COLUMNS = ("topic", "at", "verdict", "partition", "stored", "found", "records between")
+_WARNING = (
+    "until all of these have ended, readers of the intervals see some records twice or not at all;"
+    " later intervals need no build: their boundaries are right"
+)
+
+
+@boundaries.callback()
+def _boundaries_group() -> None:
+    """Where intervals begin and end in topics."""
+
+
+@boundaries.command("check", epilog="Example: trainfeed boundaries check flights --json")
+def check(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compute every boundary of a data set again from the records of its topics, and compare.
+
+    Nothing is changed. Status 3 when one differs; those whose records the topic no longer holds
+    cannot be checked.
+    """
+    env = readable_environment()
+    spec = load_spec(env.datasets / check_name(name))
+    files = check_boundaries(spec, env)
+    fixes = list(repairs(spec, env, files))
+    if as_json:
+        print_json({"files": [_file(file) for file in files], "repairs": [_fix(f) for f in fixes]})
+    else:
+        _print_boundaries(files, fixes)
+    if fixes:
+        raise typer.Exit(3)
+
+
+@boundaries.command("restore", epilog="Example: trainfeed boundaries restore flights")
+def restore(
+    name: Annotated[str, typer.Argument(help="The data set.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write boundary files that are missing, damaged or changed again, from published versions.
+
+    The manifests of the intervals on both sides have the offsets. No topic is read. Status 3 when
+    a file stays as it is, because the two differ or a gap hides the offset.
+    """
+    require_writable_root(environment_from_environ())
+    files = list(restore_boundaries(known_folder(name)))
+    rows = [(str(each.path), each.was, each.why_not or "written again") for each in files]
+    if as_json:
+        print_json({"files": [each._asdict() | {"path": str(each.path)} for each in files]})
+    elif rows:
+        print_rows(("file", "was", "now"), rows)
+    else:
+        typer.echo("every boundary file is as the published versions recorded it")
+    if any(each.why_not for each in files):
+        raise typer.Exit(3)
+
+
+def _print_boundaries(files: Sequence[CheckedFile], fixes: Sequence[Repair]) -> None:
+    rows = [row for file in files for row in _rows(file)]
+    if rows:
+        print_rows(_BOUNDARY_COLUMNS, rows)
+    counts = {
+        verdict: sum(file.verdict == verdict for file in files)
+        for verdict in ("right", "differs", "cannot be checked")
+    }
+    typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    for fix in fixes:
+        intervals = ", ".join(fix.intervals) or "none of the schedule"
+        typer.echo(printable_lines(f"\ntopic {fix.topic}, intervals {intervals}:"))
+        typer.echo(printable_lines("\n".join(fix.commands)))
+    if fixes:
+        print_message(_WARNING)
+
+
+def _rows(file: CheckedFile) -> list[tuple[object, ...]]:
+    head = (file.topic, format_time(file.at), file.verdict)
+    if file.verdict != "right" and not file.differences:
+        return [(*head, "", "", "", "")]
+    return [
+        (*head, each.partition, each.stored, "" if each.found is None else each.found, each.records)
+        for each in file.differences
+    ]
+
+
+def _file(file: CheckedFile) -> dict[str, Any]:
+    differences = [
+        {
+            "partition": each.partition,
+            "stored": each.stored,
+            "found": each.found,
+            "records": each.records,
+        }
+        for each in file.differences
+    ]
+    return {
+        "path": str(file.path),
+        "topic": file.topic,
+        "at": format_time(file.at),
+        "verdict": file.verdict,
+        "partitions": differences,
+    }
+
+
+def _fix(fix: Repair) -> dict[str, Any]:
+    return {
+        "topic": fix.topic,
+        "intervals": list(fix.intervals),
+        "commands": list(fix.commands),
+        "warning": _WARNING,
+    }
+
+
+# --- Upkeep on the command line: leftovers, generations, waivers, boundaries of topics

@@ -1,0 +1,195 @@
+"""``trainfeed verify``, ``head`` and ``stats``: files, samples and statistics of versions."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trainfeed.cli.arguments import complete_target, tell_withdrawal
+from trainfeed.cli.file_contents import print_samples, progress
+from trainfeed.cli.file_stats import print_statistics
+from trainfeed.cli.ls import tell_gaps
+from trainfeed.cli.named_versions import LookTarget, parse_target, version_of
+from trainfeed.cli.printing import print_json, print_message, printable_lines, program
+from trainfeed.dataset import Version, published_in
+from trainfeed.dataset.history import missing_marks
+from trainfeed.dataset.layout import generation_name
+from trainfeed.dataset.retire import generation_for_readers, told_retirements
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
+from trainfeed.intervals import parse_range
+from trainfeed.printable_text import printable
+from trainfeed.readers import DatasetReader
+
+if TYPE_CHECKING:
+    pass
+
+
+# --- ``trainfeed verify``: whether every file of the published versions is intact
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def verify(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="NAME for all its versions, NAME/RANGE, NAME@TAG, NAME/INTERVAL/gNNNN.",
+            autocompletion=complete_target,
+        ),
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare every file of a version, or of all, with its manifest.
+
+    Status 3 when one differs, 1 when one cannot be read or is missing in a range.
+    """
+    found = parse_target(target)
+    checked = _all_checked(_places(found))
+    if found.asked is not None and found.generation is not None:
+        tell_withdrawal(found.folder, found.asked, found.generation)
+    if as_json:
+        print_json(checked if found.is_range() else checked[0])
+    else:
+        for report in checked:
+            unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
+            problems = "\n".join([*report["problems"], *unreadable])
+            typer.echo(printable_lines(problems or f"{report['target']} is intact"))
+    if found.asked is None and found.tag is None:
+        for told in told_retirements(found.folder):
+            print_message(told)
+        for missing in missing_marks(found.folder):
+            print_message(missing.told)
+    _end_of_verify(checked)
+    if (found.asked is not None or found.tag is not None) and found.generation is None:
+        tell_gaps(found.coverage())
+
+
+def _end_of_verify(checked: list[dict[str, Any]]) -> None:
+    if damaged := [report["target"] for report in checked if report["problems"]]:
+        name, interval, *_ = damaged[0].split("/")
+        again = f"{program()} build {name} --interval {interval} --rebuild WHY"
+        print_message(
+            f"repair it: {program()} repair {damaged[0]}; or build it again, as the next"
+            f" generation: {again}"
+        )
+        raise typer.Exit(3)
+    if any(report["unreadable"] for report in checked):
+        print_message(
+            "all files that could be read are intact; for the others, ask as the account that"
+            " builds, or ask again"
+        )
+        raise typer.Exit(1)
+
+
+def _places(target: LookTarget) -> list[tuple[str, Path]]:
+    """Return the versions of a target, each with its name and folder."""
+    folder, asked = target.folder, target.asked
+    if target.tag is not None:
+        return [(f"{folder.name}/{each.name}", each.path) for each in target.coverage().versions]
+    if asked is not None and not target.is_range():
+        number = target.generation or generation_for_readers(folder, asked)
+        suffix = f"/{generation_name(number)}" if target.generation else ""
+        return [(f"{folder.name}/{asked}{suffix}", folder.version(asked, number))]
+    if asked is None:
+        found = [(name, n) for name in folder.intervals() for n in folder.generations(name)]
+    else:
+        found = list(published_in(folder, parse_range(asked)).items())
+        if not found:
+            target.coverage().require("fail")
+    if not found:
+        raise NotFoundError(
+            f"data set {folder.name!r} has no published version in {folder.path}; build one:"
+            f" trainfeed build {folder.name} --interval I"
+        )
+    return [
+        (f"{folder.name}/{name}/{generation_name(number)}", folder.version(name, number))
+        for name, number in found
+    ]
+
+
+def _all_checked(places: list[tuple[str, Path]]) -> list[dict[str, Any]]:
+    checked = []
+    with progress("verifying") as tell:
+        for number, (name, place) in enumerate(places):
+            tell(len(places), number)
+            checked.append(_checked(name, place))
+    return checked
+
+
+def _checked(target: str, path: Path) -> dict[str, Any]:
+    found: list[FormatError | StorageError] = []
+    try:
+        found += Version.open(path).problems()
+    except NotFoundError:
+        raise
+    except (FormatError, StorageError) as error:
+        found.append(error)
+    return {
+        "target": target,
+        "problems": [str(each) for each in found if isinstance(each, FormatError)],
+        "unreadable": [str(each) for each in found if isinstance(each, StorageError)],
+    }
+
+
+# --- ``trainfeed head`` and ``stats``: samples and statistics of a published version
+
+_TRAIN: Final = "train"
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="NAME/INTERVAL, NAME/INTERVAL/gNNNN, or NAME@TAG/INTERVAL.",
+        autocompletion=complete_target,
+    ),
+]
+
+
+def head(
+    target: Target,
+    *,
+    split: Annotated[
+        str | None, typer.Option(help="Split; train otherwise, or the largest.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=0, help="How many.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Show the first samples of a version."""
+    version = version_of(target)
+    reader = DatasetReader([version], split or _usual_split(version))
+    if not as_json:
+        typer.echo(printable(f"{target}, split {reader.split}: {reader.num_samples} samples"))
+    print_samples(islice(reader.reader()(), number), use_json=as_json)
+
+
+def stats(
+    target: Target,
+    *,
+    split: Annotated[str | None, typer.Option(help="Split; all of them otherwise.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show count, nulls, range, mean and more of every field, as published with the version."""
+    version = version_of(target)
+    found = version.statistics()
+    if split is not None:
+        version.num_samples(split)
+        found = {split: found[split]}
+    if as_json:
+        print_json(found)
+        return
+    for name, result in found.items():
+        typer.echo(printable(f"{target}, split {name}: {version.num_samples(name)} samples"))
+        print_statistics(result, version.schema)
+
+
+def _usual_split(version: Version) -> str:
+    splits = version.manifest.splits
+    if not splits:
+        raise ConfigError(f"expected a version with at least one split, got none in {version.path}")
+    return _TRAIN if _TRAIN in splits else max(splits, key=lambda name: splits[name].samples)
+
+
+# --- Published versions on the command line: state, lists, one version, its samples, proof, speed
