@@ -14,7 +14,7 @@ __all__ = ["COMMANDS"]
 COMMANDS: Final = (
     Entry(
         "init",
-        ".setup:init",
+        ".init:init",
         "Make the publication root, the folder of all versions, or accept one that has versions.",
         example="trainfeed init /mnt/cephfs/training",
     ),
@@ -56,50 +56,50 @@ COMMANDS: Final = (
     ),
     Entry(
         "status",
-        ".versions:status",
+        ".status:status",
         "Show which intervals are in, which are not and why, and up to when all are in.",
         example="trainfeed status flights",
     ),
     Entry(
         "outdated",
-        ".versions:outdated",
+        ".outdated:outdated",
         "Show the versions that today's code, specification, lookups or uploads would build"
         " otherwise.",
         example="trainfeed outdated flights 2013-01",
     ),
     Entry(
         "bring-forward",
-        ".build:bring_forward",
+        ".outdated:bring_forward",
         "Build the outdated intervals of a range again, oldest first; see trainfeed outdated.",
         example="trainfeed bring-forward flights 2013-01 --dry-run",
     ),
     Entry(
         "drift",
-        ".versions:drift",
+        ".comparison:drift",
         "Compare the distributions of versions with those before them, by their statistics alone.",
         example="trainfeed drift flights 2013-01",
     ),
     Entry(
         "diff",
-        ".versions:diff",
+        ".comparison:diff",
         "Show what two versions have not alike: plan, code, lookups, counts, statistics, samples.",
         example="trainfeed diff flights 2013-01-01/g0001 2013-01-01/g0002",
     ),
     Entry(
         "lineage",
-        ".versions:lineage",
+        ".lineage:lineage",
         "Show what went into a version, job or model, and what came of it, or of a record.",
         example="trainfeed lineage kafka:flights/0@12345",
     ),
     Entry(
         "ls",
-        ".versions:ls",
+        ".ls:ls",
         "List data sets, or the published intervals of one.",
         example="trainfeed ls flights",
     ),
     Entry(
         "show",
-        ".versions:show",
+        ".ls:show",
         "Show the manifest of one version, or list the versions of a data set or range.",
         example="trainfeed show flights/2013-01-01",
     ),
@@ -123,7 +123,7 @@ COMMANDS: Final = (
     ),
     Entry(
         "repair",
-        ".corrections:repair",
+        ".upkeep:repair",
         "Repair the damaged files of a version, if they can be had with the published digests.",
         example="trainfeed repair flights/2013-01-01/g0001 --dry-run",
     ),
@@ -159,7 +159,7 @@ COMMANDS: Final = (
     ),
     Entry(
         "tags",
-        ".corrections:tags",
+        ".listings:tags",
         "List the tags of a data set, or show what one names, or named.",
         example="trainfeed tags flights prod --history",
     ),
@@ -190,19 +190,19 @@ COMMANDS: Final = (
     ),
     Entry(
         "leases",
-        ".upkeep:show_leases",
+        ".listings:show_leases",
         "Show who reads or builds versions now, which retention therefore keeps, and until when.",
         example="trainfeed leases flights",
     ),
     Entry(
         "history",
-        ".upkeep:history",
+        ".listings:history",
         "Show what people and upkeep changed in a data set, the oldest first.",
         example="trainfeed history flights --action prune --since 2026-03-01",
     ),
     Entry(
         "process-base64",
-        ".file:process_base64",
+        ".new_files:process_base64",
         "Shuffle base64 image files into one file per rank, with equal counts; inputs are kept.",
         example="trainfeed process-base64 --data-dir images --file-list list.txt --nranks 8",
     ),
@@ -215,7 +215,7 @@ COMMANDS: Final = (
     ),
     Entry(
         "bench",
-        ".versions._bench_commands:app",
+        ".bench:app",
         "Measure the speed of this machine and its file systems.",
     ),
     Entry("waivers", ".upkeep:waivers", "Show who let failed gates pass, why, and until when."),
@@ -238,13 +238,13 @@ COMMANDS: Final = (
     ),
     Entry(
         "models",
-        ".training:models",
+        ".models:app",
         "List the models of trainings, judge, promote, roll back, and copy to and from stores.",
     ),
     Entry(
         "dispatch",
-        ".serving:dispatch",
+        ".servers:dispatch",
         "Lend the chunks of published versions to trainers that come and go.",
     ),
-    Entry("token", ".serving:token", "Make tokens for the servers of trainfeed."),
+    Entry("token", ".servers:token", "Make tokens for the servers of trainfeed."),
 )

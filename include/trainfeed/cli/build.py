@@ -13,7 +13,14 @@ import typer
 
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
 from trainfeed.cli.file_contents import progress
-from trainfeed.cli.named_versions import Intervals, Json, Name, gate_rows, is_range, open_asked
+from trainfeed.cli.named_versions import (
+    Intervals,
+    JsonOrList,
+    Name,
+    gate_rows,
+    is_range,
+    open_asked,
+)
 from trainfeed.cli.printing import (
     error_console,
     print_json,
@@ -345,7 +352,7 @@ def build(  # noqa: PLR0913 - options of a command
             min=1, help="Build only the first N records in a temporary folder, and show the result."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOrList = False,
 ) -> None:
     """Build and publish intervals of a data set, or preview the result of a build.
 

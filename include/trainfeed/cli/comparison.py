@@ -131,8 +131,8 @@ def _record_lines(records: ComparedRecords) -> Iterator[str]:
     ):
         if told := _counted(each):
             yield f"  {title}: {told}"
-    for change in records.examples:
-        yield f"  {_example(change)}"
+    for example in records.examples:
+        yield f"  {_example(example)}"
 
 
 def _kinds(counts: RecordCounts) -> str:
@@ -240,8 +240,8 @@ def _print_records(first: Side, second: Side, number: int | None) -> None:
         raise typer.Exit(1)
     if isinstance(comparison, RecordCounts):
         return
-    for change in comparison.changes(number):
-        typer.echo(json.dumps(change_to_json(change), sort_keys=True))
+    for changed in comparison.changes(number):
+        typer.echo(json.dumps(change_to_json(changed), sort_keys=True))
     if comparison.counts.has_changes:
         raise typer.Exit(_DIFFERS)
 

@@ -42,7 +42,7 @@ Intervals = Annotated[
         help="Interval or range, both ends included: 2013-01-01, 2013-01, 2013-01-01T05, a/b.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
+JsonOrList = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
 def open_asked(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:

@@ -6,8 +6,7 @@ in a shell gives the name: ``paddle() { trainfeed paddle "$@"; }``.
 
 import typer
 
-from trainfeed.cli.pfs_administration import app as user
-from trainfeed.cli.pfs_commands import copy_with_manifests
+from trainfeed.cli import pfs_administration, pfs_commands
 
 # --- ``trainfeed paddle …``: commands on shared storage under the names of PaddlePaddle's documents
 
@@ -22,10 +21,10 @@ _of_later_documents = typer.Typer(
     no_args_is_help=True,
 )
 for _name, _command, _example in (
-    ("cp", copy_with_manifests, "cp 'random_images-*-of-*' pfs://home/"),
-    ("ls", _look_commands.ls, "ls pfs://home/"),
-    ("rm", _change_commands.rm, "rm -r pfs://home/folder"),
-    ("mkdir", _change_commands.mkdir, "mkdir pfs://home/folder"),
+    ("cp", pfs_commands.copy_with_manifests, "cp 'random_images-*-of-*' pfs://home/"),
+    ("ls", pfs_commands.ls, "ls pfs://home/"),
+    ("rm", pfs_commands.rm, "rm -r pfs://home/folder"),
+    ("mkdir", pfs_commands.mkdir, "mkdir pfs://home/folder"),
 ):
     paddle.command(_name, epilog=f"Example: trainfeed paddle {_example}")(_command)
     _of_later_documents.command(_name, epilog=f"Example: trainfeed paddle pfs {_example}")(_command)
@@ -39,17 +38,21 @@ app = typer.Typer(
     epilog="Example: trainfeed pfs cp random_images-*-of-* pfs://home/folder/",
     no_args_is_help=True,
 )
-for _name, _command, _example in (
-    ("cp", _copy_command.copy, "trainfeed pfs cp 'random_images-*-of-*' pfs://home/folder/"),
-    ("ls", _look_commands.ls, "trainfeed pfs ls pfs://home/folder"),
-    ("find", _look_commands.find, "trainfeed pfs find pfs://home --name '*.rec' --type f"),
-    ("stat", _look_commands.stat, "trainfeed pfs stat pfs://home/folder"),
-    ("du", _look_commands.du, "trainfeed pfs du pfs://home"),
-    ("rm", _change_commands.rm, "trainfeed pfs rm -r pfs://home/folder"),
-    ("mkdir", _change_commands.mkdir, "trainfeed pfs mkdir pfs://home/folder"),
-    ("mv", _change_commands.mv, "trainfeed pfs mv pfs://home/folder pfs://home/other"),
-    ("serve", _serve_files.serve, "trainfeed pfs serve /mnt/cephfs/pfs/dc1 --tokens tokens.txt"),
-    ("verify", _content_check.verify, "trainfeed pfs verify folder pfs://home/folder"),
+for _name, _verb, _example in (
+    ("cp", pfs_commands.copy, "trainfeed pfs cp 'random_images-*-of-*' pfs://home/folder/"),
+    ("ls", pfs_commands.ls, "trainfeed pfs ls pfs://home/folder"),
+    ("find", pfs_commands.find, "trainfeed pfs find pfs://home --name '*.rec' --type f"),
+    ("stat", pfs_commands.stat, "trainfeed pfs stat pfs://home/folder"),
+    ("du", pfs_commands.du, "trainfeed pfs du pfs://home"),
+    ("rm", pfs_commands.rm, "trainfeed pfs rm -r pfs://home/folder"),
+    ("mkdir", pfs_commands.mkdir, "trainfeed pfs mkdir pfs://home/folder"),
+    ("mv", pfs_commands.mv, "trainfeed pfs mv pfs://home/folder pfs://home/other"),
+    (
+        "serve",
+        pfs_administration.serve,
+        "trainfeed pfs serve /mnt/cephfs/pfs/dc1 --tokens tokens.txt",
+    ),
+    ("verify", pfs_commands.verify, "trainfeed pfs verify folder pfs://home/folder"),
 ):
-    app.command(_name, epilog=f"Example: {_example}")(_command)
-app.add_typer(user, name="user")
+    app.command(_name, epilog=f"Example: {_example}")(_verb)
+app.add_typer(pfs_administration.app, name="user")

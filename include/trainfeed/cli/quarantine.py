@@ -15,7 +15,7 @@ import typer
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each
 from trainfeed.cli.file_contents import progress
-from trainfeed.cli.named_versions import Intervals, Json, Name, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
     error_console,
     print_json,
@@ -36,7 +36,6 @@ from trainfeed.cli.quarantine_lists import (
     origin_of,
     title_of,
 )
-from trainfeed.cli.quarantine_lists import Json as showing_Json
 from trainfeed.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
 from trainfeed.intervals import intervals_in, parse_range
@@ -161,7 +160,7 @@ def show_records(  # noqa: PLR0913 - options of a command
             " for a pipe.",
         ),
     ] = None,
-    as_json: showing_Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show quarantined records of an interval: position, time, reason and content.
 
@@ -374,7 +373,7 @@ def replay(
         typer.Option(help="The reason to record; by default it counts the quarantined records."),
     ] = None,
     training: Training = None,
-    as_json: Json = False,
+    as_json: JsonOrList = False,
 ) -> None:
     """Make the next generation of intervals with quarantined records, with the code of today.
 

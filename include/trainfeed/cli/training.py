@@ -13,7 +13,7 @@ import typer
 from ruamel.yaml import YAML
 
 from trainfeed.cli.arguments import readable_environment
-from trainfeed.cli.named_versions import Intervals, Json, Name, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
     DamagedEntries,
     error_console,
@@ -251,7 +251,7 @@ def train(  # noqa: PLR0913 - options of a command
             " starts it once."
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOrList = False,
 ) -> None:
     """Train on the window that ends with --interval, or on a tag; reuse a finished job.
 

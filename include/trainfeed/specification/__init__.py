@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         SplitSpec,
         UploadsSpec,
     )
-    from trainfeed.specification.schema import json_schema, json_schema_text
     from trainfeed.specification.load import (
         load_spec,
         load_specs,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         did_you_mean,
         nearest,
     )
+    from trainfeed.specification.schema import json_schema, json_schema_text
     from trainfeed.specification.source_kinds import (
         RECORDED,
         KafkaSourceSpec,
