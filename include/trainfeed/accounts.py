@@ -6,8 +6,6 @@ import os
 import pwd
 from typing import Final
 
-__all__ = ["account_name", "name_problem", "person", "reason_problem"]
-
 _MOST_CHARS: Final = 500
 _LEAST_REASON_CHARS: Final = 3
 

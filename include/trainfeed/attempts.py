@@ -25,8 +25,6 @@ from trainfeed.paths import write_all
 from trainfeed.process_ties import start_ticks
 from trainfeed.storage import Location
 
-__all__ = ["ATTEMPTS", "FoundMark", "attempt", "found_marks"]
-
 # Folder of the marks of builds, in the work folder.
 ATTEMPTS: Final = "attempts"
 

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from trainfeed.errors import ChecksumError, FormatError
 
-__all__ = ["MAX_BYTES", "dumps", "loads", "require_intact", "seal", "sha256_of"]
-
 # A manifest of 100,000 shards has about 30 MB; trainfeed writes no larger file.
 MAX_BYTES: Final = 64 << 20
 _END: Final = b"\n}\n"

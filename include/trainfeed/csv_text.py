@@ -12,8 +12,6 @@ from typing import Final, Self
 
 from trainfeed.thread_ties import new_lock
 
-__all__ = ["ABSENT", "CsvRows", "csv_row", "require_names"]
-
 # A bare cell with this text is an absent value; a quoted one is the text.
 ABSENT: Final = "\\N"
 

@@ -12,15 +12,6 @@ from typing import Final, NamedTuple, Self
 
 from trainfeed.errors import ConfigError, FormatError, TruncatedError
 
-__all__ = [
-    "DamageGap",
-    "DamageMode",
-    "DamagePolicy",
-    "DamageReport",
-    "DroppedRange",
-    "SearchBudget",
-]
-
 # Limits for the search for intact pieces: bytes as a multiple of the file, a minimum for small
 # files, and the cost of a place that looks like a piece, which is more than its bytes.
 _MAX_WORK_RATIO: Final = 64

@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["VARIABLE", "point"]
-
 VARIABLE = "TRAINFEED_FAULTS"
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["printable", "without_secrets"]
-
 _HIDDEN: Final = "***"
 _SECRET: Final = re.compile(
     r"""(?ix)

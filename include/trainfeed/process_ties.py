@@ -21,19 +21,6 @@ from typing import Final
 
 from trainfeed.errors import LoaderError
 
-__all__ = [
-    "ending",
-    "has_ended",
-    "is_stopped",
-    "mark_has_ended",
-    "portable",
-    "process_mark",
-    "program",
-    "signal_name",
-    "start_ticks",
-    "tie_to_parent",
-]
-
 # The code that a new interpreter starts with: it sets the module path and calls ``main``.
 _BOOT: Final = (
     "import importlib, json, sys; sys.path[:], module, arguments = json.loads(sys.argv[1]);"

@@ -12,8 +12,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["NEWEST", "ReadingRules"]
-
 
 class ReadingRules(IntEnum):
     """A set of rules; later ones have larger numbers.

@@ -33,16 +33,6 @@ from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.paths import listed, listed_folder, read_plain
 from trainfeed.storage import posix
 
-__all__ = [
-    "ONCE_UNSEALED",
-    "ROOT_MARKS",
-    "ROOT_MARK_FILE",
-    "RecordFile",
-    "RootMark",
-    "Time",
-    "unsealed_files",
-]
-
 T = TypeVar("T")
 
 ROOT_MARK_FILE: Final = "TRAINFEED.json"

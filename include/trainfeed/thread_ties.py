@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from trainfeed.errors import LoaderError
 
-__all__ = ["new_lock", "patience_s", "require_owner"]
-
 # With this limit, an error of one thread reaches the consumer within a second.
 _ERROR_JOIN_S: Final = 0.8
 

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["NamedVersion", "check_version_name", "split_version_name"]
-
 _NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,62}")
 # These are the versions themselves.
 _NUMBERED: Final = re.compile(r"[gv][0-9]+")

@@ -7,8 +7,6 @@ from typing import SupportsIndex
 
 from trainfeed.errors import ConfigError
 
-__all__ = ["rank_of", "whole", "whole_value"]
-
 
 def whole(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
     """Return a whole number of any integer type as an ``int``.

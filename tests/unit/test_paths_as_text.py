@@ -18,18 +18,28 @@ from trainfeed.paths import open_plain, read_plain
 from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec, load_specs
 
-INNER = ("datacenters", "dispatch", "jobs", "models", "server", "tracking", "usercode")
+INNER = ("datacenters", "dispatch", "jobs", "models", "records", "server", "tracking", "usercode")
+PUBLIC = {
+    "trainfeed.dataset.layout",
+    "trainfeed.dataset.root",
+    "trainfeed.storage.posix",
+    *(f"trainfeed.compat.paddle.dataset.{name}" for name in ("bow", "common", "mnist")),
+    "trainfeed.compat.paddle.reader.creator",
+    "trainfeed.compat.plsc.readers.base64",
+    "trainfeed.compat.plsc.readers.jpeg",
+    "trainfeed.compat.plsc.utils",
+}
 FRAMEWORKS = ("jax", "paddle", "tensorflow", "torch")
 # What trainfeed hands out, and nobody makes by hand. Roots, DatasetFolder, ModelPlace and
 # RepairWish take text when they are made.
 HANDED_OUT = {
     "Checkpoint.path",
     "DatasetFolder.root",
+    "DatasetPaths.root",
     "EntrySettings.checkpoint_dir",
     "EntrySettings.dataset_dir",
     "EntrySettings.model_save_dir",
     "Environment.datasets",
-    "MissingMark.path",
     "Report.checkpoint",
     "ModelPlace.datasets",
     "PublicBuild.root",
@@ -49,41 +59,36 @@ BETWEEN_ROOMS = {
     "Context.sizes",
     "DatasetFolder.names_in.folder",
     "dataset_status.datasets",
+    "read_label_list.folder",
     "list_public_sets.root",
-    "KeptJob.root",
     "ModelWorker.version",
-    "Saved.path",
-    "Training.checkpoint",
-    "abandoned_launches.root",
-    "adopted.home",
-    "find_job.root",
-    "job_homes.root",
-    "kept_job.home",
-    "kept_job.root",
-    "read_sealed.path",
-    "newest_checkpoint.folder",
-    "read_checkpoint.path",
-    "remove_unfinished.folder",
-    "save_checkpoint.folder",
-    "saved_passes.folder",
     "take_bytes.place",
     "take_upload.place",
 }
+
+
+def public_names(module):
+    """The names that a face lists, or that a module defines."""
+    defined = [
+        name for name, each in vars(module).items() if name[0] != "_" and is_of(module, each)
+    ]
+    return getattr(module, "__all__", defined)
+
+
+def is_of(module, value):
+    return getattr(value, "__module__", None) == module.__name__
 
 
 def public_functions():
     """Name and function of everything that public modules offer, methods included."""
     for info in pkgutil.walk_packages(trainfeed.__path__, "trainfeed."):
         parts = info.name.split(".")
-        # These faces, and those of rooms inside rooms, are for the rooms around them.
-        is_inner = len(parts) > 2 and parts[1] != "compat"
-        is_inner = info.name == "trainfeed.records" or (
-            info.ispkg and (is_inner or parts[1] in INNER)
-        )
-        if is_inner or any(part.startswith("_") for part in parts):
+        # Rooms in a room, modules behind a face, and these faces are for the rooms around them.
+        is_public = len(parts) == 2 or (info.ispkg and parts[1] == "compat") or info.name in PUBLIC
+        if not is_public or parts[1] in INNER or any(part.startswith("_") for part in parts):
             continue
         module = importlib.import_module(info.name)
-        for name in module.__all__:
+        for name in public_names(module):
             value = getattr(module, name)
             if inspect.isfunction(value):
                 yield name, value

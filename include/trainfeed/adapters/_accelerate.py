@@ -7,8 +7,6 @@ from typing import Any
 from trainfeed.adapters._torch import TorchBatches
 from trainfeed.adapters.passes import Batches, framework, hold_ranks
 
-__all__ = ["prepared_batches"]
-
 _accelerate = framework("accelerate.data_loader")
 _data = framework("torch.utils.data")
 

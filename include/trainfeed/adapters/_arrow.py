@@ -14,8 +14,6 @@ from trainfeed.errors import SampleShapeError
 from trainfeed.samples import Field, Schema, absent_rows
 from trainfeed.samples.arrow import arrow_schema, arrow_type
 
-__all__ = ["record_batches"]
-
 
 def record_batches(loader: Batches, schema: Schema | None) -> pa.RecordBatchReader:
     """Return a reader over one pass of a loader."""

@@ -18,8 +18,6 @@ from trainfeed.adapters.passes import (
 )
 from trainfeed.errors import ConfigError, SampleShapeError
 
-__all__ = ["JaxBatches"]
-
 _jax = framework("jax")
 
 

@@ -17,8 +17,6 @@ from trainfeed.adapters.passes import (
     marks_padding,
 )
 
-__all__ = ["PaddleBatches"]
-
 _paddle = framework("paddle")
 
 

@@ -19,8 +19,6 @@ from trainfeed.adapters.passes import (
 )
 from trainfeed.samples import Field, Schema
 
-__all__ = ["dataset"]
-
 _tf = framework("tensorflow")
 
 

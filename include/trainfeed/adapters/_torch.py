@@ -19,8 +19,6 @@ from trainfeed.adapters.passes import (
 )
 from trainfeed.errors import ConfigError
 
-__all__ = ["TorchBatches"]
-
 _torch = framework("torch")
 _data = framework("torch.utils.data")
 _IterableDataset: Any = _data.IterableDataset

@@ -19,8 +19,6 @@ from trainfeed.cli.command_groups import group_on_demand
 from trainfeed.cli.printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
 
-__all__ = ["error_of", "main"]
-
 _STATUSES: Final = (
     "Exit status: 0 done, 1 failed or missing, 2 wrong usage or settings, 3 damage or a difference"
     " found, 130 ended by Ctrl-C."

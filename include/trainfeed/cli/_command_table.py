@@ -9,8 +9,6 @@ from typing import Final
 
 from trainfeed.cli.command_groups import Entry
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = (
     Entry(
         "init",

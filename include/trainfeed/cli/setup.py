@@ -120,7 +120,7 @@ _PUBLIC_COLUMNS: Final = (
 _DAMAGED: Final = 3
 
 
-@public.command(epilog="Example: trainfeed public ls")
+@public.command("ls", epilog="Example: trainfeed public ls")
 def list_public(*, root: _Root = None, as_json: _Json = False) -> None:
     """List the public sets: those that are published, and those that trainfeed can build.
 

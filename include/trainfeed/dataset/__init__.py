@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trainfeed.dataset.ledger import Leaf, Ledger, SourceLedger, ValidLeaf
     from trainfeed.dataset.manifest import Manifest, content_digest
     from trainfeed.dataset.root import (
-        RootMark,
         init_root,
         published_root,
         require_readable_root,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from trainfeed.dataset.skip import AcceptedHole, Skip, lift_skip, read_skip, write_skip
     from trainfeed.dataset.training_marks import Declined, TrainingMarks, Untrained
     from trainfeed.dataset.version import PositionFile, Version, has_positions
+    from trainfeed.records import RootMark
 
 __all__ = [
     "AcceptedHole",

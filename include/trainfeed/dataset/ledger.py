@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from trainfeed.dataset.order import position_hash
 from trainfeed.errors import FormatError
 
-__all__ = ["Leaf", "Ledger", "SourceLedger", "ValidLeaf"]
-
 _SEEDS: Final = (0x6C65646765720001, 0x6C65646765720002)
 _MASK: Final = (1 << 64) - 1
 _SUM: Final = re.compile(r"[0-9a-f]{16}")

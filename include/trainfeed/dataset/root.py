@@ -30,17 +30,6 @@ from trainfeed.paths import FilePath
 from trainfeed.records import ROOT_MARK_FILE, ROOT_MARKS, RootMark, unsealed_files
 from trainfeed.storage import posix
 
-__all__ = [
-    "ROOT_MARKER",
-    "RootMark",
-    "data_sets_of",
-    "init_root",
-    "published_root",
-    "require_readable_root",
-    "require_root",
-    "require_writable_root",
-]
-
 logger = logging.getLogger(__name__)
 
 ROOT_MARKER: Final = ROOT_MARK_FILE

@@ -10,8 +10,6 @@ from trainfeed import canonical_json
 from trainfeed.errors import FormatError
 from trainfeed.paths import read_plain
 
-__all__ = ["read_sealed", "sealed", "text_of"]
-
 _MAX_BYTES: Final = 1 << 20
 
 

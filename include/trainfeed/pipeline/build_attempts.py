@@ -23,8 +23,6 @@ from trainfeed.pipeline.functions.jobs import memory_remedy
 from trainfeed.pipeline.reports import Build
 from trainfeed.storage import Location
 
-__all__ = ["build_attempt"]
-
 logger = logging.getLogger(__name__)
 
 # Short, because ``status`` shows a killed build as at work for so long, and the margin.

@@ -36,8 +36,6 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
 
-__all__ = ["PART_SCHEMA", "convert", "write_shard"]
-
 PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 
 

@@ -24,8 +24,6 @@ from trainfeed.pipeline.run_stage import run_stage, unit_of
 from trainfeed.pipeline.stage import Stage
 from trainfeed.storage import Location
 
-__all__ = ["ingest"]
-
 
 def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
     """Land the ranges of one task.

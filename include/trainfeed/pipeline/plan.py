@@ -41,8 +41,6 @@ from trainfeed.specification import DatasetSpec
 from trainfeed.storage import Location, posix, require_store_clock
 from trainfeed.usercode import require_function
 
-__all__ = ["plan"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -27,8 +27,6 @@ from trainfeed.process_ties import start_ticks, tie_to_parent
 if TYPE_CHECKING:
     from trainfeed.jobs import JobSpec
 
-__all__ = ["run"]
-
 
 def run(home: str | os.PathLike[str], rank: int) -> None:
     """Run one rank; rank 0 leaves the result in the job's folder.

@@ -17,8 +17,6 @@ from trainfeed.records import RecordFile
 from trainfeed.specification import DatasetSpec
 from trainfeed.version_names import check_version_name, split_version_name
 
-__all__ = ["tagged_training"]
-
 
 def tagged_training(
     spec: DatasetSpec, folder: DatasetFolder, text: str, *, request: str | None = None

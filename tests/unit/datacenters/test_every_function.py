@@ -250,7 +250,6 @@ NEITHER = (
         "map_errors.path",
         "os_errors.path",
         "plain_size.path",
-        "run.home",
     }
 )
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["main"]
 
 _PROBES_PER_CORE: Final = 2
 

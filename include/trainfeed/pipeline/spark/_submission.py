@@ -23,8 +23,6 @@ from trainfeed.pipeline.spark.shipment import Shipment
 from trainfeed.process_ties import program, tie_to_parent
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["Submission", "command_of", "main", "options_of"]
-
 logger = logging.getLogger(__name__)
 
 _PROGRAM: Final = "trainfeed.pipeline.spark._submission"

@@ -35,8 +35,6 @@ from trainfeed.pipeline.workers.protocol import (
 )
 from trainfeed.process_ties import tie_to_parent
 
-__all__ = ["main"]
-
 # The modules that every job needs: imported while the parent still plans, before the first job.
 _OF_JOBS: Final = "trainfeed.pipeline.functions.jobs"
 
