@@ -31,7 +31,7 @@ from dags import (
     withdraw,
 )
 from docs._writing import write_or_check
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, DatasetSpec, json_schema_text, load_spec
 
 _DATASET: Final = "clicks"

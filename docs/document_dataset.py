@@ -15,7 +15,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from docs._writing import cell, write_or_check
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.specification import SPEC_FILE, json_schema, load_spec
 
 _PAGE: Final = "reference/dataset.md"

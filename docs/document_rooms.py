@@ -1,6 +1,6 @@
 """Draws the rooms of trainfeed into ARCHITECTURE.md, from the code and the contracts on imports.
 
-``python docs/document_rooms.py [--check]``. A line is a folder or a public module: its depth, how
+``python docs/document_rooms.py [--check]``. A line is a folder, or a module that is in none: its depth, how
 many modules it has, and the first sentence of its docstring. Rooms stand in the order in which
 they may import each other, as ``pyproject.toml`` has it, from above to below; where no contract
 orders them, in the order of the alphabet.
@@ -63,10 +63,10 @@ def lines(folder: Path, order: dict[str, list[str]], depth: int) -> Iterator[str
 
 
 def is_room(path: Path, depth: int) -> bool:
-    """Return whether the picture shows it: every folder, and public modules up to the first."""
+    """Return whether the picture shows it: every folder, and the modules that are in none."""
     if path.is_dir():
         return (path / "__init__.py").is_file()
-    return path.suffix == ".py" and not path.name.startswith("_") and depth <= 1
+    return path.suffix == ".py" and not path.name.startswith("_") and depth == 0
 
 
 def line(path: Path, depth: int) -> str:

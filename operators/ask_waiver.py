@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from trainfeed.config import Environment
-    from trainfeed.dataset import DatasetFolder
+    from trainfeed.core.config import Environment
     from trainfeed.pipeline import Build, JsonObject, PlanRef
+    from trainfeed.versions import DatasetFolder
 
 
 logger = logging.getLogger(__name__)
@@ -97,9 +97,9 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> JsonObject:
         """Take the answer of the person, or its absence."""
-        from trainfeed.accounts import reason_problem
-        from trainfeed.dataset import DatasetFolder
+        from trainfeed.core.accounts import reason_problem
         from trainfeed.pipeline.run_stage import recorded_end
+        from trainfeed.versions import DatasetFolder
 
         planned = self.planned(context)
         ref = planned.ref
@@ -141,9 +141,9 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
     def _tell_waiting(self, ref: PlanRef, message: str) -> None:
         """Have ``trainfeed status`` say that a person is asked."""
-        from trainfeed.dataset import DatasetFolder, Unpublished, write_unpublished
-        from trainfeed.intervals import format_time
-        from trainfeed.printable_text import printable
+        from trainfeed.core.intervals import format_time
+        from trainfeed.core.printable_text import printable
+        from trainfeed.versions import DatasetFolder, Unpublished, write_unpublished
 
         _, env = open_dataset(self.dataset)
         first, *_ = message.splitlines()
@@ -215,7 +215,7 @@ class AskWaiverOperator(StageOperator, ApprovalOperator):
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two questions are about the same plan and gates, whatever their words."""
-    from trainfeed.dataset.waive import is_same_gate
+    from trainfeed.versions.waive import is_same_gate
 
     gates = one["gates"], other.get("gates", ())
     return (

@@ -1,4 +1,4 @@
-"""Airflow connections → ``trainfeed.config``, the only place; and the folder of the data sets."""
+"""Airflow connections → ``trainfeed.core.config``, here alone; and the folder of the data sets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from trainfeed.config import (
+from trainfeed.core.config import (
     Environment,
     KafkaSettings,
     environment_from_environ,
     is_public,
     root_folder,
 )
-from trainfeed.datacenters import is_shared
+from trainfeed.core.datacenters import is_shared
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def datasets_folder() -> Path:
     return configured
 
 
-# --- Airflow connections → ``trainfeed.config``; the only place that reads them
+# --- Airflow connections → ``trainfeed.core.config``; the only place that reads them
 
 _HDFS: Final = "hdfs_default"
 _CEPHFS: Final = "cephfs_default"

@@ -16,20 +16,20 @@ from operators.outcome import airflow_outcome, tell_result
 from operators.runs import require_known, run_person
 from operators.stages import open_dataset
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
-from trainfeed.paths import listed
+from trainfeed.files import listed
 from trainfeed.specification import SPEC_FILE, did_you_mean
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.config import Environment
-    from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.tag import TagChange
-    from trainfeed.dataset.tag_files import Decision, Tag
+    from trainfeed.core.config import Environment
     from trainfeed.pipeline.plans import Plan
-    from trainfeed.repair import RepairReport
-    from trainfeed.retention import Retired
-    from trainfeed.withdrawal import Maker, Restored, Withdrawn
+    from trainfeed.upkeep.repair import RepairReport
+    from trainfeed.upkeep.retention import Retired
+    from trainfeed.upkeep.withdrawal import Maker, Restored, Withdrawn
+    from trainfeed.versions import DatasetFolder
+    from trainfeed.versions.tag import TagChange
+    from trainfeed.versions.tag_files import Decision, Tag
 
 
 # --- Operators of corrections that people ask for. This face imports nothing, to keep DAGs fast
@@ -45,8 +45,8 @@ def known_folder(env: Environment, name: str) -> DatasetFolder:
         RootError: The publication root was not made by ``trainfeed init``.
         NotFoundError: The data set is unknown; the message has the nearest name.
     """
-    from trainfeed.dataset import DatasetFolder, require_writable_root
-    from trainfeed.dataset.root import data_sets_of
+    from trainfeed.versions import DatasetFolder, require_writable_root
+    from trainfeed.versions.root import data_sets_of
 
     require_writable_root(env)
     known = sorted({*specified_names(), *data_sets_of(Path(env.root))})
@@ -77,8 +77,8 @@ class RepairVersionOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Repair the version; a task that is cleared finds what is still damaged."""
-        from trainfeed.dataset.layout import parse_generation
-        from trainfeed.repair import RepairWish, repair
+        from trainfeed.upkeep.repair import RepairWish, repair
+        from trainfeed.versions.layout import parse_generation
 
         params = context["params"]
         with airflow_outcome(context):
@@ -150,8 +150,8 @@ class RetireIntervalsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Retire the intervals; a task that is cleared completes what a killed one began."""
-        from trainfeed.retention import Context as Retention
-        from trainfeed.retention import retire, retire_advice, retired_lines
+        from trainfeed.upkeep.retention import Context as Retention
+        from trainfeed.upkeep.retention import retire, retire_advice, retired_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -213,7 +213,7 @@ class TagVersionsOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds the change made."""
-        from trainfeed.dataset.tag_files import Decision
+        from trainfeed.versions.tag_files import Decision
 
         params = context["params"]
         with airflow_outcome(context):
@@ -262,8 +262,8 @@ def _change_tag(
     folder: DatasetFolder, params: dict[str, Any], decision: Decision
 ) -> tuple[Tag, bool, list[str]]:
     """Carry out the action; return the tag, whether it changed, and a line for each change."""
-    from trainfeed.dataset.tag import apply_change, propose_tag, untag
-    from trainfeed.dataset.tag_files import require_tag
+    from trainfeed.versions.tag import apply_change, propose_tag, untag
+    from trainfeed.versions.tag_files import require_tag
 
     if (earlier := _tag_of_request(folder, params, decision)) is not None:
         return earlier, False, []
@@ -292,7 +292,7 @@ def _tag_of_request(
     Raises:
         ConflictError: The run was asked for something else then.
     """
-    from trainfeed.dataset.tag_files import change_of_request
+    from trainfeed.versions.tag_files import change_of_request
 
     made = change_of_request(folder, params["tag"], str(decision.request))
     if made is None:
@@ -309,7 +309,7 @@ def _tag_of_request(
 
 def _may_be_of(made: Tag, asked: str | None) -> bool:
     """Return whether a change may have been made for a range of the form, None for ``untag``."""
-    from trainfeed.dataset.layout import is_generation
+    from trainfeed.versions.layout import is_generation
 
     # What ``@next`` names may be of another range now.
     if asked is None or asked.startswith("@"):
@@ -341,9 +341,9 @@ class WaiveGatesOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Write the waiver; a task that is cleared finds it written."""
-        from trainfeed.dataset import DatasetFolder
-        from trainfeed.intervals import parse_time
+        from trainfeed.core.intervals import parse_time
         from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
+        from trainfeed.versions import DatasetFolder
 
         params = context["params"]
         with airflow_outcome(context):
@@ -408,7 +408,7 @@ class WithdrawVersionOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form; a task that is cleared finds it done."""
-        from trainfeed.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
+        from trainfeed.upkeep.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
 
         params = context["params"]
         with airflow_outcome(context):
@@ -430,7 +430,7 @@ class WithdrawVersionOperator(BaseOperator):
 
 
 def _report(action: str, done: Withdrawn | Restored) -> dict[str, Any]:
-    from trainfeed.dataset.layout import generation_name
+    from trainfeed.versions.layout import generation_name
 
     return {
         "action": action,
@@ -441,8 +441,8 @@ def _report(action: str, done: Withdrawn | Restored) -> dict[str, Any]:
 
 
 def _change_withdrawal(env: Environment, context: Context, maker: Maker) -> Withdrawn | Restored:
-    from trainfeed.dataset.layout import parse_generation
-    from trainfeed.withdrawal import restore, withdraw
+    from trainfeed.upkeep.withdrawal import restore, withdraw
+    from trainfeed.versions.layout import parse_generation
 
     params = context["params"]
     number = None if params["generation"] is None else parse_generation(params["generation"])

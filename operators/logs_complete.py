@@ -16,14 +16,14 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from operators.outcome import airflow_outcome, call_again
 from operators.runs import run_interval, window_request
 from operators.stages import open_dataset
+from trainfeed.core.intervals import WindowRequest, format_time
 from trainfeed.errors import Outcome, StorageError, TrainFeedError, WindowOpenError
-from trainfeed.intervals import WindowRequest, format_time
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.config import Environment
-    from trainfeed.intervals import Interval
+    from trainfeed.core.config import Environment
+    from trainfeed.core.intervals import Interval
     from trainfeed.specification import DatasetSpec
 
 
@@ -168,8 +168,8 @@ class LogsCompleteTrigger(BaseTrigger):
         yield TriggerEvent({"folder": self.folder})  # type: ignore[no-untyped-call]
 
     def _waits(self) -> bool:
+        from trainfeed.files.stores import Location
         from trainfeed.sources import CompleteRule, find_logs
-        from trainfeed.storage import Location
 
         stable = None if self.stable_s is None else timedelta(seconds=self.stable_s)
         try:

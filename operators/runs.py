@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from trainfeed.core.intervals import Interval, WindowRequest, format_time, resolve_interval
 from trainfeed.errors import ConfigError
-from trainfeed.intervals import Interval, WindowRequest, format_time, resolve_interval
 from trainfeed.specification import did_you_mean
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from trainfeed.specification import load_spec
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-    from trainfeed.config import Environment
-    from trainfeed.intervals import WindowRequest
+    from trainfeed.core.config import Environment
+    from trainfeed.core.intervals import WindowRequest
     from trainfeed.pipeline import (
         Build,
         JsonObject,
@@ -364,7 +364,7 @@ class PlanIntervalOperator(BaseOperator):
 
     def _asks_again(self, request: WindowRequest, now: datetime) -> datetime | None:
         """Return when a run looks again at a source that does not answer; None if it fails now."""
-        from trainfeed.intervals import ready_at
+        from trainfeed.core.intervals import ready_at
 
         spec, _ = open_dataset(self.dataset)
         until = ready_at(run_interval(spec, request), spec.source.kind.settle) + spec.wait
@@ -374,7 +374,7 @@ class PlanIntervalOperator(BaseOperator):
 
     def _hand_over(self, interval: str, context: Context) -> None:
         """Hand the wish ``training: last`` of a skipped interval over to the interval before."""
-        from trainfeed.dataset import DatasetFolder
+        from trainfeed.versions import DatasetFolder
 
         if not self.trains:
             return
@@ -546,8 +546,8 @@ class RecordIOToCephFSOperator(StageOperator):
 
     def _placed(self, build: Build) -> tuple[PublishReport, Path]:
         """Publish the version; return the report, and the folder of the version."""
-        from trainfeed.dataset import DatasetFolder
-        from trainfeed.dataset.layout import parse_generation
+        from trainfeed.versions import DatasetFolder
+        from trainfeed.versions.layout import parse_generation
 
         report = self.run_stage(build)
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
@@ -557,8 +557,8 @@ class RecordIOToCephFSOperator(StageOperator):
 
 def _tell(context: Context, dataset: str, path: Path) -> None:
     """Push the report for the page of the run; a failure is only logged."""
-    from trainfeed.dataset import DatasetFolder, Version
     from trainfeed.pipeline.version import version_report
+    from trainfeed.versions import DatasetFolder, Version
 
     try:
         # <root>/<data set>/versions/<interval>/<generation>

@@ -19,11 +19,11 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow.utils.types import DagRunType
 from pendulum import DateTime, instance
 
+from trainfeed.core.intervals import Schedule, format_time, parse_time
 from trainfeed.errors import WindowError
-from trainfeed.intervals import Schedule, format_time, parse_time
 
 if TYPE_CHECKING:
-    from trainfeed.intervals import Interval
+    from trainfeed.core.intervals import Interval
 
 __all__ = ["BEFORE_ALL", "TIMETABLES", "IntervalTimetable"]
 

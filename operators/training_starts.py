@@ -15,11 +15,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.config import Environment
-    from trainfeed.dataset import DatasetFolder, Untrained
-    from trainfeed.intervals import Interval
+    from trainfeed.core.config import Environment
+    from trainfeed.core.intervals import Interval
     from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec
+    from trainfeed.versions import DatasetFolder, Untrained
 
 
 # --- The parameter ``training`` of a build: whether a training of the run's own interval starts
@@ -80,7 +80,7 @@ def hand_over(
     Raises:
         StorageError: The publication root refused or failed.
     """
-    from trainfeed.dataset import TrainingMarks
+    from trainfeed.versions import TrainingMarks
 
     if context["params"].get("training") != "last":
         return None
@@ -105,7 +105,7 @@ def _taken_later(
 
 
 def _asked_for(folder: DatasetFolder, interval: str, context: Context) -> str | None:
-    from trainfeed.dataset import TrainingMarks
+    from trainfeed.versions import TrainingMarks
 
     run = context["dag_run"]
     found = TrainingMarks(folder).asked_since(run.start_date or run.run_after, after=interval)
@@ -141,7 +141,7 @@ def _active(context: Context, intervals: Sequence[Interval]) -> int:
 
 
 def _is_skipped(folder: DatasetFolder, interval: Interval) -> bool:
-    from trainfeed.dataset.skip import read_skip
+    from trainfeed.versions.skip import read_skip
 
     if read_skip(folder, interval.name) is None:
         return False
@@ -180,7 +180,7 @@ class Trainings:
     """
 
     def __init__(self, spec: DatasetSpec, env: Environment, dag_id: str, context: Context) -> None:
-        from trainfeed.dataset import DatasetFolder, TrainingMarks
+        from trainfeed.versions import DatasetFolder, TrainingMarks
 
         self._spec = spec
         self._dag_id = dag_id
@@ -210,9 +210,9 @@ class Trainings:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        from trainfeed.dataset import Untrained
-        from trainfeed.dataset.layout import parse_generation
         from trainfeed.training.launch import missed
+        from trainfeed.versions import Untrained
+        from trainfeed.versions.layout import parse_generation
 
         version = Untrained(interval, parse_generation(generation))
         why = why_declined(self._spec, self._folder, interval, self._context)
@@ -241,8 +241,8 @@ class Trainings:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        from trainfeed.dataset.layout import generation_name
         from trainfeed.training.launch import missed
+        from trainfeed.versions.layout import generation_name
 
         state = self._state()
         untrained = missed(self._spec, self._marks, older=self._wish == "all")

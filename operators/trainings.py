@@ -31,13 +31,13 @@ from trainfeed.errors import ConfigError, WindowIncompleteError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.config import Environment
-    from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.tag_files import Tag
-    from trainfeed.intervals import Interval
+    from trainfeed.core.config import Environment
+    from trainfeed.core.intervals import Interval
     from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec
     from trainfeed.training.launch import Launched
+    from trainfeed.versions import DatasetFolder
+    from trainfeed.versions.tag_files import Tag
 
 
 # --- Operators of trainings and their models. This face imports nothing, to keep DAGs fast
@@ -153,8 +153,8 @@ class TrainingJobOperator(BaseOperator):
             cancel_launched(self._launched)
 
     def _first(self, context: Context, spec: DatasetSpec, env: Environment) -> JsonObject:
-        from trainfeed.dataset import DatasetFolder, TrainingMarks
         from trainfeed.training.launch import launch, train
+        from trainfeed.versions import DatasetFolder, TrainingMarks
 
         folder = DatasetFolder(Path(env.root), spec.name)
         tag, interval = _asked(context, spec, folder)
@@ -378,10 +378,10 @@ class ChangeProdOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Carry out the action of the form."""
-        from trainfeed.dataset import require_writable_root
-        from trainfeed.models import PROD, ModelsFolder, parse_version, promote, rollback
-        from trainfeed.tracking import deliver_change
+        from trainfeed.training.models import PROD, ModelsFolder, parse_version, promote, rollback
+        from trainfeed.training.tracking import deliver_change
         from trainfeed.training.transfers import missing_upload
+        from trainfeed.versions import require_writable_root
 
         params = context["params"]
         with airflow_outcome(context):

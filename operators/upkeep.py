@@ -17,17 +17,17 @@ from operators.outcome import airflow_outcome, tell_result
 from operators.runs import RunPerson, require_known, run_person, run_signature
 from operators.stages import open_dataset
 from trainfeed.errors import ConfigError, Outcome, TrainFeedError
-from trainfeed.paths import listed
+from trainfeed.files import listed
 from trainfeed.specification import SPEC_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.outdated import OutdatedReport
+    from trainfeed.look.outdated import OutdatedReport
     from trainfeed.pipeline import JsonObject
     from trainfeed.pipeline.upkeep import Swept
-    from trainfeed.retention import Removals
     from trainfeed.training.kept_jobs import KeptJob, LeftObject
+    from trainfeed.upkeep.retention import Removals
 
 
 # --- One data set, or all → what retention no longer keeps is removed
@@ -89,7 +89,7 @@ def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
 
 
 def _prune(name: str, person: RunPerson, accepted: str | None, *, dry_run: bool) -> Removals:
-    from trainfeed.retention import Context, prune, scheduled_kinds
+    from trainfeed.upkeep.retention import Context, prune, scheduled_kinds
 
     spec, env = open_dataset(name)
     context = Context.of(spec, env, who=person.who, account=person.account)
@@ -171,7 +171,7 @@ def _names() -> list[str]:
 
 
 def _report_outdated(name: str, *, against_source: bool) -> OutdatedReport:
-    from trainfeed.outdated import compare_with_source, find_outdated
+    from trainfeed.look.outdated import compare_with_source, find_outdated
 
     spec, env = open_dataset(name)
     report = find_outdated(spec, env)
@@ -245,7 +245,7 @@ class SharedStorageOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Look at all homes of a data centre."""
-        from trainfeed.pfs.users import require_attributes
+        from trainfeed.serving.pfs.users import require_attributes
 
         mount, datacenter = (context["params"].get(each) for each in ("mount", "datacenter"))
         if not mount and not datacenter:

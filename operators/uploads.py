@@ -21,10 +21,10 @@ from trainfeed.specification import load_spec
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from trainfeed.dataset import DatasetFolder
     from trainfeed.pipeline import JsonObject
     from trainfeed.specification import DatasetSpec
     from trainfeed.uploads import IntervalUploads, LeftToDo, Receipt
+    from trainfeed.versions import DatasetFolder
 
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ def _pause(seconds: float) -> None:
 
 def _open(dataset: str) -> tuple[DatasetSpec, DatasetFolder]:
     """Return the data set and its folder; a root that is not mounted has no uploads to show."""
-    from trainfeed.dataset import DatasetFolder, require_root
+    from trainfeed.versions import DatasetFolder, require_root
 
     env = environment_from_connections(())
     require_root(env.root, env.root_setting)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.listeners import hookimpl
 
 from operators.timetable import IntervalTimetable
+from trainfeed.core.intervals import WindowRequest, resolve_interval
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import WindowError
-from trainfeed.intervals import WindowRequest, resolve_interval
-from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -113,9 +113,9 @@ def _named_pools() -> set[str]:
 def _try_places() -> str:
     """Resolve the connections as a task does, and probe the publication root."""
     from operators.connections import environment_from_connections
-    from trainfeed.config import KAFKA_CONNECTION
-    from trainfeed.dataset import require_root
-    from trainfeed.storage import posix
+    from trainfeed.core.config import KAFKA_CONNECTION
+    from trainfeed.files.stores import posix
+    from trainfeed.versions import require_root
 
     env = environment_from_connections([KAFKA_CONNECTION])
     require_root(Path(env.root), env.root_setting)

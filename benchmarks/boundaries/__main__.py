@@ -28,9 +28,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from numpy.typing import NDArray
 
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, init_root
-from trainfeed.intervals import Interval
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.intervals import Interval
 from trainfeed.pipeline.inputs.boundaries import resolve_boundary
 from trainfeed.pipeline.plan import plan
 from trainfeed.sources import (
@@ -42,6 +41,7 @@ from trainfeed.sources import (
     find_boundaries,
 )
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, init_root
 
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _START_MS: Final = int(_START.timestamp() * 1000)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.samples import Field, Schema, TypedCodec
+from trainfeed.versions.examples import ExampleRunDecoder, ExampleRunWriter
 
 RUNS = 3
 CHOOSE = np.random.default_rng(0)

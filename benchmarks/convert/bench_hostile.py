@@ -25,10 +25,10 @@ from crc32c import crc32c
 
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.stores import Location
 from trainfeed.recordio import Codec, FluidScanner, RecordIndex, RecordScanner, iter_chunks
 from trainfeed.samples import Field, SampleReader, Schema
 from trainfeed.sources import LandingFile
-from trainfeed.storage import Location
 from trainfeed.tfrecord import TFRecordIndex, TFRecordReader, iter_records
 
 MOST_SECONDS = 1.0

@@ -24,15 +24,15 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.status.bench_status import manifest, prepare
-from trainfeed.dataset import DatasetFolder, Manifest, Version, content_digest
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.order import position_hash, source_hash
-from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
-from trainfeed.difference import RecordComparison
-from trainfeed.intervals import Schedule, parse_range
-from trainfeed.lineage import SourcePosition, Tracer
+from trainfeed.core.intervals import Schedule, parse_range
+from trainfeed.look.difference import RecordComparison
+from trainfeed.look.lineage import SourcePosition, Tracer
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema
+from trainfeed.versions import DatasetFolder, Manifest, Version, content_digest
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.order import position_hash, source_hash
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 
 SOURCES = [f"kafka:flights/{partition}" for partition in range(4)]
 SCHEMA = Schema.from_json(

@@ -19,8 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainfeed.dispatch import MasterClient, MasterOptions, QueueOptions, Served, serve_master
-from trainfeed.server import Access, Limits, ServerSettings, new_token
+from trainfeed.serving.dispatch import (
+    MasterClient,
+    MasterOptions,
+    QueueOptions,
+    Served,
+    serve_master,
+)
+from trainfeed.serving.server import Access, Limits, ServerSettings, new_token
 
 FORK = multiprocessing.get_context("fork")
 

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.drift.faults import Fault, faults_of
 from benchmarks.drift.year import ROOT, Year, read_year
-from trainfeed.drift import (
+from trainfeed.samples import Field, FieldStatistics, Statistics
+from trainfeed.versions.drift import (
     MEASURES,
     Compared,
     DriftRule,
@@ -33,7 +34,6 @@ from trainfeed.drift import (
     compare,
     judge,
 )
-from trainfeed.samples import Field, FieldStatistics, Statistics
 
 APRIL: Final = range(21, 120)
 DECEMBER: Final = range(120, 366)

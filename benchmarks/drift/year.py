@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from examples.flights.events import read_events
 from examples.flights.lookups import write_lookups
-from trainfeed.drift import Snapshot
+from trainfeed.functions import load_function, load_lookups, lookup_digests
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.samples import Schema, Statistics
 from trainfeed.specification import load_spec
-from trainfeed.usercode import load_function, load_lookups, lookup_digests
+from trainfeed.versions.drift import Snapshot
 
 __all__ = ["Year", "read_year"]
 

@@ -15,12 +15,12 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed import open_dataset
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build as build_interval
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import init_root
 
 START: Final = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS: Final = 4

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.versions import DatasetFolder, Version
 
 INTERVALS: Final = (
     ("flights", "2013-01-01"),

@@ -32,9 +32,9 @@ import typer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.landed_ranges import write_landing
 from trainfeed.sources import KafkaTopic, LandingFile
-from trainfeed.storage import Location
 
 _BATCH: Final = 10_000
 _SILENCE_S: Final = 30.0

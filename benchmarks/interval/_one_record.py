@@ -9,9 +9,9 @@ from typing import Final
 import pyarrow as pa
 
 from services._home import REPOSITORY
-from trainfeed.dataset import init_root
+from trainfeed.files.stores import Location
 from trainfeed.sources import LANDING_SCHEMA, record_topic
-from trainfeed.storage import Location
+from trainfeed.versions import init_root
 
 __all__ = ["DATASET", "FIRST", "make_ground"]
 

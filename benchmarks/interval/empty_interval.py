@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, XComArg, chain
 
 from dags._defaults import DEFAULT_ARGS, MAPPED_LIMIT
 from operators.timetable import BEFORE_ALL, IntervalTimetable
-from trainfeed.intervals import Schedule
+from trainfeed.core.intervals import Schedule
 
 
 class NothingOperator(BaseOperator):

@@ -36,11 +36,11 @@ from benchmarks.month._watch import Watch
 from examples.daily import places
 from services._process import ServiceError
 from services.airflow import AirflowOptions, AirflowStack
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import init_root
-from trainfeed.dataset.layout import MANIFEST_DIGEST
+from trainfeed.core.config import environment_from_environ
 from trainfeed.pipeline.local import build
 from trainfeed.specification import load_spec
+from trainfeed.versions import init_root
+from trainfeed.versions.layout import MANIFEST_DIGEST
 
 _FIRST: Final = datetime(2013, 1, 1, tzinfo=UTC)
 _BUILD: Final = f"build.{places.DATASET}"

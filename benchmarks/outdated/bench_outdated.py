@@ -21,15 +21,15 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.status.bench_status import CODE, SPEC, START, manifest, measured
-from trainfeed import canonical_json
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, init_root
-from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
-from trainfeed.intervals import Interval, Schedule
-from trainfeed.outdated import OutdatedReport, find_outdated
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, Schedule
+from trainfeed.look.outdated import OutdatedReport, find_outdated
 from trainfeed.pipeline.planner.causes import Recipe
 from trainfeed.pipeline.plans import planned_of
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, Manifest, init_root
+from trainfeed.versions.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
 
 NAME = "flights"
 # About the size of a plan beside the values of its fingerprint.

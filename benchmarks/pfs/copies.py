@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainfeed.datacenters import PfsPath
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.core.datacenters import PfsPath
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
 
 _MIB = 1 << 20
 _HOME = PfsPath("dc1", "home", "bench", ())

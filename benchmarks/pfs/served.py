@@ -24,19 +24,19 @@ from statistics import median
 
 from benchmarks.pfs.nginx import nginx_program, running_nginx
 from benchmarks.pfs.processor_time import ProcessorTime
-from trainfeed.datacenters import PfsPath
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree
-from trainfeed.pfs.remote import ServerTree
-from trainfeed.server import Access, ByteClient, new_token
+from trainfeed.core.datacenters import PfsPath
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree
+from trainfeed.serving.pfs.remote import ServerTree
+from trainfeed.serving.server import Access, ByteClient, new_token
 
 _MIB = 1 << 20
 _SERVE = """
 import sys
 from pathlib import Path
-from trainfeed.pfs.file_server import FileServerSettings, serve_files
-from trainfeed.server import ServerSettings
+from trainfeed.serving.pfs.file_server import FileServerSettings, serve_files
+from trainfeed.serving.server import ServerSettings
 folder, mount = map(Path, sys.argv[1:])
 serve_files(FileServerSettings(ServerSettings(
     token_file=folder / "tokens.txt", certificate=folder / "cert.pem", key=folder / "key.pem",

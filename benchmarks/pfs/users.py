@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from services.cephfs import CephFS
-from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
-from trainfeed.pfs.users import HomeWish, add_user, list_users, remove_user
+from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.serving.pfs.users import HomeWish, add_user, list_users, remove_user
 
 _KEYS: Final = "keys/client.{}.keyring"
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline.local import build
 from trainfeed.specification import load_spec
+from trainfeed.versions import init_root
 
 
 def main(place: Path, form: str, out: Path) -> None:

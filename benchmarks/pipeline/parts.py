@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from trainfeed.files.stores import Location
+from trainfeed.functions.lookups import lookup_digests
 from trainfeed.pipeline.functions.account import SampleLimits, Tally
 from trainfeed.pipeline.functions.modes import BatchMode, RecordMode, iter_landed
 from trainfeed.pipeline.functions.user_function import UserFunction, source_batch
@@ -25,8 +27,6 @@ from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec, load_spec
-from trainfeed.storage import Location
-from trainfeed.usercode.lookups import lookup_digests
 
 _TRIES: Final = 7
 _SOURCE: Final = "kafka:flights/0"

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from examples.flights.events import NUM_PARTITIONS, read_events
 from examples.flights.lookups import write_lookups
+from trainfeed.files.stores import Location
 from trainfeed.sources import LANDING_SCHEMA, record_topic
-from trainfeed.storage import Location
 
 ROOT: Final = Path(__file__).parents[2]
 ROWS_PER_FILE: Final = 100_000

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.prediction._clients import ask_for, version_of
 from benchmarks.prediction._ground import Ground, Served
-from trainfeed.models import PROD, promote, rollback
+from trainfeed.training.models import PROD, promote, rollback
 
 _LOADS = ((1, 1), (8, 1), (32, 1), (8, 16))
 _BATCH_SECONDS = 0.02

@@ -21,15 +21,15 @@ from cryptography.x509.oid import NameOID
 
 from examples.digits.images import read_digits
 from examples.digits.writer import write_days
-from trainfeed.config import Environment
-from trainfeed.dataset import init_root
-from trainfeed.models import ModelsFolder
+from trainfeed.core.config import Environment
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build
-from trainfeed.server import new_token
+from trainfeed.serving.server import new_token
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
 from trainfeed.training.launch import train
+from trainfeed.training.models import ModelsFolder
 from trainfeed.training.promotion import evaluate, promote
+from trainfeed.versions import init_root
 
 __all__ = ["Ground", "Served"]
 

@@ -16,9 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.status.bench_status import START, measured, prepare
-from trainfeed.config import Environment
-from trainfeed.retention import Context, Removals, prune, scheduled_kinds
+from trainfeed.core.config import Environment
 from trainfeed.specification import RetentionSpec, load_spec
+from trainfeed.upkeep.retention import Context, Removals, prune, scheduled_kinds
 
 
 def dry_runs(place: Path, keep: int, days: int) -> list[Removals]:

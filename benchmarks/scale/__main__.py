@@ -33,12 +33,12 @@ import pyarrow as pa
 import trainfeed
 from benchmarks.scale.cases import CASES, LARGE_CASES, Case
 from benchmarks.scale.family import Taken, run_family
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import init_root
 
 ROOT: Final = Path(__file__).parents[2]
 START_MS: Final = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trainfeed import canonical_json
-from trainfeed.dataset.order import check_shards, num_shards
+from trainfeed.core import canonical_json
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.plans import (
     Planned,
@@ -29,6 +28,7 @@ from trainfeed.pipeline.plans import (
     group_ranges,
     group_shards,
 )
+from trainfeed.versions.order import check_shards, num_shards
 
 SPLITS: Final = {"eval": 100_000, "train": 900_000}
 TOPIC: Final = {

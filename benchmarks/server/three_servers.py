@@ -26,15 +26,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from benchmarks.dispatch.chunks_per_second import Tasks
-from trainfeed.dispatch import QueueOptions, TaskQueue
-from trainfeed.dispatch.master import _Watch, make_master
-from trainfeed.models import ChosenModel, ModelsFolder
-from trainfeed.pfs.file_server import FileServerSettings, make_file_server
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind
 from trainfeed.prediction.opened_model import ModelPlace
 from trainfeed.prediction.service import ServiceSettings, _app
 from trainfeed.prediction.worker import PredictionLimits
-from trainfeed.server import Limits, ServerSettings, new_token, serve
+from trainfeed.serving.dispatch import QueueOptions, TaskQueue
+from trainfeed.serving.dispatch.master import _Watch, make_master
+from trainfeed.serving.pfs.file_server import FileServerSettings, make_file_server
+from trainfeed.serving.server import Limits, ServerSettings, new_token, serve
+from trainfeed.training.models import ChosenModel, ModelsFolder
 
 __all__ = ["KINDS", "Door", "Kind", "served"]
 

@@ -24,8 +24,8 @@ import xxhash
 from benchmarks.services._turns import take_turns
 from services._java import JavaProgram
 from services.hdfs import Hdfs
+from trainfeed.files.stores import Location
 from trainfeed.sources.log_lines import LineRange, iter_lines
-from trainfeed.storage import Location
 
 _BLOCK: Final = 1 << 20
 _FOLDER: Final = "benchmark-logs"

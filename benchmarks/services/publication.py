@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.services._turns import take_turns
-from trainfeed.dataset.publication import (
+from trainfeed.versions.publication import (
     StagedFile,
     commit_folder,
     compare_file,

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.spark.ours import planned_build
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.functions.jobs import FunctionJob
 from trainfeed.pipeline.ingest import ingest
@@ -24,7 +25,6 @@ from trainfeed.pipeline.preprocess import run_function
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.workers.pool import stop_workers
 from trainfeed.pipeline.workers.protocol import PROGRESS_BYTES, Desk, WorkerPlace
-from trainfeed.storage import Location
 
 
 def main() -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pipeline.run import ROOT
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline import Build, PlanReport, StageReport
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.ingest import ingest
@@ -23,6 +22,7 @@ from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.spark.application import SparkApplication
 from trainfeed.pipeline.spark.cluster import SparkCluster
 from trainfeed.specification import load_spec
+from trainfeed.versions import init_root
 
 
 def main(place: Path, form: str, out: Path, master: str = "local[2]") -> None:

@@ -25,12 +25,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedule
-from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
-from trainfeed.intervals import Interval, Schedule, format_time
-from trainfeed.status import Attempts, DatasetStatus, dataset_status
-from trainfeed.status.versions import INDEX
-from trainfeed.storage import Location
+from trainfeed.core.intervals import Interval, Schedule, format_time
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, DatasetStatus, dataset_status
+from trainfeed.look.status.versions import INDEX
+from trainfeed.versions import DatasetFolder, Manifest, init_root, record_schedule
+from trainfeed.versions.layout import CURRENT, MANIFEST, MANIFEST_DIGEST
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 PARTITIONS = 3

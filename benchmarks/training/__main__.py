@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.jobs import (
+from trainfeed.functions import training_digest
+from trainfeed.training import TrainingJob
+from trainfeed.training.jobs import (
     RESULT_FILE,
     JobRecord,
     JobResult,
@@ -33,8 +34,7 @@ from trainfeed.jobs import (
     JobVersion,
     LocalLauncher,
 )
-from trainfeed.training import TrainingJob
-from trainfeed.usercode import training_digest
+from trainfeed.versions import DatasetFolder, Version
 
 ROOT = Path(__file__).parents[2]
 TRAINER = "def main(job):\n    return {'a': 1.0}\n"

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from trainfeed.storage import Location
-from trainfeed.storage.folder_transfer import download, upload
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_transfer import download, upload
 
 _MIB: Final = 1 << 20
 

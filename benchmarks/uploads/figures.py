@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainfeed.dataset import DatasetFolder, init_root
 from trainfeed.pipeline.labels import LabelJoin
 from trainfeed.specification import DatasetSpec, load_spec
 from trainfeed.uploads import applied_uploads, check_uploads, labels_of
+from trainfeed.versions import DatasetFolder, init_root
 
 DAY = "2026-01-01"
 NUM_SAMPLES = 100_000

@@ -27,7 +27,7 @@ def logs(
 ) -> None:
     """Write days of impressions as log files, and the ledger of their samples."""
     from examples.ctr.writer import DAYS, write_days
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     place = to if "://" in to else str(Path(to).absolute())
     ledger.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def dictionary(*, to: Annotated[Path, typer.Option(help="CSV file.")], data: _Da
     """Write the dictionary of items: the lookup file of the data set."""
     from examples.ctr.dictionary import dictionary_text
     from examples.ctr.feature_numbers import FeatureNumbers
-    from trainfeed.storage import posix
+    from trainfeed.files.stores import posix
 
     try:
         posix.replace_file(to.absolute(), dictionary_text(FeatureNumbers(data)).encode())

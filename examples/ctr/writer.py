@@ -24,7 +24,7 @@ from examples.ctr.impressions import LOGS, Impression, Log, read_log
 from examples.ctr.ledger import DayLedger
 from examples.ctr.planted import PLANT_EVERY, break_line, kind_of
 from trainfeed.errors import ConflictError
-from trainfeed.storage import Location, posix
+from trainfeed.files.stores import Location, posix
 
 __all__ = ["DAYS", "write_days"]
 

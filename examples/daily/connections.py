@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.config import (
+from trainfeed.core.config import (
     LOGS_CONNECTION,
     Environment,
     KafkaSettings,
     environment_from_environ,
 )
-from trainfeed.datacenters import is_shared
+from trainfeed.core.datacenters import is_shared
 from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION
 
 __all__ = ["SETTINGS", "connections_of", "settings_told", "taken_environment"]

@@ -14,9 +14,9 @@ from examples.flights.events import read_events, select_days
 from examples.flights.lookups import write_lookups
 from services import hdfs, kafka
 from services._home import REPOSITORY
-from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION, Environment, KafkaSettings
-from trainfeed.dataset import init_root
-from trainfeed.storage import Location
+from trainfeed.core.config import KAFKA_CONNECTION, LOGS_CONNECTION, Environment, KafkaSettings
+from trainfeed.files.stores import Location
+from trainfeed.versions import init_root
 
 __all__ = [
     "Places",

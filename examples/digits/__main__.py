@@ -22,7 +22,7 @@ def write(
     """Write five days of digits, and the ledger of their lines."""
     from examples.digits.images import read_digits
     from examples.digits.writer import write_days
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     place = to if "://" in to else str(Path(to).absolute())
     try:

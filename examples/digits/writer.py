@@ -24,7 +24,7 @@ from examples.digits.images import Digit
 from examples.digits.ledger import Ledger, WrittenLine
 from examples.digits.planted import PLANT_EVERY, break_line, kind_of, sound_line
 from trainfeed.errors import ConflictError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 __all__ = ["FIRST_DAY", "NUM_DAYS", "write_days"]
 

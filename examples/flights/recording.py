@@ -17,8 +17,8 @@ import pyarrow as pa
 from examples.flights.events import NUM_PARTITIONS, with_offsets
 from examples.flights.ledger import Ledger
 from trainfeed.errors import ConflictError, TopicNotFoundError
+from trainfeed.files.stores import Location
 from trainfeed.sources import LANDING_SCHEMA, RecordedTopic, record_topic
-from trainfeed.storage import Location
 
 __all__ = ["record"]
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 __all__ = ["Checkpoint"]
 

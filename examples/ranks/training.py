@@ -14,7 +14,7 @@ from examples.ranks.checkpoint import Checkpoint
 from examples.ranks.digest import batch_digest, row_digests
 from examples.ranks.exchange import Exchange, RankLostError
 from examples.ranks.model import Model
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 

@@ -12,9 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from trainfeed.config import environment_from_environ
+from trainfeed.core.config import environment_from_environ
+from trainfeed.core.intervals import parse_range
 from trainfeed.errors import TrainFeedError
-from trainfeed.intervals import parse_range
 from trainfeed.pipeline.local import build
 from trainfeed.specification import load_spec
 

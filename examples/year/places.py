@@ -15,7 +15,7 @@ from examples.flights.events import EVENT_SCHEMA, read_events, select_days
 from examples.flights.lookups import write_lookups
 from examples.flights.recording import record
 from examples.year.troubles import Troubles, account_of, plant
-from trainfeed.dataset import init_root
+from trainfeed.versions import init_root
 
 __all__ = ["Places"]
 

@@ -28,9 +28,9 @@ from operators.connections import conversion_roots, environment_from_connections
 from services._airflow_config import PARTS, RECOVERY
 from services.airflow_executor import WatchedLocalExecutor
 from services.airflow_init import _pools
-from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION, environment_from_environ
-from trainfeed.dataset.layout import is_name
+from trainfeed.core.config import KAFKA_CONNECTION, LOGS_CONNECTION, environment_from_environ
 from trainfeed.specification import DatasetSpec, load_specs
+from trainfeed.versions.layout import is_name
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docker-compose.yaml").read_text()

@@ -27,7 +27,7 @@ from operators import stages as plan_interval
 from operators.connections import datasets_folder
 from operators.timetable import BEFORE_ALL
 from tests.dags.conftest import TRAIN
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.specification import DatasetSpec, load_spec, load_specs
 
 # Airflow's own reading of .airflowignore.

@@ -13,7 +13,7 @@ from examples.daily import places
 from examples.daily.connections import SETTINGS
 from operators.connections import conversion_roots, environment_from_connections
 from operators.spark import spark_cluster
-from trainfeed.config import KAFKA_CONNECTION, LOGS_CONNECTION
+from trainfeed.core.config import KAFKA_CONNECTION, LOGS_CONNECTION
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, load_specs
 

@@ -15,10 +15,10 @@ from airflow.sdk.exceptions import (
 )
 
 from tests.unit.training.points import spec
-from trainfeed.dataset import init_root
-from trainfeed.jobs import JobPlacement, JobRecord
 from trainfeed.training import kept_jobs as abandoned
+from trainfeed.training.jobs import JobPlacement, JobRecord
 from trainfeed.training.kept_jobs import KeptJob
+from trainfeed.versions import init_root
 
 DAY_S = 86_400
 LEFTOVER = "clicks/_staging/0123456789abcdef-g0001/shard"
@@ -134,7 +134,7 @@ def look(dag, **params):
 
 def test_what_users_removed_from_their_homes_fails_a_task_of_its_own(dag, monkeypatch, caplog):
     lost = ["/mnt/pfs/dc1/home/alice: quota of bytes: expected 5, got none"]
-    monkeypatch.setattr("trainfeed.pfs.users.lost_attributes", lambda *_: lost)
+    monkeypatch.setattr("trainfeed.serving.pfs.users.lost_attributes", lambda *_: lost)
     with pytest.raises(AirflowFailException, match="quota of bytes"):
         look(dag, mount="/mnt", datacenter="dc1")
     assert lost[0] in caplog.text

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from tests.unit.pipeline.conftest import project
 from tests.unit.repair.conftest import flip
-from trainfeed.dataset.history import actions
+from trainfeed.versions.history import actions
 
 __all__ = ["project"]
 

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset.history import actions
+from trainfeed.versions.history import actions
 
 DAY = "2024-03-01"
 

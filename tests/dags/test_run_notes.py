@@ -11,7 +11,7 @@ from airflow.sdk import PartitionedAssetTimetable
 from dags._defaults import dataset_asset
 from operators.timetable import IntervalTimetable
 from plugins._run_notes import on_dag_run_running
-from trainfeed.intervals import Schedule
+from trainfeed.core.intervals import Schedule
 
 DAY = (datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
 TODAY = (datetime(2026, 11, 21, tzinfo=UTC), datetime(2026, 11, 22, tzinfo=UTC))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.timetable import BEFORE_ALL, IntervalTimetable
-from trainfeed.intervals import Schedule
+from trainfeed.core.intervals import Schedule
 
 # Airflow's own reading of .airflowignore, when it looks for the plugin that registers the class.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")

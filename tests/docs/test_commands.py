@@ -23,7 +23,7 @@ from tests.docs.commands import (
     services_of,
 )
 from tests.docs.verdicts import EXPECTED, builds_of, require_verdicts, verdicts_of
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.versions import DatasetFolder, Version
 
 # Idle it takes a minute or two; a busy machine may take long, and a part that dies is told at once.
 RUN_S = 1500.0

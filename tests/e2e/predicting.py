@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from services._home import REPOSITORY
 from tests.e2e.ways import until
-from trainfeed.server import Access, ServiceClient, new_token
+from trainfeed.serving.server import Access, ServiceClient, new_token
 
 
 def predicted(place, *arguments):

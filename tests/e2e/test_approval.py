@@ -9,7 +9,14 @@ import pytest
 
 from services.airflow_client import AirflowRequestError
 from tests.e2e.ways import BUILD, NAMES, TRAIN, LocalGround, until
-from trainfeed.models import CANDIDATE, PROD, ModelsFolder, current, current_version, history
+from trainfeed.training.models import (
+    CANDIDATE,
+    PROD,
+    ModelsFolder,
+    current,
+    current_version,
+    history,
+)
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.test_approval import task
 from tests.e2e.ways import BUILD, NAMES, LocalGround, until
-from trainfeed.dataset import read_unpublished
+from trainfeed.versions import read_unpublished
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 

@@ -25,8 +25,8 @@ from examples.digits.writer import write_days
 from services._home import REPOSITORY
 from services.kubernetes import IMAGE, NAMESPACE, Kubernetes
 from tests.e2e.ways import NAMES, Ground, LocalGround
-from trainfeed.models import PROD, ModelsFolder, current, history
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
+from trainfeed.training.models import PROD, ModelsFolder, current, history
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 

@@ -23,15 +23,15 @@ from services.airflow import AirflowStack
 from tests.e2e.predicting import predicted, service
 from tests.e2e.ways import until
 from tests.unit.models.conftest import finished
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import ShardManifest
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.tag_files import require_tag
 from trainfeed.errors import TrainFeedError
-from trainfeed.models import PROD, ModelsFolder, current, register
+from trainfeed.files.stores import Location
 from trainfeed.readers import DatasetReader
-from trainfeed.scaffold import new_dataset
-from trainfeed.storage import Location
+from trainfeed.training.models import PROD, ModelsFolder, current, register
+from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.history import actions
+from trainfeed.versions.tag_files import require_tag
 
 __all__ = ["finished"]
 

@@ -23,8 +23,8 @@ from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
 from services.airflow_client import AirflowRequestError
 from tests.e2e.ways import until
-from trainfeed.dataset.root import ROOT_MARKER, init_root
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.versions.root import ROOT_MARKER, init_root
 
 BUILD, TRAIN = "build.clicks", "train.clicks"
 PLACES = ("root", "landing", "work")

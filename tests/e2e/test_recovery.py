@@ -19,8 +19,8 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
-from trainfeed.dataset import init_root
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.versions import init_root
 
 BUILD, OTHER = "build.clicks", "build.views"
 POINT = "preprocess.before_spill"

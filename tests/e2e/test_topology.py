@@ -23,7 +23,7 @@ from services._airflow_config import admin_password
 from services._home import REPOSITORY
 from services._process import Daemon
 from tests.e2e.ways import BUILD, NAMES, Ground, contents, until
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 POINT = "preprocess.before_spill"
 ONE_DAY = [("catchup: false", "catchup: true"), ("end: 2014-01-01", "end: 2013-01-01")]

@@ -18,10 +18,10 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import convert
-from trainfeed.dataset import init_root
 from trainfeed.samples import Field, Schema
-from trainfeed.scaffold import new_dataset
+from trainfeed.versions import init_root
 
 ENDED, ENDLESS, BACKFILLED = "build.clicks", "build.views", "build.visits"
 NAMES = ["2026-01-01", "2026-01-02", "2026-01-03"]

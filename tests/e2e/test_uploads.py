@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
-from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.scaffold import new_dataset
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.uploads import ReceiptBook
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 RUN_S = 300.0
 DAY = "2026-01-01"

@@ -16,7 +16,7 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
-from trainfeed.dataset import DatasetFolder, init_root, read_skip
+from trainfeed.versions import DatasetFolder, init_root, read_skip
 
 # Of a machine that has much else to do.
 TIMEOUT_S = 600.0

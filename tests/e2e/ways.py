@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
-from trainfeed.dataset import DatasetFolder, Version, init_root
 from trainfeed.errors import NotFoundError
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)
 DAYS = [FIRST + timedelta(days=n) for n in range(3)]

@@ -27,11 +27,8 @@ if __name__ == "__main__":
 
 from tests.support.manifests import accounted
 from trainfeed.conversion import ShardManifest, convert
-from trainfeed.dataset import Version
-from trainfeed.dataset.chunks import decoder_of
-from trainfeed.dataset.examples import ExampleRunWriter
-from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.stores import Location
 from trainfeed.recordio import (
     Codec,
     FluidScanner,
@@ -41,8 +38,11 @@ from trainfeed.recordio import (
 )
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter
-from trainfeed.storage import Location
 from trainfeed.tfrecord import TFRecordReader, TFRecordWriter
+from trainfeed.versions import Version
+from trainfeed.versions.chunks import decoder_of
+from trainfeed.versions.examples import ExampleRunWriter
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA
 
 __all__ = ["DAMAGES", "FORMATS", "Format", "Tally", "damage_all"]
 

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from tests.fuzz.places import place
-from trainfeed.canonical_json import seal
 from trainfeed.conversion import (
     ConvertOptions,
     Format,
@@ -38,11 +37,12 @@ from trainfeed.conversion import (
     write_json_lines,
     write_parquet,
 )
+from trainfeed.core.canonical_json import seal
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.stores import Location
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LineRange, iter_lines
 from trainfeed.specification import SPEC_FILE, load_spec
-from trainfeed.storage import Location
 from trainfeed.uploads import LabelFields
 from trainfeed.uploads.files import iter_rows
 from trainfeed.uploads.labels import merged, table_of_rows

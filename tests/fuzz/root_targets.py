@@ -19,18 +19,10 @@ import pyarrow as pa
 
 from tests.fuzz.places import place
 from tests.fuzz.targets import SEEDS
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version
-from trainfeed.dataset.interval_notes import read_unpublished
-from trainfeed.dataset.layout import plan_id_of
-from trainfeed.dataset.ledger import Leaf
-from trainfeed.dataset.root import require_root
-from trainfeed.dataset.schedule import read_schedule
-from trainfeed.dataset.skip import read_skip
-from trainfeed.dataset.training_marks import TrainingMarks
+from trainfeed.core import canonical_json
 from trainfeed.errors import TrainFeedError
-from trainfeed.jobs import JobRecord, JobSpec
-from trainfeed.models import PROD, ModelManifest, ModelsFolder, history
+from trainfeed.files.stores import Location
+from trainfeed.look.status.versions import IndexRow, VersionFacts, parse_index
 from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.landed_ranges import landed_leaf
 from trainfeed.pipeline.plans import PLANS, PlannedInput, PlannedRange
@@ -43,10 +35,18 @@ from trainfeed.pipeline.sorting.spill_files import (
 )
 from trainfeed.samples import Field, Schema, Statistics
 from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, RecordedTopic
-from trainfeed.status.versions import IndexRow, VersionFacts, parse_index
-from trainfeed.storage import Location
+from trainfeed.training.jobs import JobRecord, JobSpec
+from trainfeed.training.models import PROD, ModelManifest, ModelsFolder, history
 from trainfeed.uploads import Receipt, ReceiptBook, Refusal, unannounced
 from trainfeed.uploads.receipts import Seen, from_sealed, to_sealed
+from trainfeed.versions import DatasetFolder, Ledger, Manifest, Version
+from trainfeed.versions.interval_notes import read_unpublished
+from trainfeed.versions.layout import plan_id_of
+from trainfeed.versions.ledger import Leaf
+from trainfeed.versions.root import require_root
+from trainfeed.versions.schedule import read_schedule
+from trainfeed.versions.skip import read_skip
+from trainfeed.versions.training_marks import TrainingMarks
 
 __all__ = ["ROOT_SEEDS", "ROOT_TARGETS"]
 

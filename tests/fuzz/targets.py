@@ -16,8 +16,7 @@ import numpy as np
 from crc32c import crc32c
 
 from tests.support.manifests import accounted
-from trainfeed import canonical_json
-from trainfeed.dataset import Manifest
+from trainfeed.core import canonical_json
 from trainfeed.errors import TrainFeedError
 from trainfeed.loader.tfrecord_source import RecordPlaces, Stamp, packed_places, parsed_places
 from trainfeed.recordio import (
@@ -41,6 +40,7 @@ from trainfeed.tfrecord import (
     iter_records,
     parse_examples,
 )
+from trainfeed.versions import Manifest
 
 __all__ = ["MUTATORS", "SEEDS", "TARGETS"]
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from tests.fuzz.places import place
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.waive import (
+from trainfeed.core import canonical_json
+from trainfeed.errors import TrainFeedError
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.waive import (
     Applied,
     Refused,
     Waiver,
@@ -20,7 +21,6 @@ from trainfeed.dataset.waive import (
     refused_path,
     waiver_path,
 )
-from trainfeed.errors import TrainFeedError
 
 __all__ = ["WAIVER_SEEDS", "WAIVER_TARGETS"]
 

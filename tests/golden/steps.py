@@ -14,7 +14,7 @@ from unittest import mock
 
 from tests.sweep.project import Ended, Project
 from tests.sweep.root import files_of
-from trainfeed import faults
+from trainfeed.core import faults
 
 __all__ = ["Recorded", "Script", "recording"]
 

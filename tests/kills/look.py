@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.kills.prepared import DAY, IDLE, NEXT, Command, Places
 from tests.oracle.accounting import check_manifest_ledger
 from tests.oracle.independent_reader import Version as IndependentVersion
-from trainfeed.dataset import DatasetFolder, Version, read_skip
-from trainfeed.dataset.skip import accepted_holes
-from trainfeed.dataset.tag_files import current_tag, tag_names
 from trainfeed.errors import TrainFeedError
-from trainfeed.models import PROD, ModelsFolder, current
+from trainfeed.training.models import PROD, ModelsFolder, current
 from trainfeed.uploads import ReceiptBook
+from trainfeed.versions import DatasetFolder, Version, read_skip
+from trainfeed.versions.skip import accepted_holes
+from trainfeed.versions.tag_files import current_tag, tag_names
 
 __all__ = ["look"]
 

@@ -23,10 +23,18 @@ from tests.unit.repair.conftest import flip
 from tests.unit.uploads.labelled import CODE as LABELLED_CODE
 from tests.unit.uploads.labelled import SPEC as LABELLED_SPEC
 from tests.unit.uploads.labelled import Labelled, clicks, csv_of
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.errors import GateError
-from trainfeed.models import PROD, Candidate, ModelData, ModelJob, ModelsFolder, promote, register
+from trainfeed.training.models import (
+    PROD,
+    Candidate,
+    ModelData,
+    ModelJob,
+    ModelsFolder,
+    promote,
+    register,
+)
+from trainfeed.versions import init_root
 
 __all__ = ["COMMANDS", "DAY", "IDLE", "NEXT", "STORE", "Command", "Places", "prepare"]
 

@@ -19,15 +19,15 @@ from unittest import mock
 import numpy as np
 
 from tests.model.simulated_topic import SimulatedTopic
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, format_time
 from trainfeed.errors import SourceReplacedError, TrainFeedError, WindowOpenError
-from trainfeed.intervals import Interval, format_time
 from trainfeed.pipeline.functions.account import Lateness
 from trainfeed.pipeline.inputs import recorded_edges as _recorded_edges
 from trainfeed.pipeline.inputs import topics as _topic_inputs
 from trainfeed.pipeline.inputs.recorded_edges import Neighbour, require_neighbours_agree
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder
 
 __all__ = ["Builds", "Built", "Outcome", "Project", "Simulation", "Stop", "build_history"]
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tests.model.builds import Builds
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 from trainfeed.errors import (
     ConfigError,
     ConflictError,

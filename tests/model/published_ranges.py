@@ -15,12 +15,12 @@ from itertools import islice, pairwise
 import numpy as np
 
 from tests.unit.status.published import publish
-from trainfeed.dataset import Skip, lift_skip, record_schedule, write_skip
-from trainfeed.dataset.accept_hole import accept_hole, revoke_hole
-from trainfeed.dataset.retire import Retirement, write_retirement
-from trainfeed.dataset.tag_files import Decision
+from trainfeed.core.intervals import Schedule, format_time, range_text
 from trainfeed.errors import ConflictError
-from trainfeed.intervals import Schedule, format_time, range_text
+from trainfeed.versions import Skip, lift_skip, record_schedule, write_skip
+from trainfeed.versions.accept_hole import accept_hole, revoke_hole
+from trainfeed.versions.retire import Retirement, write_retirement
+from trainfeed.versions.tag_files import Decision
 
 __all__ = ["FIRST", "HOURS", "Life", "hour_of", "time_of"]
 

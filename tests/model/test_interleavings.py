@@ -10,12 +10,12 @@ from tests.model.interleavings import actors as _actors
 from tests.model.interleavings.explore import Bound, Violation, explore
 from tests.model.interleavings.roots import ground
 from tests.model.interleavings.scenarios import SCENARIOS, Scenario
-from trainfeed.dataset import tag as _tagging
 from trainfeed.pipeline import publish as _publish
-from trainfeed.retention import Context
-from trainfeed.retention import versions as _version_removal
-from trainfeed.withdrawal import Maker
-from trainfeed.withdrawal import decisions as _withdraw
+from trainfeed.upkeep.retention import Context
+from trainfeed.upkeep.retention import versions as _version_removal
+from trainfeed.upkeep.withdrawal import Maker
+from trainfeed.upkeep.withdrawal import decisions as _withdraw
+from trainfeed.versions import tag as _tagging
 
 IN_CI = ["publisher, withdrawal", "two withdrawals", "tag, withdrawal", "tag, retention"]
 

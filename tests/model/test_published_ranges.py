@@ -9,11 +9,11 @@ from datetime import datetime
 import pytest
 
 from tests.model.published_ranges import HOURS, Life, hour_of, time_of
-from trainfeed.dataset import DatasetFolder, cover
+from trainfeed.core.intervals import range_text
 from trainfeed.errors import ConfigError, WindowError
-from trainfeed.intervals import range_text
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
+from trainfeed.versions import DatasetFolder, cover
 
 ROUNDS = int(os.environ.get("TEST_RANGE_ROUNDS", "60"))
 STEPS = 26

@@ -14,12 +14,12 @@ from examples.ctr.feature_numbers import FeatureNumbers
 from examples.ctr.writer import DAYS, write_days
 from tests.peers import made
 from tests.unit.ctr.conftest import FOLDER, install
-from trainfeed.config import Environment
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build
 from trainfeed.readers import open_dataset
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import init_root
 
 REAL = made.ROOT / "data" / "obp"
 

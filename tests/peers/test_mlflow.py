@@ -14,10 +14,18 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from trainfeed import faults
-from trainfeed.jobs import JobRecord, JobResult, JobSpec, JobVersion
-from trainfeed.models import CANDIDATE, PROD, Candidate, ModelJob, ModelsFolder, promote, register
-from trainfeed.tracking import MlflowSettings, Tracker
+from trainfeed.core import faults
+from trainfeed.training.jobs import JobRecord, JobResult, JobSpec, JobVersion
+from trainfeed.training.models import (
+    CANDIDATE,
+    PROD,
+    Candidate,
+    ModelJob,
+    ModelsFolder,
+    promote,
+    register,
+)
+from trainfeed.training.tracking import MlflowSettings, Tracker
 
 START_S = 300
 DELIVERED = {"mlflow": "delivered"}

@@ -24,7 +24,7 @@ from trainfeed.compat.plsc.readers import Base64Images
 from trainfeed.compat.plsc.settings import EntrySettings, LossType
 from trainfeed.conversion.images import ImageOptions
 from trainfeed.errors import ConfigError, SampleShapeError, StorageError
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST
 
 paddle.base.core.set_num_threads(1)
 

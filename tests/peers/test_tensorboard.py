@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from trainfeed.tracking import EventFiles
+from trainfeed.training.tracking import EventFiles
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from trainfeed.tracking import EventFiles
+from trainfeed.training.tracking import EventFiles
 files = EventFiles(Path(sys.argv[1]), "job")
 files.begin([], [])
 for step in range(200):

@@ -9,15 +9,15 @@ from tests.retention.days import EVENTS, PARTITIONS
 from tests.retention.expected import Expected, Newest
 from tests.retention.measured import size_of
 from tests.retention.two_sets import TwoSets
-from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import GateError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder
 
 
 class Builders:

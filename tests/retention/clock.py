@@ -47,6 +47,8 @@ class Clock:
     @contextmanager
     def of_withdrawals(self) -> Iterator[None]:
         """Let withdrawals be made at the time of the night."""
-        with mock.patch("trainfeed.withdrawal.decisions.datetime", wraps=datetime) as patched:
+        with mock.patch(
+            "trainfeed.upkeep.withdrawal.decisions.datetime", wraps=datetime
+        ) as patched:
             patched.now = lambda _zone: self.now.astimezone(UTC)
             yield

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tests.retention.days import name_of
 from tests.retention.two_sets import Rules
-from trainfeed.dataset.lease import HeldLease
+from trainfeed.versions.lease import HeldLease
 
 # Retention believes a lease so much longer than it says.
 DOUBT = timedelta(minutes=10)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.retention.two_sets import OUTPUT_BYTES, Rules
 from trainfeed.errors import NotFoundError
-from trainfeed.storage import FileInfo, Location
+from trainfeed.files.stores import FileInfo, Location
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from tests.retention.measured import Night, files_below, size_of
 from tests.retention.people import People
 from tests.retention.two_sets import Rules, TwoSets
 from tests.unit.pipeline.clicks import Project
-from trainfeed.dataset import Version
-from trainfeed.retention import Context, prune, scheduled_kinds
+from trainfeed.files.stores import Location
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location
+from trainfeed.upkeep.retention import Context, prune, scheduled_kinds
+from trainfeed.versions import Version
 
 # Versions in use must be there every night, and are read in whole once a week.
 _WEEK: Final = 7

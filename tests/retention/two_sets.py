@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from tests.retention.days import GATES, PARTITIONS, START, day_of
 from tests.unit.pipeline.clicks import Project, batch
-from trainfeed.dataset import DatasetFolder
 from trainfeed.pipeline.local import build
 from trainfeed.specification import DatasetSpec, load_spec
+from trainfeed.versions import DatasetFolder
 
 VIEWS: Final = "views"
 _TRAIN: Final = """

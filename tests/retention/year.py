@@ -19,8 +19,8 @@ from tests.retention.measured import Night, require_bounded
 from tests.retention.nights import Nights
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import environment_of, make_project
-from trainfeed.dataset import init_root
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
+from trainfeed.versions import init_root
 
 __all__ = ["PARTS_LEFT", "placed", "play_part"]
 

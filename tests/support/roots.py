@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from trainfeed import canonical_json
-from trainfeed.records import ONCE_UNSEALED, ROOT_MARK_FILE
+from trainfeed.core import canonical_json
+from trainfeed.files.records import ONCE_UNSEALED, ROOT_MARK_FILE
 
 
 def as_before(root):

@@ -16,11 +16,11 @@ from unittest import mock
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, event
 from trainfeed.cli import main
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.files.stores import Location
 from trainfeed.sources import record_topic
 from trainfeed.specification import DatasetSpec, load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder
 
 __all__ = ["CLICKS", "MODEL", "VIEWS", "Ended", "Project", "day", "without_syncs"]
 

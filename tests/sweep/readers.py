@@ -10,27 +10,8 @@ from typing import Any, Final
 
 from tests.sweep.project import CLICKS, Project
 from tests.sweep.root import BUILT
-from trainfeed.dataset import (
-    TrainingMarks,
-    Version,
-    read_schedule,
-    read_skip,
-    read_unpublished,
-    require_root,
-)
-from trainfeed.dataset.coverage import cover
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.interval_notes import told_landing_removal
-from trainfeed.dataset.lease import leased_versions, leases
-from trainfeed.dataset.retire import retirement_of
-from trainfeed.dataset.shards import ShardManifest
-from trainfeed.dataset.skip import accepted_holes
-from trainfeed.dataset.tag_files import current_tag, tag_history, tagged_versions
-from trainfeed.dataset.training_marks import Untrained
-from trainfeed.dataset.waive import read_applied, read_refused, read_waivers
-from trainfeed.dataset.withdraw import lifted_withdrawals, withdrawals
-from trainfeed.jobs import JobRecord, JobRemoval
-from trainfeed.models import Model, ModelsFolder, RemovedModel, current_version, history
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.code_copies import kept_code, kept_lookup
 from trainfeed.pipeline.inputs.boundaries import known_boundaries
@@ -39,14 +20,14 @@ from trainfeed.pipeline.publish import checked_content
 from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.stage import Stage
 from trainfeed.readers import DatasetReader, recordio
-from trainfeed.retention import Context
-from trainfeed.retention.sweep import require_known_time
 from trainfeed.sources import LandingFile
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
 from trainfeed.training.checkpoints import CHECKPOINTS, Checkpoints
+from trainfeed.training.jobs import JobRecord, JobRemoval
 from trainfeed.training.kept_jobs import kept_job
+from trainfeed.training.models import Model, ModelsFolder, RemovedModel, current_version, history
 from trainfeed.training.promotion import evaluate
+from trainfeed.upkeep.retention import Context
+from trainfeed.upkeep.retention.sweep import require_known_time
 from trainfeed.uploads import (
     ReceiptBook,
     applied_uploads,
@@ -55,6 +36,25 @@ from trainfeed.uploads import (
     labels_of,
     unannounced,
 )
+from trainfeed.versions import (
+    TrainingMarks,
+    Version,
+    read_schedule,
+    read_skip,
+    read_unpublished,
+    require_root,
+)
+from trainfeed.versions.coverage import cover
+from trainfeed.versions.history import actions
+from trainfeed.versions.interval_notes import told_landing_removal
+from trainfeed.versions.lease import leased_versions, leases
+from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.shards import ShardManifest
+from trainfeed.versions.skip import accepted_holes
+from trainfeed.versions.tag_files import current_tag, tag_history, tagged_versions
+from trainfeed.versions.training_marks import Untrained
+from trainfeed.versions.waive import read_applied, read_refused, read_waivers
+from trainfeed.versions.withdraw import lifted_withdrawals, withdrawals
 
 __all__ = ["READERS", "Place", "read"]
 

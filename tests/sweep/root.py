@@ -14,10 +14,6 @@ import numpy as np
 
 from tests.sweep.project import CLICKS, MODEL, VIEWS, Project, day
 from trainfeed.conversion import convert_arrays
-from trainfeed.dataset import TrainingMarks, Untrained
-from trainfeed.dataset.history import Action, record_action
-from trainfeed.dataset.lease import hold_build, hold_versions
-from trainfeed.dataset.skip import AcceptedHole, write_hole
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -27,6 +23,10 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
 from trainfeed.samples import Field, Schema
 from trainfeed.uploads import mark_announced
+from trainfeed.versions import TrainingMarks, Untrained
+from trainfeed.versions.history import Action, record_action
+from trainfeed.versions.lease import hold_build, hold_versions
+from trainfeed.versions.skip import AcceptedHole, write_hole
 
 __all__ = ["BUILT", "NEXT", "STAGES", "Life", "files_of"]
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.forks import in_a_fork
 from tests.unit.processes import oddly_named
-from trainfeed import memory_group
-from trainfeed.attempts import attempt
-from trainfeed.process_ties import start_ticks
-from trainfeed.storage import Location
+from trainfeed.core import memory_group
+from trainfeed.core.process_ties import start_ticks
+from trainfeed.files.attempts import attempt
+from trainfeed.files.stores import Location
 
 WANT = "the kernel has ended a process of this control group for want of memory"
 

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.canonical_json import require_intact, seal
+from trainfeed.core import canonical_json
+from trainfeed.core.canonical_json import require_intact, seal
 from trainfeed.errors import ChecksumError, FormatError
 
 TEXT = b'{\n "a": [1, 2],\n "b": "c"\n}\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import trainfeed
-from trainfeed.config import (
+from trainfeed.core.config import (
     Environment,
     KafkaSettings,
     command_environ,

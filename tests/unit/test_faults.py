@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trainfeed import faults
+from trainfeed.core import faults
 
 
 @pytest.fixture(autouse=True)

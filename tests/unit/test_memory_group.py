@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed import memory_group
+from trainfeed.core import memory_group
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,21 @@ import pytest
 
 import trainfeed
 from tests.unit.conversion.conftest import FIXED, fixed_samples
-from trainfeed import conversion, dataset
+from trainfeed import conversion
+from trainfeed import versions as dataset
+from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import Format, Roots, SinkOptions, SourceOptions, SparseOptions
-from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import NotFoundError
-from trainfeed.paths import open_plain, read_plain
-from trainfeed.scaffold import new_dataset
+from trainfeed.files import open_plain, read_plain
 from trainfeed.specification import load_spec, load_specs
+from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.root import data_sets_of
 
 INNER = ("datacenters", "dispatch", "jobs", "models", "records", "server", "tracking", "usercode")
 PUBLIC = {
-    "trainfeed.dataset.layout",
-    "trainfeed.dataset.root",
-    "trainfeed.storage.posix",
+    "trainfeed.versions.layout",
+    "trainfeed.versions.root",
+    "trainfeed.files.stores.posix",
     *(f"trainfeed.compat.paddle.dataset.{name}" for name in ("bow", "common", "mnist")),
     "trainfeed.compat.paddle.reader.creator",
     "trainfeed.compat.plsc.readers.base64",

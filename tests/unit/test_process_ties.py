@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from tests.unit.processes import oddly_named
-from trainfeed.errors import FormatError, LoaderError
-from trainfeed.process_ties import (
+from trainfeed.core.process_ties import (
     ending,
     has_ended,
     is_stopped,
@@ -20,11 +19,12 @@ from trainfeed.process_ties import (
     signal_name,
     start_ticks,
 )
+from trainfeed.errors import FormatError, LoaderError
 
 # A child that is tied to its parent, says so, and would sleep for a minute.
 TIED = """
 import sys, threading
-from trainfeed.process_ties import tie_to_parent
+from trainfeed.core.process_ties import tie_to_parent
 print(tie_to_parent(int(sys.argv[1])), flush=True)
 threading.Event().wait(60)
 """
@@ -58,7 +58,7 @@ def test_a_child_ends_with_its_parent():
 
 
 def test_another_parent_than_the_one_that_was_meant_is_told():
-    code = "from trainfeed.process_ties import tie_to_parent; print(tie_to_parent(1))"
+    code = "from trainfeed.core.process_ties import tie_to_parent; print(tie_to_parent(1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == b"False\n"
 

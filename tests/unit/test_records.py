@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.dataset import init_root
-from trainfeed.dataset.root import require_root
+from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError
-from trainfeed.records import ONCE_UNSEALED, ROOT_MARK_FILE, ROOT_MARKS, RecordFile, Time
+from trainfeed.files.records import ONCE_UNSEALED, ROOT_MARK_FILE, ROOT_MARKS, RecordFile, Time
+from trainfeed.versions import init_root
+from trainfeed.versions.root import require_root
 
 DAY = "2026-03-05"
 

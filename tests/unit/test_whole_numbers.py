@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from trainfeed.core.whole_numbers import rank_of, whole, whole_value
 from trainfeed.errors import ConfigError
-from trainfeed.whole_numbers import rank_of, whole, whole_value
 
 
 @pytest.mark.parametrize("value", [7, np.int64(7), np.uint8(7), np.array(7)])

@@ -59,12 +59,12 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
     """B as a published data set: recorded as a topic, built and published."""
     import pyarrow as pa
 
-    from trainfeed.config import Environment, KafkaSettings
-    from trainfeed.dataset import init_root
+    from trainfeed.core.config import Environment, KafkaSettings
+    from trainfeed.files.stores import Location
     from trainfeed.pipeline.local import BuildRequest, build
     from trainfeed.sources import LANDING_SCHEMA, record_topic
     from trainfeed.specification import load_spec
-    from trainfeed.storage import Location
+    from trainfeed.versions import init_root
 
     home = folder / "datasets" / "blobs"
     home.mkdir(parents=True)

@@ -68,7 +68,7 @@ class Corrections:
 
     def repair_files(self) -> None:
         """Damage a shard; the DAG finds it, and makes it what was published."""
-        from trainfeed.dataset import Version
+        from trainfeed.versions import Version
 
         version = Version.open(self._root / self._name / "versions" / self._day / "g0001")
         shard = version.shard_paths("train")[0]

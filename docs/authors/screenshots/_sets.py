@@ -123,7 +123,7 @@ def make_places(home: Path) -> tuple[places.Places, dict[str, str]]:
     The topic of ``orders`` is on the broker that ``services run kafka`` has started, and recorded
     where there is none.
     """
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     place = places.embedded(home)
     folder = home / "datasets"
@@ -195,8 +195,8 @@ def _stamped() -> Iterator[tuple[int, bytes]]:
 def _record(home: Path) -> dict[str, str]:
     import pyarrow as pa
 
+    from trainfeed.files.stores import Location
     from trainfeed.sources import LANDING_SCHEMA, record_topic
-    from trainfeed.storage import Location
 
     rows: list[dict[str, Any]] = [
         {"offset": offset, "timestamp": stamp, "timestamp_type": 0, "key": None, "headers": [],

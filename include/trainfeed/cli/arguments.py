@@ -8,17 +8,17 @@ from typing import Annotated, Final
 
 import typer
 
-from trainfeed.accounts import account_name, name_problem
 from trainfeed.cli.printing import print_message
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.datacenters import local_source, local_target
-from trainfeed.dataset import DatasetFolder, require_readable_root, require_writable_root
-from trainfeed.dataset.layout import is_name
-from trainfeed.dataset.root import data_sets_of
-from trainfeed.dataset.withdraw import withdrawal_of, withdrawals
+from trainfeed.core.accounts import account_name, name_problem
+from trainfeed.core.config import Environment, environment_from_environ
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
+from trainfeed.files.stores.posix import map_errors
 from trainfeed.specification import RESERVED_NAMES, SPEC_FILE, did_you_mean
-from trainfeed.storage.posix import map_errors
+from trainfeed.versions import DatasetFolder, require_readable_root, require_writable_root
+from trainfeed.versions.layout import is_name
+from trainfeed.versions.root import data_sets_of
+from trainfeed.versions.withdraw import withdrawal_of, withdrawals
 
 # --- Paths among the arguments of commands, also ``pfs://…``, as paths of this machine
 
@@ -154,7 +154,7 @@ def complete_target(incomplete: str) -> list[str]:
 
 
 def _tagged(env: Environment, name: str) -> list[str]:
-    from trainfeed.dataset.tag_files import current_tags
+    from trainfeed.versions.tag_files import current_tags
 
     return [f"{name}@{tag.tag}" for tag in current_tags(DatasetFolder(Path(env.root), name))]
 

@@ -10,7 +10,7 @@ import typer
 
 from trainfeed.cli.arguments import complete_target
 from trainfeed.cli.printing import error_console, print_json, print_mapping
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError
 
 if TYPE_CHECKING:

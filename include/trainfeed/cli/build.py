@@ -29,18 +29,18 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
-from trainfeed.dataset.interval_notes import told_passed_over
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, intervals_in, parse_range
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.intervals import Interval, intervals_in, parse_range
 from trainfeed.pipeline import JsonObject, OutdatedRule
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.local import build as run_build
 from trainfeed.pipeline.preview import DryRun, describe, preview
 from trainfeed.pipeline.preview import dry_run as run_dry
 from trainfeed.specification import DatasetSpec, TrainingWish
+from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.versions.interval_notes import told_passed_over
+from trainfeed.versions.layout import parse_generation
 
 # --- The options ``--engine`` and ``--spark-connection``: where preprocessing runs this time
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from trainfeed.cli.printing import print_json, print_message, print_rows, program
-from trainfeed.config import command_environ
-from trainfeed.process_ties import signal_name
+from trainfeed.core.config import command_environ
+from trainfeed.core.process_ties import signal_name
 
 # --- A process that runs commands of trainfeed one after another, and its end
 

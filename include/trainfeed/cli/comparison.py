@@ -21,10 +21,9 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.coverage import published_in
-from trainfeed.dataset.layout import is_generation, parse_generation
-from trainfeed.difference import (
+from trainfeed.core.intervals import parse_range
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
+from trainfeed.look.difference import (
     ComparedRecords,
     Difference,
     RecordChange,
@@ -36,7 +35,9 @@ from trainfeed.difference import (
     difference,
     record_comparison,
 )
-from trainfeed.drift import (
+from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.coverage import published_in
+from trainfeed.versions.drift import (
     LEAST_VERSIONS,
     MEASURES,
     DriftRule,
@@ -49,8 +50,7 @@ from trainfeed.drift import (
     rule_of,
     selection_of,
 )
-from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.intervals import parse_range
+from trainfeed.versions.layout import is_generation, parse_generation
 
 # --- The difference of two versions as lines for people
 

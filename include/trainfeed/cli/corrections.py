@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trainfeed.accounts import account_name
 from trainfeed.cli.arguments import (
     Who,
     Why,
@@ -26,17 +25,18 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset.accept_hole import accept_hole as accept
-from trainfeed.dataset.accept_hole import revoke_hole
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.tag import TagProposal, apply_change, propose_tag
-from trainfeed.dataset.tag import untag as remove_tag
-from trainfeed.dataset.tag_files import Decision, require_tag
+from trainfeed.core.accounts import account_name
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import ConfigError
-from trainfeed.withdrawal import Maker, Restored, Withdrawn, restored_lines, withdrawn_lines
-from trainfeed.withdrawal import restore as give_back
-from trainfeed.withdrawal import withdraw as hide
+from trainfeed.upkeep.withdrawal import Maker, Restored, Withdrawn, restored_lines, withdrawn_lines
+from trainfeed.upkeep.withdrawal import restore as give_back
+from trainfeed.upkeep.withdrawal import withdraw as hide
+from trainfeed.versions.accept_hole import accept_hole as accept
+from trainfeed.versions.accept_hole import revoke_hole
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.tag import TagProposal, apply_change, propose_tag
+from trainfeed.versions.tag import untag as remove_tag
+from trainfeed.versions.tag_files import Decision, require_tag
 
 if TYPE_CHECKING:
     pass

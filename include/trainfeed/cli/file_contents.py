@@ -20,9 +20,9 @@ from rich.text import Text
 
 from trainfeed.cli.arguments import source_path, target_path
 from trainfeed.cli.printing import error_console, print_json, print_message, print_rows, program
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError, FormatError
-from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -389,9 +389,9 @@ def index(
 ) -> None:
     """Print the places of the chunks of a RecordIO file, or the records of a TFRecord file."""
     from trainfeed.conversion import Format, format_of
-    from trainfeed.paths import SetWatch
+    from trainfeed.files import SetWatch
+    from trainfeed.files.stores.posix import create_exclusive
     from trainfeed.recordio import RecordIndex
-    from trainfeed.storage.posix import create_exclusive
     from trainfeed.tfrecord import TFRecordIndex
 
     SetWatch([file])
@@ -478,7 +478,7 @@ def _verify_sets(
     Returns:
         The shards that agree with their manifests; None unless every name is a folder of sets.
     """
-    from trainfeed.dataset.shards import ShardManifest, prefixes_in
+    from trainfeed.versions.shards import ShardManifest, prefixes_in
 
     folders = {Path(local_source(file)): prefixes_in(file) for file in files}
     if not all(folders.values()):

@@ -22,9 +22,9 @@ from trainfeed.cli.file_contents import (
     progress,
 )
 from trainfeed.cli.printing import print_json, print_rows
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError
-from trainfeed.printable_text import printable
-from trainfeed.storage.posix import create_exclusive
+from trainfeed.files.stores.posix import create_exclusive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from trainfeed.cli.printing import print_json, printable_lines, program
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import init_root
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.config import environment_from_environ
+from trainfeed.versions import init_root
+from trainfeed.versions.root import data_sets_of
 
 
 def init(

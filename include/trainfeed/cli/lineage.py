@@ -11,12 +11,12 @@ import typer
 from trainfeed.cli.arguments import complete_target, readable_environment
 from trainfeed.cli.named_versions import parse_target
 from trainfeed.cli.printing import print_json, print_message, printable_lines
-from trainfeed.dataset.retire import generation_for_readers
-from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import ConfigError
-from trainfeed.lineage import Lineage, Node, NodeKind, SourcePosition, Tracer
-from trainfeed.models import parse_version
+from trainfeed.look.lineage import Lineage, Node, NodeKind, SourcePosition, Tracer
 from trainfeed.specification import check_name
+from trainfeed.training.models import parse_version
+from trainfeed.versions.retire import generation_for_readers
+from trainfeed.versions.root import data_sets_of
 
 # --- A lineage as a tree of lines for people
 

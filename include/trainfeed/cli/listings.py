@@ -9,18 +9,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.accounts import person
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
 from trainfeed.cli.printing import DamagedEntries, print_json, print_message, print_rows
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.history import Action, DamagedAction, actions, missing_marks
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.lease import FoundLease, leases
-from trainfeed.dataset.root import data_sets_of
-from trainfeed.dataset.tag_files import Tag, listed_tag, require_tag, tag_history, tag_names
+from trainfeed.core.accounts import person
+from trainfeed.core.intervals import parse_time
+from trainfeed.core.version_names import split_version_name
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.intervals import parse_time
-from trainfeed.version_names import split_version_name
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.history import Action, DamagedAction, actions, missing_marks
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.lease import FoundLease, leases
+from trainfeed.versions.root import data_sets_of
+from trainfeed.versions.tag_files import Tag, listed_tag, require_tag, tag_history, tag_names
 
 # --- ``trainfeed tags``: the tags of a data set, what one names, and its history
 

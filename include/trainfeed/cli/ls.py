@@ -24,13 +24,13 @@ from trainfeed.cli.printing import (
     print_rows,
     program,
 )
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.config import Environment
 from trainfeed.errors import AccessDeniedError
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.root import data_sets_of
 
 if TYPE_CHECKING:
-    from trainfeed.dataset import Coverage, Version
+    from trainfeed.versions import Coverage, Version
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -181,7 +181,7 @@ def _state(is_specified: bool, is_built: bool) -> str:
 
 
 def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, Any]]:
-    from trainfeed.dataset import Version
+    from trainfeed.versions import Version
 
     rows = []
     for name in _intervals(folder):
@@ -193,7 +193,7 @@ def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, 
 
 
 def _retired(name: str) -> list[str]:
-    from trainfeed.dataset.retire import told_retirements
+    from trainfeed.versions.retire import told_retirements
 
     return told_retirements(known_folder(name))
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.accounts import person
 from trainfeed.cli.arguments import Who, named_person, readable_environment, target_path
 from trainfeed.cli.printing import (
     DamagedEntries,
@@ -18,11 +17,15 @@ from trainfeed.cli.printing import (
     print_rows,
     program,
 )
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import require_writable_root
+from trainfeed.core.accounts import person
+from trainfeed.core.config import Environment, environment_from_environ
+from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.intervals import intervals_in, parse_range
-from trainfeed.models import (
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_transfer import download
+from trainfeed.specification import check_name, load_spec
+from trainfeed.training.launch import train
+from trainfeed.training.models import (
     CANDIDATE,
     PROD,
     ChosenModel,
@@ -38,13 +41,10 @@ from trainfeed.models import (
     promote,
     rollback,
 )
-from trainfeed.specification import check_name, load_spec
-from trainfeed.storage import Location
-from trainfeed.storage.folder_transfer import download
-from trainfeed.tracking import deliver_change
-from trainfeed.training.launch import train
 from trainfeed.training.promotion import evaluate
+from trainfeed.training.tracking import deliver_change
 from trainfeed.training.transfers import missing_upload, upload_version
+from trainfeed.versions import require_writable_root
 
 # --- Models and their versions as rows of a table
 

@@ -9,14 +9,10 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, tell_withdrawal
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import Coverage, DatasetFolder, Version, cover
-from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.tag import cover_tag
-from trainfeed.dataset.tag_files import Tag, require_tag
-from trainfeed.dataset.withdraw import look_for_withdrawal
+from trainfeed.core.config import Environment, environment_from_environ
+from trainfeed.core.intervals import Interval, parse_range
+from trainfeed.core.version_names import split_version_name
 from trainfeed.errors import ConfigError
-from trainfeed.intervals import Interval, parse_range
 from trainfeed.specification import (
     DatasetSpec,
     check_name,
@@ -25,7 +21,11 @@ from trainfeed.specification import (
     load_spec,
     shown_number,
 )
-from trainfeed.version_names import split_version_name
+from trainfeed.versions import Coverage, DatasetFolder, Version, cover
+from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.tag import cover_tag
+from trainfeed.versions.tag_files import Tag, require_tag
+from trainfeed.versions.withdraw import look_for_withdrawal
 
 # --- The intervals that a command is asked for, as NAME/INTERVAL, NAME/FIRST/LAST or --interval
 

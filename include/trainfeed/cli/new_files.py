@@ -32,8 +32,8 @@ from trainfeed.cli.file_contents import (
     source_options,
 )
 from trainfeed.cli.printing import error_console, print_json, print_mapping, print_rows
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError
-from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from trainfeed.conversion import RepairReport, SampleFile, ShardManifest

@@ -22,11 +22,10 @@ from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
 from trainfeed.cli.file_contents import progress
 from trainfeed.cli.named_versions import Name, open_asked
 from trainfeed.cli.printing import print_json, print_message, print_rows, program
-from trainfeed.config import Environment
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
-from trainfeed.intervals import TimeRange, parse_range
-from trainfeed.outdated import (
+from trainfeed.look.outdated import (
     CauseCount,
     IntervalFinding,
     OutdatedReport,
@@ -36,6 +35,7 @@ from trainfeed.outdated import (
 )
 from trainfeed.pipeline import OutdatedRule
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
+from trainfeed.versions.root import data_sets_of
 
 if TYPE_CHECKING:
     pass

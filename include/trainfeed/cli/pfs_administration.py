@@ -21,9 +21,9 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.printing import error_console, print_json, print_message, print_rows
 from trainfeed.errors import ConfigError
-from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
-from trainfeed.pfs.user_keys import EndedSessions
-from trainfeed.pfs.users import (
+from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.serving.pfs.user_keys import EndedSessions
+from trainfeed.serving.pfs.users import (
     AddedUser,
     HomeWish,
     UserState,
@@ -89,9 +89,9 @@ def serve(  # noqa: PLR0913 - options of a command
     The name of a token, or of a client certificate, is the name of its user. A user reads and
     writes below /pfs/NAME/home/USER, and reads /pfs/NAME/public.
     """
-    from trainfeed.pfs.file_server import FileServerSettings, serve_files
-    from trainfeed.pfs.limits import FileLimits
-    from trainfeed.server import Limits, ServerSettings
+    from trainfeed.serving.pfs.file_server import FileServerSettings, serve_files
+    from trainfeed.serving.pfs.limits import FileLimits
+    from trainfeed.serving.server import Limits, ServerSettings
 
     server = ServerSettings(
         token_file=tokens,

@@ -22,15 +22,22 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.datacenters import is_shared
-from trainfeed.dataset.manifest import Manifest
+from trainfeed.core.datacenters import is_shared
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
-from trainfeed.paths import ShardName, manifest_name
-from trainfeed.pfs.compare import compare_places, compare_with_list
-from trainfeed.pfs.copy import ABANDONED_S, copy_places, may_be_removed
-from trainfeed.pfs.copy_plan import CopyOptions, FileOutcome, Place, RateLimit, expanded, is_there
-from trainfeed.pfs.places import Places
-from trainfeed.pfs.tree import Entry, Kind, is_unfinished_name
+from trainfeed.files import ShardName, manifest_name
+from trainfeed.serving.pfs.compare import compare_places, compare_with_list
+from trainfeed.serving.pfs.copy import ABANDONED_S, copy_places, may_be_removed
+from trainfeed.serving.pfs.copy_plan import (
+    CopyOptions,
+    FileOutcome,
+    Place,
+    RateLimit,
+    expanded,
+    is_there,
+)
+from trainfeed.serving.pfs.places import Places
+from trainfeed.serving.pfs.tree import Entry, Kind, is_unfinished_name
+from trainfeed.versions.manifest import Manifest
 
 # --- Arguments that the commands on shared storage share, and the values behind them
 

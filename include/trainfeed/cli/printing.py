@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
-from trainfeed.printable_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

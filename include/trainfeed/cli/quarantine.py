@@ -36,9 +36,10 @@ from trainfeed.cli.quarantine_lists import (
     origin_of,
     title_of,
 )
-from trainfeed.config import Environment
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
-from trainfeed.intervals import intervals_in, parse_range
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.local import BuildRequest
 from trainfeed.pipeline.quarantine import Quarantine, QuarantinedRecord
 from trainfeed.pipeline.quarantine_access import read_raw, read_raw_at
@@ -49,7 +50,6 @@ from trainfeed.pipeline.review import (
     preview_quarantine,
 )
 from trainfeed.specification import DatasetSpec, did_you_mean, load_spec
-from trainfeed.storage import posix
 
 # --- The reason that a person chose must be one of the builds that were asked for
 

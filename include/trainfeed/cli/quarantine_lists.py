@@ -12,12 +12,9 @@ import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
 from trainfeed.cli.printing import print_json, print_message, print_rows, printable_lines, program
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.retire import missing_remedies, told_missing
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, WindowError
-from trainfeed.intervals import TimeRange, parse_range
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.quarantine import (
     Quarantine,
@@ -32,6 +29,9 @@ from trainfeed.pipeline.quarantine_access import (
     accesses,
     quarantine_of_version,
 )
+from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.retire import missing_remedies, told_missing
 
 # --- The builds whose quarantine a command is asked for
 

@@ -21,12 +21,12 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.printing import print_json, print_mapping, print_message, print_rows
 from trainfeed.errors import ConfigError
-from trainfeed.server import new_token, parse_expiry
+from trainfeed.serving.server import new_token, parse_expiry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainfeed.dispatch import PassReport
+    from trainfeed.serving.dispatch import PassReport
 
 
 # --- ``trainfeed dispatch``: a master that lends chunks to trainers that come and go
@@ -89,8 +89,8 @@ def serve(  # noqa: PLR0913 (each is an option)
     Prints an account of each pass. Status 1: tasks failed too often, and their chunks were not
     read. The same command goes on after a kill.
     """
-    from trainfeed.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
-    from trainfeed.server import ServerSettings
+    from trainfeed.serving.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
+    from trainfeed.serving.server import ServerSettings
 
     settings = ServerSettings(
         token_file=tokens,
@@ -127,8 +127,8 @@ def status(
 
     Status 1: tasks of the current or the last pass failed too often.
     """
-    from trainfeed.dispatch import MasterClient
-    from trainfeed.server import Access
+    from trainfeed.serving.dispatch import MasterClient
+    from trainfeed.serving.server import Access
 
     access = Access(token_file=token_file, ca_file=ca_file)
     with MasterClient(url, access, patience_seconds=10.0) as client:

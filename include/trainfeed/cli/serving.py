@@ -26,10 +26,8 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.named_versions import version_for_readers
 from trainfeed.cli.printing import print_message
-from trainfeed.dataset import Version
 from trainfeed.errors import ConfigError, PredictionError
-from trainfeed.models import ChosenModel, Model, ModelsFolder
-from trainfeed.paths import NewFile
+from trainfeed.files import NewFile
 from trainfeed.prediction import (
     STANDARD_INPUT,
     Counts,
@@ -43,6 +41,8 @@ from trainfeed.prediction import (
     write_outcomes,
 )
 from trainfeed.specification import check_name, load_spec
+from trainfeed.training.models import ChosenModel, Model, ModelsFolder
+from trainfeed.versions import Version
 
 if TYPE_CHECKING:
     pass
@@ -149,7 +149,7 @@ def serve(  # noqa: PLR0913 - options of a command
         )
     from trainfeed.prediction.batcher import BatchBounds
     from trainfeed.prediction.service import ServiceSettings, serve_model
-    from trainfeed.server import Limits, ServerSettings
+    from trainfeed.serving.server import Limits, ServerSettings
 
     limits = Limits(
         body_bytes=max_body,

@@ -19,9 +19,8 @@ from trainfeed.cli.printing import (
     printable_lines,
     program,
 )
-from trainfeed.config import PUBLIC_FOLDER, environment_from_environ
-from trainfeed.dataset import DatasetFolder, require_readable_root, require_root
-from trainfeed.dataset.layout import generation_name
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.core.config import PUBLIC_FOLDER, environment_from_environ
 from trainfeed.errors import RootError
 from trainfeed.publicsets import (
     PublicUse,
@@ -31,7 +30,6 @@ from trainfeed.publicsets import (
     public_root,
     use_public_set,
 )
-from trainfeed.scaffold import new_dataset
 from trainfeed.specification import check_name, json_schema_text, load_spec
 from trainfeed.uploads import (
     IntervalUploads,
@@ -41,6 +39,8 @@ from trainfeed.uploads import (
     check_uploads,
     interval_uploads,
 )
+from trainfeed.versions import DatasetFolder, require_readable_root, require_root
+from trainfeed.versions.layout import generation_name
 
 if TYPE_CHECKING:
     pass

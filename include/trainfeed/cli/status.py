@@ -19,12 +19,11 @@ from trainfeed.cli.arguments import (
     specified,
 )
 from trainfeed.cli.printing import print_json, print_message, print_rows
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import FormatError, StorageError, TrainFeedError
-from trainfeed.intervals import TimeRange, parse_range
-from trainfeed.status import (
+from trainfeed.files.stores import Location
+from trainfeed.look.status import (
     STATES,
     Attempts,
     DatasetStatus,
@@ -32,7 +31,8 @@ from trainfeed.status import (
     as_text,
     dataset_status,
 )
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.root import data_sets_of
 
 _COLUMNS: Final = ("intervals", "state", "number", "since", "reason")
 _SET_COLUMNS: Final = ("dataset", "complete up to", "held back by", "intervals", "reason")

@@ -23,12 +23,9 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
 )
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import DatasetFolder, TrainingMarks, require_writable_root
-from trainfeed.dataset.tag_files import Tag
+from trainfeed.core.config import Environment, environment_from_environ
+from trainfeed.core.intervals import Interval, intervals_in, parse_range
 from trainfeed.errors import AccessDeniedError, ConfigError, WindowIncompleteError
-from trainfeed.intervals import Interval, intervals_in, parse_range
-from trainfeed.jobs import JobLook, JobState
 from trainfeed.specification import (
     DatasetSpec,
     LauncherName,
@@ -36,10 +33,13 @@ from trainfeed.specification import (
     load_spec,
     train_contradictions,
 )
+from trainfeed.training.jobs import JobLook, JobState
 from trainfeed.training.kept_jobs import KeptJob, find_job, job_homes, kept_job, told
 from trainfeed.training.launch import render, train_missed
 from trainfeed.training.launch import train as run_train
 from trainfeed.training.tagged import tagged_training
+from trainfeed.versions import DatasetFolder, TrainingMarks, require_writable_root
+from trainfeed.versions.tag_files import Tag
 
 if TYPE_CHECKING:
     pass

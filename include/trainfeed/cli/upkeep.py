@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trainfeed.accounts import account_name, person
 from trainfeed.cli.arguments import (
     Who,
     complete_target,
@@ -30,11 +29,10 @@ from trainfeed.cli.printing import (
     printable_lines,
     program,
 )
-from trainfeed.config import Environment, environment_from_environ
-from trainfeed.dataset import DatasetFolder, require_root, require_writable_root
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.accounts import account_name, person
+from trainfeed.core.config import Environment, environment_from_environ
+from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
-from trainfeed.intervals import format_time, parse_time
 from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
 from trainfeed.pipeline.upkeep import OLD, Swept, sweep
@@ -48,12 +46,14 @@ from trainfeed.pipeline.waivers import (
     waiver_states,
 )
 from trainfeed.pipeline.waivers import waive as write_waiver
-from trainfeed.repair import RepairReport, RepairWish
-from trainfeed.repair import repair as repair_version
-from trainfeed.retention import KINDS, Context, Kind, Removals, Retired, prune, retired_lines
-from trainfeed.retention import retire as remove_for_good
 from trainfeed.specification import check_name, did_you_mean, gate_name, load_spec, shown_number
 from trainfeed.training.kept_jobs import LeftObject, abandoned_launches, sweep_launches
+from trainfeed.upkeep.repair import RepairReport, RepairWish
+from trainfeed.upkeep.repair import repair as repair_version
+from trainfeed.upkeep.retention import KINDS, Context, Kind, Removals, Retired, prune, retired_lines
+from trainfeed.upkeep.retention import retire as remove_for_good
+from trainfeed.versions import DatasetFolder, require_root, require_writable_root
+from trainfeed.versions.root import data_sets_of
 
 if TYPE_CHECKING:
     pass

@@ -14,14 +14,14 @@ from trainfeed.cli.file_stats import print_statistics
 from trainfeed.cli.ls import tell_gaps
 from trainfeed.cli.named_versions import LookTarget, parse_target, version_of
 from trainfeed.cli.printing import print_json, print_message, printable_lines, program
-from trainfeed.dataset import Version, published_in
-from trainfeed.dataset.history import missing_marks
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retire import generation_for_readers, told_retirements
+from trainfeed.core.intervals import parse_range
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
-from trainfeed.intervals import parse_range
-from trainfeed.printable_text import printable
 from trainfeed.readers import DatasetReader
+from trainfeed.versions import Version, published_in
+from trainfeed.versions.history import missing_marks
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.retire import generation_for_readers, told_retirements
 
 if TYPE_CHECKING:
     pass

@@ -51,10 +51,10 @@ from trainfeed.conversion.steps import (
 )
 from trainfeed.conversion.to_shards import convert, convert_arrays, convert_files
 from trainfeed.conversion.webdataset import read_webdataset, webdataset_schema, write_webdataset
-from trainfeed.dataset.shards import Encoding, FileFormat, ShardInfo, ShardManifest
-from trainfeed.paths import MAX_SHARDS, ShardName, shard_name
+from trainfeed.files import MAX_SHARDS, ShardName, shard_name
 from trainfeed.readers import IdxHeader
 from trainfeed.samples.arrow import arrow_schema
+from trainfeed.versions.shards import Encoding, FileFormat, ShardInfo, ShardManifest
 
 __all__ = [
     "MAX_SHARDS",

@@ -26,7 +26,7 @@ from trainfeed.conversion.arrow_json import (
 )
 from trainfeed.conversion.foreign_input import open_input
 from trainfeed.errors import ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema, masked_rows
 from trainfeed.samples.arrow import METADATA, arrow_schema
 

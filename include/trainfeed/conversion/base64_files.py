@@ -17,18 +17,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from trainfeed import canonical_json, faults
 from trainfeed.conversion.foreign_input import Line, iter_lines, open_input, read_small
 from trainfeed.conversion.images import ImageOptions, ImageSample, image_sample, require_pillow
 from trainfeed.conversion.journal import Journal
 from trainfeed.conversion.record_files import ConvertOptions
 from trainfeed.conversion.sorting import RunBuilder, iter_sorted, num_samples_of
 from trainfeed.conversion.spill import Spill
-from trainfeed.datacenters import local_source, local_target
+from trainfeed.core import canonical_json, faults
+from trainfeed.core.datacenters import local_source, local_target
+from trainfeed.core.whole_numbers import rank_of, whole
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.paths import durable_file, read_plain
-from trainfeed.storage.posix import map_errors, replace_file
-from trainfeed.whole_numbers import rank_of, whole
+from trainfeed.files import durable_file, read_plain
+from trainfeed.files.stores.posix import map_errors, replace_file
 
 # --- Rows of base64 image files: ``base64<TAB>label`` or ``label<TAB>base64``
 

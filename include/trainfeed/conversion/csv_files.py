@@ -14,10 +14,10 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, open_input
 from trainfeed.conversion.json_lines import NOT_FINITE, parse_json, sample_checker, value_to_json
-from trainfeed.csv_text import ABSENT, CsvRows, csv_row, require_names
+from trainfeed.core.csv_text import ABSENT, CsvRows, csv_row, require_names
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
-from trainfeed.paths import FilePath
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 
 logger = logging.getLogger(__name__)

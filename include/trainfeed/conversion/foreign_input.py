@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from trainfeed.canonical_json import MAX_BYTES as MAX_JSON_BYTES
-from trainfeed.paths import FilePath, open_plain, read_plain
+from trainfeed.core.canonical_json import MAX_BYTES as MAX_JSON_BYTES
+from trainfeed.files import FilePath, open_plain, read_plain
 
 MAX_LINE_BYTES: Final = 16 << 20
 _BUFFER_BYTES: Final = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath
+from trainfeed.files import FilePath
 from trainfeed.readers import IdxHeader, idx, open_idx
 from trainfeed.samples import Field, Schema
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError
-from trainfeed.paths import commit_name, make_folders, os_errors, sync_folder
-from trainfeed.storage.mounts import file_lock
-from trainfeed.storage.posix import remove_tree, rename_directory
+from trainfeed.files import commit_name, make_folders, os_errors, sync_folder
+from trainfeed.files.stores.mounts import file_lock
+from trainfeed.files.stores.posix import remove_tree, rename_directory
 
 _STAGING: Final = ".tmp"
 _OWNER: Final = ".owner"

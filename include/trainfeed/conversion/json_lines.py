@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, iter_lines, open_input
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import FormatError, SampleShapeError
-from trainfeed.paths import FilePath
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema, TypedCodec
 
 # --- Typed samples ↔ JSON values, for JSON lines, CSV cells and the command ``head``

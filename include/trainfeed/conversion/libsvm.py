@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, iter_lines, open_input
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
-from trainfeed.paths import FilePath
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]{1,19}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trainfeed.conversion.foreign_input import open_input
 from trainfeed.errors import BadMagicError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 
 # --- The header of a NumPy file, checked before memory of the announced size is allocated

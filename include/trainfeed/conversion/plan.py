@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trainfeed import canonical_json
 from trainfeed.conversion.arrow import ColumnOptions
 from trainfeed.conversion.csv_files import CsvOptions
 from trainfeed.conversion.foreign_input import read_small
@@ -15,12 +14,13 @@ from trainfeed.conversion.record_files import AnyCodec, ConvertOptions
 from trainfeed.conversion.sample_files import SourceOptions
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.to_shards import FileInputs, open_inputs
-from trainfeed.datacenters import is_shared, local_source, local_target
-from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat
+from trainfeed.core import canonical_json
+from trainfeed.core.datacenters import is_shared, local_source, local_target
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, expand_paths, make_folders
+from trainfeed.files import FilePath, expand_paths, make_folders
+from trainfeed.files.stores.posix import create_exclusive, map_errors
 from trainfeed.samples import Schema
-from trainfeed.storage.posix import create_exclusive, map_errors
+from trainfeed.versions.shards import Encoding, FileFormat, ShardFormat
 
 # --- The folders in which a conversion that was requested over REST or Airflow may read and write
 

@@ -13,13 +13,13 @@ from trainfeed.conversion.foreign_input import open_input
 from trainfeed.conversion.record_files import OnProgress, known_encoding, write_sidecar
 from trainfeed.conversion.sample_files import Format, SampleFile, SourceOptions
 from trainfeed.conversion.to_shards import open_inputs
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange
-from trainfeed.datacenters import local_source, local_target
-from trainfeed.dataset.shards import Encoding
 from trainfeed.errors import ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, NewFile, UnfinishedFile, write_all
+from trainfeed.files import FilePath, NewFile, UnfinishedFile, write_all
 from trainfeed.recordio import ChunkBuffers, iter_chunks, verify_shard
 from trainfeed.tfrecord import TFRecordWriter, iter_records
+from trainfeed.versions.shards import Encoding
 
 # --- Joins record files to one file
 

@@ -14,18 +14,18 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed import canonical_json
 from trainfeed.conversion.foreign_input import read_small
-from trainfeed.datacenters import local_source
-from trainfeed.dataset import Version
-from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.shards import Encoding, FileFormat, ShardFormat, manifests_of
+from trainfeed.core import canonical_json
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SampleShapeError
-from trainfeed.paths import FileMark, FilePath, mark_of
+from trainfeed.files import FileMark, FilePath, mark_of
+from trainfeed.files.stores.posix import replace_file
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import LENGTH_BYTES, Schema, TypedCodec, ValueCodec, frame_records
-from trainfeed.storage.posix import replace_file
 from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordWriter
+from trainfeed.versions import Version
+from trainfeed.versions.layout import MANIFEST
+from trainfeed.versions.shards import Encoding, FileFormat, ShardFormat, manifests_of
 
 # --- Options of a conversion: the format of its files, and the memory and folders that it may use
 

@@ -49,15 +49,15 @@ from trainfeed.conversion.webdataset import (
     read_webdataset,
     webdataset_schema,
 )
-from trainfeed.datacenters import local_source
-from trainfeed.dataset import Version
-from trainfeed.dataset.layout import MANIFEST
-from trainfeed.dataset.shards import Encoding, FileFormat, ShardManifest, prefixes_in
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, SetWatch, expand_paths, manifest_name, os_errors
+from trainfeed.files import FilePath, SetWatch, expand_paths, manifest_name, os_errors
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordReader
+from trainfeed.versions import Version
+from trainfeed.versions.layout import MANIFEST
+from trainfeed.versions.shards import Encoding, FileFormat, ShardManifest, prefixes_in
 
 # --- Recognises the format of a file by its first bytes, or by its name if these do not show it
 

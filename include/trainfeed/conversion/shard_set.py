@@ -13,14 +13,14 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed import faults
 from trainfeed.conversion.journal import Journal, refuse_folder
 from trainfeed.conversion.record_files import ConvertOptions, RecordSink, open_sink
 from trainfeed.conversion.sorting import RunBuilder, SortedParts, iter_sorted, num_samples_of
 from trainfeed.conversion.spill import Spill
-from trainfeed.datacenters import local_target
-from trainfeed.dataset.shards import Encoding, ShardFormat, ShardInfo, ShardManifest
-from trainfeed.paths import (
+from trainfeed.core import faults
+from trainfeed.core.datacenters import local_target
+from trainfeed.core.whole_numbers import whole
+from trainfeed.files import (
     DigestedFile,
     TargetFile,
     check_prefix,
@@ -33,7 +33,7 @@ from trainfeed.paths import (
 )
 from trainfeed.recordio import RecordWriter
 from trainfeed.samples import Schema
-from trainfeed.whole_numbers import whole
+from trainfeed.versions.shards import Encoding, ShardFormat, ShardInfo, ShardManifest
 
 # --- Writes ordered samples to shard files, and computes the size and digest of each
 
@@ -317,4 +317,4 @@ class ConversionTarget:
             yield shard
 
 
-# --- A set of shards: writing and publication; its manifest is in ``trainfeed.dataset.shards``
+# --- A set of shards: writing and publication; its manifest is in ``trainfeed.versions.shards``

@@ -29,12 +29,12 @@ from trainfeed.conversion.sample_files import (
     format_of_name,
 )
 from trainfeed.conversion.webdataset import write_webdataset
-from trainfeed.datacenters import local_target
-from trainfeed.dataset.shards import Encoding, FileFormat
+from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, NewFile
+from trainfeed.files import FilePath, NewFile
 from trainfeed.readers import IdxHeader
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.versions.shards import Encoding, FileFormat
 
 # --- Writes samples to one file of any format, in order
 

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed import faults
 from trainfeed.conversion.record_files import ConvertOptions
 from trainfeed.conversion.spill import KEY_SHIFT, NUM_BUCKETS, LoadedBuckets, Spill
-from trainfeed.dataset.order import Uint64s, position_hash, source_hash
+from trainfeed.core import faults
+from trainfeed.versions.order import Uint64s, position_hash, source_hash
 
 # --- Collects records and writes them to disk as sorted runs
 

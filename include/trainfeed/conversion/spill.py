@@ -15,9 +15,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset.order import Uint64s
 from trainfeed.errors import BadMagicError, ChecksumError, FormatError, TruncatedError
-from trainfeed.storage.posix import map_errors
+from trainfeed.files.stores.posix import map_errors
+from trainfeed.versions.order import Uint64s
 
 # --- The layout of a sorted run, in which the samples of any range of buckets are contiguous
 

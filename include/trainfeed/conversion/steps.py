@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import faults
-from trainfeed.attempts import attempt
 from trainfeed.conversion.journal import owned_folder
 from trainfeed.conversion.plan import ConversionPlan, ConversionRequest, Roots, read_sealed, sealed
 from trainfeed.conversion.record_files import ConvertOptions
@@ -16,7 +14,7 @@ from trainfeed.conversion.shard_set import Staging, finish_publication, write_sh
 from trainfeed.conversion.sorting import RunBuilder, iter_sorted, num_samples_of
 from trainfeed.conversion.spill import Spill
 from trainfeed.conversion.to_shards import add_file
-from trainfeed.dataset.shards import ShardInfo, ShardManifest
+from trainfeed.core import faults
 from trainfeed.errors import (
     ConflictError,
     FormatError,
@@ -24,15 +22,17 @@ from trainfeed.errors import (
     NotFoundError,
     TrainFeedError,
 )
-from trainfeed.paths import UnfinishedFile, listed, make_folders
-from trainfeed.storage import Location
-from trainfeed.storage.posix import (
+from trainfeed.files import UnfinishedFile, listed, make_folders
+from trainfeed.files.attempts import attempt
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.posix import (
     create_exclusive,
     map_errors,
     remove_tree,
     rename_directory,
     sync_dir,
 )
+from trainfeed.versions.shards import ShardInfo, ShardManifest
 
 # --- The steps of a conversion in different processes: plan, scatter, gather, publish
 

@@ -14,13 +14,13 @@ from trainfeed.conversion.record_files import AnyCodec, ArrayEncoder, ConvertOpt
 from trainfeed.conversion.sample_files import SampleFile, SourceOptions, open_sample_file, paths_of
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
-from trainfeed.datacenters import local_target
-from trainfeed.dataset.shards import Encoding, ShardManifest
+from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError, SampleShapeError
-from trainfeed.paths import SetWatch
+from trainfeed.files import SetWatch
 from trainfeed.readers import BlockReader, open_reader
 from trainfeed.recordio import Codec
 from trainfeed.samples import Schema
+from trainfeed.versions.shards import Encoding, ShardManifest
 
 # --- Converts the samples of a reader to shards, shuffled globally in bounded memory
 

@@ -18,7 +18,7 @@ from trainfeed.conversion.foreign_input import open_input
 from trainfeed.conversion.json_lines import NOT_FINITE, parse_json, value_from_json, value_to_json
 from trainfeed.conversion.npy import read_array
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError, TruncatedError
-from trainfeed.paths import FilePath
+from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 
 # --- The members of a tar of WebDataset, whose names consist of a key and an extension

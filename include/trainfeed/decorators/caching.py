@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from trainfeed.datacenters import local_target
+from trainfeed.core.datacenters import local_target
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.decorators.stage import (
     BlockStage,
     ReaderStage,
@@ -28,7 +29,7 @@ from trainfeed.decorators.stage import (
     open_samples,
 )
 from trainfeed.errors import MemoryLimitError, QuotaExceededError, ReaderEndedError
-from trainfeed.paths import os_errors
+from trainfeed.files import os_errors
 from trainfeed.readers import (
     Block,
     BlockReader,
@@ -38,7 +39,6 @@ from trainfeed.readers import (
     leave_out_rows,
     open_reader,
 )
-from trainfeed.thread_ties import new_lock
 
 # --- The storage of ``cache``: memory first, then a file without a name
 

@@ -17,6 +17,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from trainfeed.core.process_ties import ending
+from trainfeed.core.thread_ties import new_lock, require_owner
 from trainfeed.decorators.stage import (
     BlockStage,
     Epochs,
@@ -32,9 +34,9 @@ from trainfeed.decorators.stage import (
     starts_of,
 )
 from trainfeed.errors import FormatError, LoaderError, TruncatedError
-from trainfeed.paths import os_errors
-from trainfeed.process_ties import ending
-from trainfeed.processes import (
+from trainfeed.files import os_errors
+from trainfeed.readers import Block, Reader, ReaderLike, Sample, num_rows, open_reader
+from trainfeed.readers.ahead import (
     Channel,
     Child,
     MessageKind,
@@ -48,8 +50,6 @@ from trainfeed.processes import (
     send_message,
     start_thread,
 )
-from trainfeed.readers import Block, Reader, ReaderLike, Sample, num_rows, open_reader
-from trainfeed.thread_ties import new_lock, require_owner
 
 # --- ``buffered``: reads samples ahead in a thread
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.whole_numbers import whole_value
 from trainfeed.decorators.batches import concatenated, rechunked
 from trainfeed.decorators.stage import (
     BlockStage,
@@ -36,7 +37,6 @@ from trainfeed.readers import (
     num_rows,
     open_reader,
 )
-from trainfeed.whole_numbers import whole_value
 
 # --- ``firstn``: fewer samples; ``shuffle``: the same samples in another order
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
+from trainfeed.core.whole_numbers import whole_value
 from trainfeed.readers import (
     Block,
     BlockReader,
@@ -21,7 +22,6 @@ from trainfeed.readers import (
     open_reader,
     rows,
 )
-from trainfeed.whole_numbers import whole_value
 
 # --- The start of a pass: its number, and the number of samples that it skips
 

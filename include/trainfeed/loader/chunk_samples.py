@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.chunk_index import Chunk
-from trainfeed.dataset.chunks import decoder_of
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.loader.chunks import MISSING, ChunkTable, SampleChunks, ShardAccess, SkippedChunks
 from trainfeed.loader.columns import (
@@ -28,7 +27,8 @@ from trainfeed.loader.memory import ALIGNMENT_BYTES, Memory, ThreadMemory
 from trainfeed.loader.order import Span
 from trainfeed.loader.windows import Loaded, count_spans, rows_before, try_each
 from trainfeed.samples import LENGTH_BYTES, Field, RecordLayout, Schema, record_places
-from trainfeed.thread_ties import new_lock
+from trainfeed.versions.chunk_index import Chunk
+from trainfeed.versions.chunks import decoder_of
 
 # --- Samples of fixed size: a chunk is an array of rows, and fields are views of it
 

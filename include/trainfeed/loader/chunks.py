@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.dataset.chunk_index import Chunk, chunk_of
-from trainfeed.dataset.chunks import ChunkDecoder
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import FormatError
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import LentPool, ThreadMemory
 from trainfeed.loader.order import Span
 from trainfeed.recordio import Codec
-from trainfeed.thread_ties import new_lock
+from trainfeed.versions.chunk_index import Chunk, chunk_of
+from trainfeed.versions.chunks import ChunkDecoder
 
 # --- The chunks of a set: their table, which are verified, and decoded ones that are kept
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Final, NamedTuple, Self
 
+from trainfeed.core.thread_ties import patience_s, require_owner
 from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader.columns import Columns
 from trainfeed.loader.memory import LentMemory, LentPool, lend
@@ -19,7 +20,6 @@ from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows import Loaded, Window
 from trainfeed.loader.worker_messages import Question, owned, unpack
 from trainfeed.loader.workers import WorkerPool
-from trainfeed.thread_ties import patience_s, require_owner
 
 # --- Loads windows in this process: on request, or ahead of requests in threads
 

@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import NotFoundError, StorageError, TrainFeedError, TruncatedError
-from trainfeed.paths import SetWatch, kind_of_errno, plain_fd
-from trainfeed.storage.posix import map_errors
-from trainfeed.thread_ties import new_lock
+from trainfeed.files import SetWatch, kind_of_errno, plain_fd
+from trainfeed.files.stores.posix import map_errors
 
 # --- Shards that are mapped: on which file systems, and the advice that the kernel gets
 

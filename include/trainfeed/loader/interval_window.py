@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from trainfeed.dataset import AcceptedHole, Coverage, DatasetFolder, Skip, published_root
-from trainfeed.dataset.tag import TaggedData
 from trainfeed.errors import ConfigError
 from trainfeed.readers import DatasetReader, leased
+from trainfeed.versions import AcceptedHole, Coverage, DatasetFolder, Skip, published_root
+from trainfeed.versions.tag import TaggedData
 
 
 @dataclass(frozen=True)

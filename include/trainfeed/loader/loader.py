@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError
 from trainfeed.loader.chunks import Verify
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S
@@ -33,7 +34,6 @@ from trainfeed.loader.state import (
     Standing,
     stretches_of,
 )
-from trainfeed.whole_numbers import whole
 
 # --- The loader: batches in a computed order, from any point on
 

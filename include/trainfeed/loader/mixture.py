@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError
 from trainfeed.loader.state import LARGEST, LARGEST_SEED, Weights
-from trainfeed.whole_numbers import whole
 
 # --- The set that each position of a mixture is taken from, computed with whole numbers only
 

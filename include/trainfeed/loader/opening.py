@@ -13,6 +13,7 @@ from itertools import islice
 from numbers import Real
 from typing import Any, Final, TypeVar
 
+from trainfeed.core.whole_numbers import whole
 from trainfeed.decorators import buffered, is_batch, multiprocess_reader, set_epoch
 from trainfeed.errors import ConfigError, LoaderError
 from trainfeed.loader.chunks import Verify
@@ -36,7 +37,6 @@ from trainfeed.loader.state import (
 )
 from trainfeed.loader.windows import Source
 from trainfeed.readers import DatasetReader, ReaderLike, open_reader
-from trainfeed.whole_numbers import whole
 
 # --- The settings of a loader, checked when it is made
 

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.whole_numbers import rank_of
 from trainfeed.errors import ConfigError
-from trainfeed.whole_numbers import rank_of
 
 # --- Permutations that depend on a key alone
 

@@ -11,16 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainfeed.datacenters import local_target
-from trainfeed.dataset.chunk_index import Chunk
+from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.files import FilePath, SetWatch, expand_paths
 from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.chunks import ChunkTable, ShardAccess, Verify
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
-from trainfeed.paths import FilePath, SetWatch, expand_paths
 from trainfeed.readers import DatasetReader
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import LENGTH_BYTES, Schema
+from trainfeed.versions.chunk_index import Chunk
 
 if TYPE_CHECKING:
     from trainfeed.loader.tfrecord_source import PlaceFinder, TFRecordSource

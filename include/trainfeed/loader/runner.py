@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Final, NamedTuple, Protocol, Self
 
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.errors import ConfigError
 from trainfeed.loader.engines import Engine
 from trainfeed.loader.feeds import InlineFeed, RingFeed, ThreadFeed, ThreadPlan, slot_plan
@@ -32,7 +33,6 @@ from trainfeed.loader.state import (
 from trainfeed.loader.windows import Feed, ReadAhead
 from trainfeed.loader.worker_messages import LoaderJob
 from trainfeed.loader.workers import WorkerPool
-from trainfeed.thread_ties import new_lock
 
 # --- The passes of an epoch, and of the epochs that follow it: one pass
 

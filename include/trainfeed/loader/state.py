@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.thread_ties import new_lock
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError, LoaderError
-from trainfeed.thread_ties import new_lock
-from trainfeed.whole_numbers import whole
 
 # --- Stretches of the order that a loader leaves out, as after a loss spike
 

@@ -20,8 +20,9 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from trainfeed.datacenters import local_target
+from trainfeed.core.datacenters import local_target
 from trainfeed.errors import ConfigError, ConflictError, FormatError, TruncatedError
+from trainfeed.files import FilePath, NewFile, make_folders, open_plain, os_errors, write_all
 from trainfeed.loader.chunk_samples import RECORD
 from trainfeed.loader.chunks import Verified, Verify
 from trainfeed.loader.columns import Columns, Dense, Ragged, Rows
@@ -29,7 +30,6 @@ from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import ALIGNMENT_BYTES, FreshMemory, Memory
 from trainfeed.loader.order import Span
 from trainfeed.loader.windows import Loaded, count_spans, rows_before, try_each
-from trainfeed.paths import FilePath, NewFile, make_folders, open_plain, os_errors, write_all
 from trainfeed.samples import Schema, absent_rows
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordIndex, iter_records
 

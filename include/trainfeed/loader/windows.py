@@ -15,11 +15,11 @@ from typing import Final, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.thread_ties import patience_s
 from trainfeed.errors import TrainFeedError
 from trainfeed.loader.columns import Columns, Rows
 from trainfeed.loader.memory import Memory
 from trainfeed.loader.order import Order, Span, Task
-from trainfeed.thread_ties import patience_s
 
 # --- The protocol of a source: samples in chunks, which a loader reads in any order
 

@@ -11,7 +11,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from trainfeed import faults
+from trainfeed.core import faults
+from trainfeed.core.process_ties import portable, tie_to_parent
 from trainfeed.loader.windows import load_window
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
@@ -25,7 +26,6 @@ from trainfeed.loader.worker_messages import (
     owned,
     pack,
 )
-from trainfeed.process_ties import portable, tie_to_parent
 
 _IN_MAIN_THREAD: Final = "main"
 # First words of the note that errors from a worker get.

@@ -16,6 +16,8 @@ from multiprocessing import Pipe, spawn
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from trainfeed.core.memory_group import KillCount, free_group_bytes
+from trainfeed.core.process_ties import ending, is_stopped, program
 from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
@@ -27,8 +29,6 @@ from trainfeed.loader.worker_messages import (
     dump,
     load,
 )
-from trainfeed.memory_group import KillCount, free_group_bytes
-from trainfeed.process_ties import ending, is_stopped, program
 
 # --- Worker processes, one by one: started, prepared, ended
 

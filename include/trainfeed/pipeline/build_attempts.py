@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from trainfeed.attempts import ATTEMPTS, attempt
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.lease import building, hold_build
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.attempts import ATTEMPTS, attempt
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.functions.jobs import memory_remedy
 from trainfeed.pipeline.reports import Build
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.layout import generation_of_plan
+from trainfeed.versions.lease import building, hold_build
 
 logger = logging.getLogger(__name__)
 

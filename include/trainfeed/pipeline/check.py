@@ -17,21 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed import faults
-from trainfeed.dataset import DatasetFolder, Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.order import source_hash
-from trainfeed.dataset.waive import (
-    Applied,
-    Gate,
-    Refused,
-    Waiver,
-    apply_waivers,
-    is_same_gate,
-    read_applied,
-    read_waivers,
-    write_refused,
-)
+from trainfeed.core import faults
 from trainfeed.errors import FormatError, GateError, TrainFeedError
 from trainfeed.pipeline.functions.account import RecordAccount
 from trainfeed.pipeline.gates.counts import skew_of
@@ -72,6 +58,20 @@ from trainfeed.pipeline.version import (
 )
 from trainfeed.samples import Schema, Statistics, TypedCodec
 from trainfeed.specification import gate_name, shown_number
+from trainfeed.versions import DatasetFolder, Leaf, Ledger, SourceLedger, ValidLeaf
+from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.order import source_hash
+from trainfeed.versions.waive import (
+    Applied,
+    Gate,
+    Refused,
+    Waiver,
+    apply_waivers,
+    is_same_gate,
+    read_applied,
+    read_waivers,
+    write_refused,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trainfeed import canonical_json, faults
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
-from trainfeed.paths import open_plain, read_plain
+from trainfeed.files import open_plain, read_plain
+from trainfeed.files.stores import posix
+from trainfeed.functions import code_texts, digest_of_texts
 from trainfeed.pipeline.plans import first_few
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import posix
-from trainfeed.usercode import code_texts, digest_of_texts
+from trainfeed.versions import DatasetFolder
 
 # --- The code of every plan, kept below the publication root, and its difference from today's code
 

@@ -16,10 +16,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
-from trainfeed import faults
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.publication import StagedFile
-from trainfeed.paths import make_folders
+from trainfeed.core import faults
+from trainfeed.files import make_folders
 from trainfeed.pipeline.functions.account import room_for_samples
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.reports import Build, ConvertReport, PublishedBefore
@@ -35,6 +33,8 @@ from trainfeed.pipeline.sorting.spill_files import (
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, ShardWriter
 from trainfeed.pipeline.waivers import kept_shards
+from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.publication import StagedFile
 
 PART_SCHEMA: Final = pa.schema([SPILL_SCHEMA.field(n) for n in ("source", "offset", "ordinal")])
 

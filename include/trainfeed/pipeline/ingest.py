@@ -12,9 +12,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from trainfeed import faults
-from trainfeed.dataset import Leaf
-from trainfeed.dataset.interval_notes import telling_landing_removal
+from trainfeed.core import faults
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.readers import reader_of
 from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
@@ -22,7 +21,8 @@ from trainfeed.pipeline.plans import PlannedRange
 from trainfeed.pipeline.reports import Build, IngestReport, PublishedBefore
 from trainfeed.pipeline.run_stage import run_stage, unit_of
 from trainfeed.pipeline.stage import Stage
-from trainfeed.storage import Location
+from trainfeed.versions import Leaf
+from trainfeed.versions.interval_notes import telling_landing_removal
 
 
 def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:

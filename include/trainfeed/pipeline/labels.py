@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer, TrailerWriter
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location
 from trainfeed.uploads import (
     HASH,
     KEY,

@@ -11,13 +11,13 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed import canonical_json, faults
-from trainfeed.dataset import Leaf
-from trainfeed.dataset.order import source_hash
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.plans import Planned, PlannedRange
 from trainfeed.sources import LandingFile, LandingWriter, landing_name
-from trainfeed.storage import Location
+from trainfeed.versions import Leaf
+from trainfeed.versions.order import source_hash
 
 _LEDGER: Final = "ledger"
 _AGAIN: Final = "build the interval again (in Airflow: clear the run from ingest on)"

@@ -13,11 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import EngineError
-from trainfeed.intervals import Interval
 from trainfeed.pipeline.build_attempts import build_attempt
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
@@ -49,6 +47,8 @@ from trainfeed.pipeline.workers.pool import (
     stop_workers,
 )
 from trainfeed.specification import DatasetSpec, ResourceSpec
+from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.versions.layout import parse_generation
 
 # --- Runs several tasks of a stage at once from one process, as a scheduler does on many machines
 

@@ -13,20 +13,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainfeed import faults
-from trainfeed.config import Environment
-from trainfeed.dataset import (
-    DatasetFolder,
-    Skip,
-    record_schedule,
-    require_writable_root,
-    write_skip,
-)
-from trainfeed.dataset.interval_notes import told_passed_over
-from trainfeed.dataset.layout import generation_name
+from trainfeed.core import faults
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import ConfigError
-from trainfeed.intervals import Interval
-from trainfeed.paths import make_folders
+from trainfeed.files import make_folders
+from trainfeed.files.stores import Location, posix, require_store_clock
+from trainfeed.functions import require_function
 from trainfeed.pipeline.code_copies import keep_code, keep_lookups
 from trainfeed.pipeline.functions.account import require_room_for_fields
 from trainfeed.pipeline.planner.causes import check_interval_uploads, told_acknowledged
@@ -38,8 +31,15 @@ from trainfeed.pipeline.reports import OutdatedRule, PlanReport, SkipReport
 from trainfeed.pipeline.run_stage import lift_end, recorded_end
 from trainfeed.pipeline.stage import Stage, require_space
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location, posix, require_store_clock
-from trainfeed.usercode import require_function
+from trainfeed.versions import (
+    DatasetFolder,
+    Skip,
+    record_schedule,
+    require_writable_root,
+    write_skip,
+)
+from trainfeed.versions.interval_notes import told_passed_over
+from trainfeed.versions.layout import generation_name
 
 logger = logging.getLogger(__name__)
 

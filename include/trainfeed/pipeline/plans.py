@@ -23,17 +23,17 @@ from pydantic import (
     model_serializer,
 )
 
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.dataset.layout import generation_name, plan_id_of
-from trainfeed.dataset.order import shard_name
+from trainfeed.core import canonical_json
+from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import is_there
+from trainfeed.files import is_there
+from trainfeed.files.records import ONCE_UNSEALED, RecordFile
 from trainfeed.pipeline.reports import PlanRef
-from trainfeed.reading_rules import ReadingRules
-from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.sources import landing_folder
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions import DatasetFolder, Manifest, Version
+from trainfeed.versions.layout import generation_name, plan_id_of
+from trainfeed.versions.order import shard_name
 
 # --- The parts of a plan: inputs, ranges and shards
 

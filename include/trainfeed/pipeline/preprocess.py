@@ -12,8 +12,9 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import BinaryIO
 
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.functions.account import (
     PreparedPart,
     RecordAccount,
@@ -36,7 +37,6 @@ from trainfeed.pipeline.sorting.spill_files import (
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.waivers import kept_account
 from trainfeed.pipeline.workers.pool import Death, WorkerLimits, rest_workers, run_jobs
-from trainfeed.storage import Location
 
 # --- Runs the preprocessing function over the ranges of one task, and settles its quarantine
 

@@ -16,13 +16,12 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from trainfeed import canonical_json
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root, require_root
-from trainfeed.dataset.layout import SKIPPED, plan_id_of
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import ConfigError, SourceMissingError
-from trainfeed.intervals import Interval
-from trainfeed.paths import listed, walk
+from trainfeed.files import listed, walk
+from trainfeed.files.stores.posix import map_errors
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.gates.kinds import NEED_THE_INTERVAL, late_gates
@@ -37,7 +36,8 @@ from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, spa
 from trainfeed.pipeline.version import total_statistics
 from trainfeed.readers import DatasetReader
 from trainfeed.specification import DatasetSpec, Gate
-from trainfeed.storage.posix import map_errors
+from trainfeed.versions import DatasetFolder, Version, init_root, require_root
+from trainfeed.versions.layout import SKIPPED, plan_id_of
 
 # --- A temporary publication root, to plan and build in while the real root stays unchanged
 

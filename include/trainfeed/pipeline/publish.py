@@ -21,35 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed import canonical_json, faults
-from trainfeed.dataset import (
-    DatasetFolder,
-    Manifest,
-    TrainingMarks,
-    Version,
-    content_digest,
-    lift_skip,
-)
-from trainfeed.dataset.layout import CURRENT, CURRENT_BYTES, parse_generation
-from trainfeed.dataset.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
-from trainfeed.dataset.publication import (
-    StagedFile,
-    commit_folder,
-    confirm_folder,
-    seal_folder,
-    write_manifest_file,
-)
-from trainfeed.dataset.retire import retirement_of
-from trainfeed.dataset.version import (
-    BUILT,
-    CHUNKS,
-    CHUNKS_SCHEMA,
-    DOCUMENTS,
-    POSITIONS,
-    POSITIONS_SCHEMA,
-    STATISTICS,
-)
-from trainfeed.dataset.withdraw import withdrawn_alike
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -61,7 +33,9 @@ from trainfeed.errors import (
     TrainFeedError,
     WithdrawnError,
 )
-from trainfeed.paths import read_plain
+from trainfeed.files import read_plain
+from trainfeed.files.stores import posix
+from trainfeed.functions import read_document
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.quarantine_access import QUARANTINE_FILE
 from trainfeed.pipeline.reports import Build, JsonObject, PublishReport, StageReport, VersionSummary
@@ -70,8 +44,34 @@ from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithT
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, Verdict
 from trainfeed.samples import Schema, Statistics
-from trainfeed.storage import posix
-from trainfeed.usercode import read_document
+from trainfeed.versions import (
+    DatasetFolder,
+    Manifest,
+    TrainingMarks,
+    Version,
+    content_digest,
+    lift_skip,
+)
+from trainfeed.versions.layout import CURRENT, CURRENT_BYTES, parse_generation
+from trainfeed.versions.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
+from trainfeed.versions.publication import (
+    StagedFile,
+    commit_folder,
+    confirm_folder,
+    seal_folder,
+    write_manifest_file,
+)
+from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.version import (
+    BUILT,
+    CHUNKS,
+    CHUNKS_SCHEMA,
+    DOCUMENTS,
+    POSITIONS,
+    POSITIONS_SCHEMA,
+    STATISTICS,
+)
+from trainfeed.versions.withdraw import withdrawn_alike
 
 # --- Refuses to publish what was withdrawn or retired, as far as the plan does not know of it
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core.config import Environment
+from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.reports import JsonObject, PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
-from trainfeed.printable_text import printable, without_secrets
-from trainfeed.storage import FileInfo, Location
+from trainfeed.versions import DatasetFolder
 
 # --- Excerpts of records for messages, reports and logs: short, printable, without secrets
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from trainfeed import faults
-from trainfeed.accounts import account_name
-from trainfeed.dataset import DatasetFolder, Version
+from trainfeed.core import faults
+from trainfeed.core.accounts import account_name
+from trainfeed.core.intervals import format_time
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.intervals import format_time
-from trainfeed.paths import open_plain
+from trainfeed.files import open_plain
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.quarantine import (
     Quarantine,
     QuarantinedPlace,
@@ -32,8 +33,7 @@ from trainfeed.pipeline.quarantine import (
 )
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA
-from trainfeed.printable_text import printable
-from trainfeed.storage import posix
+from trainfeed.versions import DatasetFolder, Version
 
 if TYPE_CHECKING:
     from io import BufferedReader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 from trainfeed.errors import FormatError
 
 if TYPE_CHECKING:
-    from trainfeed.config import Environment
+    from trainfeed.core.config import Environment
     from trainfeed.specification import DatasetSpec
 
 

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
-from trainfeed.intervals import Interval, parse_time
+from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
 from trainfeed.pipeline.inputs.readers import KeptInputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
@@ -41,7 +41,7 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location, posix
+from trainfeed.versions import DatasetFolder
 
 # --- Records of a plan as they were read: from landing files, or from log files that do not land
 

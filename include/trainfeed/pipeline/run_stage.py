@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeVar
 
-from trainfeed import faults
-from trainfeed.dataset import DatasetFolder, Unpublished, lift_unpublished, write_unpublished
-from trainfeed.dataset.waive import lift_refused
+from trainfeed.core import faults
+from trainfeed.core.intervals import format_time
+from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import (
     CodeChangedError,
     ConflictError,
@@ -30,11 +30,11 @@ from trainfeed.errors import (
     WindowOpenError,
     WithdrawnError,
 )
-from trainfeed.intervals import format_time
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.reports import Build, PublishedBefore, StageReport
 from trainfeed.pipeline.stage import Stage, full
-from trainfeed.printable_text import printable, without_secrets
-from trainfeed.storage import posix
+from trainfeed.versions import DatasetFolder, Unpublished, lift_unpublished, write_unpublished
+from trainfeed.versions.waive import lift_refused
 
 # --- Records in the folder of a data set why an attempt at an interval did not publish it
 

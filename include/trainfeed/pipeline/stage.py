@@ -8,10 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Version, require_writable_root
-from trainfeed.dataset.retire import retirement_of
-from trainfeed.dataset.withdraw import withdrawal_of
+from trainfeed.core.config import Environment
 from trainfeed.errors import (
     CodeChangedError,
     ConflictError,
@@ -19,13 +16,16 @@ from trainfeed.errors import (
     TrainFeedError,
     WithdrawnError,
 )
+from trainfeed.files.stores import Location
+from trainfeed.functions import code_texts, digest_of_texts, running_libraries
 from trainfeed.pipeline.code_copies import told_changes
 from trainfeed.pipeline.landed_ranges import landing_file
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan
 from trainfeed.pipeline.reports import Build
 from trainfeed.specification import DatasetSpec, fingerprint_fields
-from trainfeed.storage import Location
-from trainfeed.usercode import code_texts, digest_of_texts, running_libraries
+from trainfeed.versions import DatasetFolder, Manifest, Version, require_writable_root
+from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.withdraw import withdrawal_of
 
 # --- A stage at work on a plan: its files and version, and the comparison of its code
 

@@ -11,17 +11,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from trainfeed import faults
-from trainfeed.attempts import ATTEMPTS
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, require_writable_root
-from trainfeed.dataset.layout import MODELS, is_name
-from trainfeed.dataset.lease import remove_ended
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core import faults
+from trainfeed.core.config import Environment
 from trainfeed.errors import NotFoundError, SnapshotError
-from trainfeed.paths import is_unfinished
-from trainfeed.storage import FileInfo, Location, present, require_store_clock
-from trainfeed.storage.folder_transfer import is_temporary
+from trainfeed.files import is_unfinished
+from trainfeed.files.attempts import ATTEMPTS
+from trainfeed.files.stores import FileInfo, Location, present, require_store_clock
+from trainfeed.files.stores.folder_transfer import is_temporary
+from trainfeed.versions import DatasetFolder, require_writable_root
+from trainfeed.versions.layout import MODELS, is_name
+from trainfeed.versions.lease import remove_ended
+from trainfeed.versions.root import data_sets_of
 
 # --- Files that killed and abandoned builds leave behind, and their removal
 

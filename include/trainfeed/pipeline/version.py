@@ -15,13 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, Ledger, Manifest, Version
-from trainfeed.dataset.chunk_index import Chunk
-from trainfeed.dataset.interval_notes import told_passed_over
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.publication import StagedFile
-from trainfeed.dataset.waive import Applied
+from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.pipeline.gates.result import Counts, FieldFacts, GateResult, told
 from trainfeed.pipeline.labels import JoinAccount
@@ -34,9 +28,15 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Schema, Statistics, TypedCodec, frame_records
 from trainfeed.specification import OutputSpec
+from trainfeed.versions import DatasetFolder, Ledger, Manifest, Version
+from trainfeed.versions.chunk_index import Chunk
+from trainfeed.versions.interval_notes import told_passed_over
+from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.publication import StagedFile
+from trainfeed.versions.waive import Applied
 
 if TYPE_CHECKING:
-    from trainfeed.dataset.examples import ExampleRunWriter
+    from trainfeed.versions.examples import ExampleRunWriter
 
 
 # --- Statistics of a published version over all its splits
@@ -192,7 +192,7 @@ def _record_writer(
     output: OutputSpec, schema: Schema, file: BinaryIO
 ) -> RecordWriter | ExampleRunWriter:
     if output.format == "tfrecord":
-        from trainfeed.dataset.examples import ExampleRunWriter
+        from trainfeed.versions.examples import ExampleRunWriter
 
         return ExampleRunWriter(file, schema, max_chunk_bytes=output.chunk_bytes)
     return RecordWriter(

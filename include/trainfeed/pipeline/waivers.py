@@ -11,13 +11,30 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from trainfeed import faults
-from trainfeed.accounts import name_problem, person, reason_problem
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, read_unpublished, require_writable_root
-from trainfeed.dataset.layout import MANIFEST, generation_of_plan
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.waive import (
+from trainfeed.core import faults
+from trainfeed.core.accounts import name_problem, person, reason_problem
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import format_time
+from trainfeed.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+)
+from trainfeed.files.stores import posix
+from trainfeed.pipeline.functions.account import RecordAccount
+from trainfeed.pipeline.planner.replay import is_replay
+from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan
+from trainfeed.pipeline.reports import PlanRef
+from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
+from trainfeed.pipeline.stage import Stage
+from trainfeed.pipeline.version import ShardPart
+from trainfeed.specification import gate_name
+from trainfeed.versions import DatasetFolder, Manifest, read_unpublished, require_writable_root
+from trainfeed.versions.layout import MANIFEST, generation_of_plan
+from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.waive import (
     Gate,
     Refused,
     Waiver,
@@ -28,23 +45,6 @@ from trainfeed.dataset.waive import (
     waiver_numbers,
     write_waiver,
 )
-from trainfeed.errors import (
-    AccessDeniedError,
-    ConfigError,
-    ConflictError,
-    FormatError,
-    NotFoundError,
-)
-from trainfeed.intervals import format_time
-from trainfeed.pipeline.functions.account import RecordAccount
-from trainfeed.pipeline.planner.replay import is_replay
-from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan
-from trainfeed.pipeline.reports import PlanRef
-from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
-from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version import ShardPart
-from trainfeed.specification import gate_name
-from trainfeed.storage import posix
 
 # --- Work files of a plan that ``check`` refused: a later build of the plan does not make them
 

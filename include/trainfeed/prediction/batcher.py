@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from trainfeed.errors import TrainFeedError
-from trainfeed.models import ChosenModel, model_version
 from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
 from trainfeed.prediction.records import Outcome, RawRecord
 from trainfeed.prediction.worker import ModelWorker, PredictionLimits
-from trainfeed.server import Metrics, Portions, Refusal
+from trainfeed.serving.server import Metrics, Portions, Refusal
+from trainfeed.training.models import ChosenModel, model_version
 
 # --- Micro-batching: requests that wait together are predicted together, within bounds
 

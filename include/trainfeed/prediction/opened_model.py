@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError
 from trainfeed.specification import DatasetSpec, ModelSpec
 

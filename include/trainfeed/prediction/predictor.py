@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed.dataset import DatasetFolder, Manifest, Version
-from trainfeed.dataset.layout import parse_generation
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import (
     CodeChangedError,
     ConfigError,
@@ -24,7 +23,13 @@ from trainfeed.errors import (
     PreprocessError,
     SkewError,
 )
-from trainfeed.models import Model, ModelData, ModelsFolder, model_version
+from trainfeed.functions import (
+    code_texts,
+    digest_of_texts,
+    load_training_function,
+    lookup_digests,
+    training_texts,
+)
 from trainfeed.pipeline.code_copies import told_changes
 from trainfeed.pipeline.functions.account import SampleLimits
 from trainfeed.pipeline.functions.modes import mode_of
@@ -34,16 +39,11 @@ from trainfeed.prediction.opened_model import ModelFacts, ModelPlace, predicting
 from trainfeed.prediction.records import Outcome, OutcomeKind, RawRecord, landed
 from trainfeed.preprocessing import Reject
 from trainfeed.preprocessing.source_record import cut_message
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema, TypedCodec, frame_records
 from trainfeed.specification import DatasetSpec, check_name, fingerprint_fields, load_spec
-from trainfeed.usercode import (
-    code_texts,
-    digest_of_texts,
-    load_training_function,
-    lookup_digests,
-    training_texts,
-)
+from trainfeed.training.models import Model, ModelData, ModelsFolder, model_version
+from trainfeed.versions import DatasetFolder, Manifest, Version
+from trainfeed.versions.layout import parse_generation
 
 # --- Calls the function that predicts, and checks everything that it returns
 

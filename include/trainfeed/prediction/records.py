@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import FormatError
-from trainfeed.paths import open_plain
+from trainfeed.files import open_plain
 from trainfeed.sources import LANDING_SCHEMA
 
 # --- The outcome of one record: its predictions, or the reason why there is none

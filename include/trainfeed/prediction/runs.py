@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import BinaryIO, Final
 
-from trainfeed.dataset import Version
 from trainfeed.errors import PredictionError
 from trainfeed.loader import DataLoader
 from trainfeed.prediction.records import Counts, Outcome, RawRecord
 from trainfeed.prediction.worker import ModelWorker
 from trainfeed.readers import DatasetReader
+from trainfeed.versions import Version
 
 # A batch goes to the process in one message.
 _BATCH_BYTES: Final = 8 << 20

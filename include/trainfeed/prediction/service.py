@@ -13,7 +13,6 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from trainfeed.errors import Outcome, PredictionTimeError, TrainFeedError
-from trainfeed.models import ChosenModel
 from trainfeed.prediction.batcher import AliasWatch, Answer, BatchBounds, Batcher, VersionOpening
 from trainfeed.prediction.opened_model import ModelPlace
 from trainfeed.prediction.records import (
@@ -24,7 +23,7 @@ from trainfeed.prediction.records import (
     record_of_json,
 )
 from trainfeed.prediction.worker import ModelWorker, PredictionLimits
-from trainfeed.server import (
+from trainfeed.serving.server import (
     Metrics,
     Parts,
     Refusal,
@@ -34,6 +33,7 @@ from trainfeed.server import (
     serve,
     tell_outcome,
 )
+from trainfeed.training.models import ChosenModel
 
 # --- The body of a request for predictions: records in JSON, each checked by itself
 
@@ -238,7 +238,7 @@ def serve_model(
 
     Raises:
         TrainFeedError: The model cannot be opened; see ``Predictor.open``.
-        ConfigError: A setting of the server is wrong; see ``trainfeed.server.serve``.
+        ConfigError: A setting of the server is wrong; see ``trainfeed.serving.server.serve``.
         StorageError: A file of the server cannot be written.
     """
     with ModelWorker(place, settings.limits) as worker:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
-from trainfeed.dataset import Version
+from trainfeed.core.process_ties import signal_name
 from trainfeed.errors import (
     CodeChangedError,
     EngineError,
@@ -20,13 +20,13 @@ from trainfeed.errors import (
     PredictionTimeError,
     TrainFeedError,
 )
-from trainfeed.models import ModelsFolder, hold_model
 from trainfeed.pipeline.workers.pool import Death, DeathCause, OwnWorker, WorkerLimits
 from trainfeed.pipeline.workers.protocol import Desk, Job
 from trainfeed.prediction.opened_model import ModelFacts, ModelPlace
 from trainfeed.prediction.predictor import Arrays, Predictor
 from trainfeed.prediction.records import Outcome, RawRecord
-from trainfeed.process_ties import signal_name
+from trainfeed.training.models import ModelsFolder, hold_model
+from trainfeed.versions import Version
 
 _Result = TypeVar("_Result")
 

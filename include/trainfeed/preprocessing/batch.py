@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.preprocessing.source_record import Record, field_reader, record_type, whole_between
-from trainfeed.reading_rules import NEWEST, ReadingRules
 
 # --- Attributes of many objects as columns: a large part of the time of reading JSON in batches
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Final, NamedTuple
 
-from trainfeed.reading_rules import ReadingRules
+from trainfeed.core.reading_rules import ReadingRules
 
 # --- Parses JSON with the results of ``json.loads``, several times as fast
 

@@ -16,18 +16,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from trainfeed import canonical_json
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.datacenters import local_source, local_target
-from trainfeed.dataset import require_root
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import ConflictError, FormatError, SourceReplacedError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import BuildReport, BuildRequest, build
 from trainfeed.publicsets.catalogue import PublicSet, public_set
 from trainfeed.publicsets.originals import Originals
 from trainfeed.publicsets.versions import LICENCE_FILE, SOURCE_FILE, publishing_root
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import DatasetSpec, load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import require_root
 
 # --- Originals as a recorded topic: the source of the builds of public sets
 

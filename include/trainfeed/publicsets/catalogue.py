@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset.root import data_sets_of, require_readable_root
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.publicsets.originals import (
     Reader,
@@ -19,6 +18,7 @@ from trainfeed.publicsets.originals import (
     small_digits,
 )
 from trainfeed.publicsets.versions import PublicVersion, public_version
+from trainfeed.versions.root import data_sets_of, require_readable_root
 
 # --- The public sets that trainfeed can build: what they are, where they come from, their licence
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError
-from trainfeed.paths import os_errors, read_plain
+from trainfeed.files import os_errors, read_plain
 from trainfeed.readers import open_idx
 
 # --- Originals as records, with the account of where they come from

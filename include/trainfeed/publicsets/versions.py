@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json
-from trainfeed.config import PUBLIC_FOLDER, public_folder
-from trainfeed.datacenters import config_path, local_source, local_target
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.root import require_readable_root
+from trainfeed.core import canonical_json
+from trainfeed.core.config import PUBLIC_FOLDER, public_folder
+from trainfeed.core.datacenters import config_path, local_source, local_target
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -20,8 +17,11 @@ from trainfeed.errors import (
     NotFoundError,
     StorageError,
 )
-from trainfeed.paths import os_errors
+from trainfeed.files import os_errors
 from trainfeed.readers import DatasetReader
+from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.layout import parse_generation
+from trainfeed.versions.root import require_readable_root
 
 # --- The publication root of public sets: ``dataset`` in the public folder of a data centre
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias, c
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trainfeed.dataset.shards import Encoding, manifests_of
+from trainfeed.core.whole_numbers import rank_of
 from trainfeed.errors import BadMagicError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, SetWatch, expand_paths, open_plain, os_errors
+from trainfeed.files import FilePath, SetWatch, expand_paths, open_plain, os_errors
 from trainfeed.readers.blocks import (
     Block,
     BlockReader,
@@ -39,7 +39,7 @@ from trainfeed.recordio import (
     split_records,
 )
 from trainfeed.samples import Schema, TypedCodec, ValueCodec
-from trainfeed.whole_numbers import rank_of
+from trainfeed.versions.shards import Encoding, manifests_of
 
 if TYPE_CHECKING:
     from trainfeed.tfrecord import Compression, ExampleCodec, TFRecordReader

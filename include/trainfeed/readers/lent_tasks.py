@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trainfeed.dataset.chunks import decoder_of
-from trainfeed.dispatch import Failure, TaskList
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, LoaderError, ServiceError, StorageError
-from trainfeed.paths import open_plain
-from trainfeed.printable_text import printable
+from trainfeed.files import open_plain
 from trainfeed.readers.blocks import RowForm, Sample, rows
 from trainfeed.recordio import split_records
 from trainfeed.samples import TypedCodec
+from trainfeed.serving.dispatch import Failure, TaskList
+from trainfeed.versions.chunks import decoder_of
 
 if TYPE_CHECKING:
-    from trainfeed.dispatch import Answer, Lease, MasterClient, PassReport, Served, TaskSpan
-    from trainfeed.server import Access
+    from trainfeed.serving.dispatch import Answer, Lease, MasterClient, PassReport, Served, TaskSpan
+    from trainfeed.serving.server import Access
 
 
 # --- The leases that a trainer holds in a pass, and what the master is told of them
@@ -215,7 +215,7 @@ class DispatchedReader:
 
     def _client(self, patience_seconds: float) -> MasterClient:
         # Imported here: the packages of the extra `server` are for this reader only.
-        from trainfeed.dispatch import MasterClient
+        from trainfeed.serving.dispatch import MasterClient
 
         return MasterClient(self._url, self._access, patience_seconds=patience_seconds)
 

@@ -13,20 +13,20 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from trainfeed.datacenters import local_source
-from trainfeed.dataset import AcceptedHole, DatasetFolder, Skip, Version, published_root
-from trainfeed.dataset.chunk_index import Chunk
-from trainfeed.dataset.chunks import ChunkDecoder, decoder_of
-from trainfeed.dataset.layout import is_generation, is_name, parse_generation
-from trainfeed.dataset.lease import USUAL, HeldLease, hold_versions
-from trainfeed.dataset.tag import TaggedData
-from trainfeed.dataset.withdraw import look_for_withdrawal
+from trainfeed.core.datacenters import local_source
+from trainfeed.core.whole_numbers import rank_of
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.paths import open_plain
+from trainfeed.files import open_plain
 from trainfeed.readers.blocks import Block, BlockSource, Reader, Sample, SampleSource, ended
 from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.whole_numbers import rank_of
+from trainfeed.versions import AcceptedHole, DatasetFolder, Skip, Version, published_root
+from trainfeed.versions.chunk_index import Chunk
+from trainfeed.versions.chunks import ChunkDecoder, decoder_of
+from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.lease import USUAL, HeldLease, hold_versions
+from trainfeed.versions.tag import TaggedData
+from trainfeed.versions.withdraw import look_for_withdrawal
 
 # --- The samples of published versions: one split of one or more versions, striped over ranks
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import ConfigError, SourceReplacedError
 from trainfeed.readers.blocks import Block, BlockReader, BlockSource
 from trainfeed.sources import TopicIdentity, open_topic

@@ -16,7 +16,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError, UnsupportedCodecError
-from trainfeed.paths import FilePath, os_errors, path_of, plain_fd, plain_size
+from trainfeed.files import FilePath, os_errors, path_of, plain_fd, plain_size
 from trainfeed.recordio.compression import (
     Payload,
     compress,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from trainfeed.damage import DamageMode, DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, SetWatch, ShardSize, expand_paths, path_of
+from trainfeed.files import FilePath, SetWatch, ShardSize, expand_paths, path_of
 from trainfeed.recordio.chunk import (
     ByteSource,
     ChunkBuffers,

@@ -21,7 +21,7 @@ from trainfeed.errors import (
     FormatError,
     TruncatedError,
 )
-from trainfeed.paths import FilePath, TargetWriter, os_errors, plain_fd
+from trainfeed.files import FilePath, TargetWriter, os_errors, plain_fd
 from trainfeed.recordio.chunk import (
     ByteSource,
     ChunkBuffers,

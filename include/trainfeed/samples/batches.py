@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ConfigError
-from trainfeed.paths import FilePath, SetWatch, expand_paths
+from trainfeed.files import FilePath, SetWatch, expand_paths
 from trainfeed.recordio import (
     MAX_RAW_BYTES,
     BufferPool,

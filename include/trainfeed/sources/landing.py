@@ -15,8 +15,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
+from trainfeed.files.stores import Location
 from trainfeed.sources.topic import check_topic_name
-from trainfeed.storage import Location
 
 # --- The digest of landing files whose trailer has no number, as earlier releases wrote them
 

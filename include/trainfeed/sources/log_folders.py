@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import FormatError, NotFoundError, WindowOpenError
-from trainfeed.printable_text import printable
-from trainfeed.storage import FileInfo, Location
+from trainfeed.files.stores import FileInfo, Location
 
 # --- The formats of files in a folder of logs: those that are read as lines, and those that are not
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.files.stores import Location
 from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
 from trainfeed.sources.log_folders import (
     COMPRESSIONS,
     HEAD_BYTES,
     format_of_bytes,
 )
-from trainfeed.storage import Location
 
 # --- Reads log files line by line, as batches of ``LANDING_SCHEMA``
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import TopicNotFoundError
+from trainfeed.files.stores import Location
 from trainfeed.sources.kafka import KafkaTopic
 from trainfeed.sources.recorded import TOPIC_FILE, RecordedTopic
 from trainfeed.sources.topic import Topic, check_topic_name
-from trainfeed.storage import Location
 
 
 def open_topic(settings: KafkaSettings, topic: str) -> Topic:

@@ -24,6 +24,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     TopicNotFoundError,
 )
+from trainfeed.files.stores import Location
 from trainfeed.sources.landing import (
     LANDING_SCHEMA,
     LandingFile,
@@ -40,7 +41,6 @@ from trainfeed.sources.topic import (
     check_available,
     check_topic_name,
 )
-from trainfeed.storage import Location
 
 # --- Offsets and timestamps of recorded files
 

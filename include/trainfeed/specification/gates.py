@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import Field, model_validator
 
-from trainfeed.printable_text import printable
+from trainfeed.core.printable_text import printable
 from trainfeed.specification.inputs import FieldSpec
 from trainfeed.specification.messages import Place
 from trainfeed.specification.names import did_you_mean

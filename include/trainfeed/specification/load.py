@@ -26,9 +26,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, SpecError, StorageError
-from trainfeed.paths import FilePath, open_plain, read_plain
+from trainfeed.files import FilePath, open_plain, read_plain
 from trainfeed.specification.messages import (
     Place,
     Problem,

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic_core import ErrorDetails
 
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import SpecError
-from trainfeed.printable_text import printable
 from trainfeed.specification.names import cut, did_you_mean, nearest
 from trainfeed.specification.values import WrongValueError
 

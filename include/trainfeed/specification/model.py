@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from trainfeed.core.intervals import Schedule
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, SpecError, WindowError
-from trainfeed.intervals import Schedule
-from trainfeed.paths import MAX_SHARDS
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.files import MAX_SHARDS
 from trainfeed.specification.gates import QualityCheck, quality_contradictions
 from trainfeed.specification.inputs import (
     FieldSpec,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from trainfeed.intervals import Interval
+from trainfeed.core.intervals import Interval
 from trainfeed.specification.messages import Place
 from trainfeed.specification.values import (
     Connection,

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import WindowError
-from trainfeed.intervals import parse_time
 from trainfeed.specification.names import NAME, NAME_RULE
 
 MILLIONTHS: Final = 1_000_000

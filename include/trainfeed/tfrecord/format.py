@@ -15,7 +15,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, open_plain, os_errors, path_of
+from trainfeed.files import FilePath, open_plain, os_errors, path_of
 
 # --- The input of readers: paths, or open binary files
 

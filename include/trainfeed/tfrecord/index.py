@@ -13,7 +13,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, SetWatch, os_errors, path_of
+from trainfeed.files import FilePath, SetWatch, os_errors, path_of
 from trainfeed.tfrecord.format import (
     CHECKSUM,
     HEADER_BYTES,

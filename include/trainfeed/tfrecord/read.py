@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trainfeed.damage import DamageGap, DamageMode, DamagePolicy, DamageReport, SearchBudget
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
-from trainfeed.paths import FilePath, SetWatch, ShardSize, expand_paths, os_errors, path_of
+from trainfeed.files import FilePath, SetWatch, ShardSize, expand_paths, os_errors, path_of
 from trainfeed.tfrecord.format import (
     BLOCK_BYTES,
     CHECKSUM,

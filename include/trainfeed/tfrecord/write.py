@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 from crc32c import crc32c
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.paths import FilePath, TargetWriter
+from trainfeed.files import FilePath, TargetWriter
 from trainfeed.tfrecord.format import (
     CHECKSUM,
     MAX_RECORD_BYTES,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -18,14 +18,7 @@ from trainfeed.errors import (
     JobRejectedError,
     NotFoundError,
 )
-from trainfeed.jobs import (
-    JobSpec,
-    ResultFile,
-    digested_below,
-    read_checkpoint_note,
-    seal_checkpoint_note,
-)
-from trainfeed.paths import (
+from trainfeed.files import (
     durable_file,
     is_unfinished,
     listed,
@@ -35,7 +28,14 @@ from trainfeed.paths import (
     unfinished_name,
     walk,
 )
-from trainfeed.storage import posix
+from trainfeed.files.stores import posix
+from trainfeed.training.jobs import (
+    JobSpec,
+    ResultFile,
+    digested_below,
+    read_checkpoint_note,
+    seal_checkpoint_note,
+)
 
 # --- The file ``checkpoint.json`` beside the trainer's files: job, step, loaders, digests
 

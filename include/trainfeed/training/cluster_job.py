@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from trainfeed import faults
+from trainfeed.core import faults
+from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import (
     JobFailedError,
     JobKilledError,
@@ -13,9 +14,8 @@ from trainfeed.errors import (
     LaunchError,
     StorageError,
 )
-from trainfeed.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
-from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
-from trainfeed.printable_text import printable, without_secrets
+from trainfeed.training.jobs import JobAttempt, JobLook, JobRecord, JobSpec, JobState
+from trainfeed.training.jobs.kubernetes.launcher import KubernetesLauncher
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trainfeed.config import JOB_RETRIES, command_environ, rank_variables
+from trainfeed.core.config import JOB_RETRIES, command_environ, rank_variables
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs import EXHAUSTED, JobRecord, JobSpec, RankProcess, wait_for_end
+from trainfeed.training.jobs import EXHAUSTED, JobRecord, JobSpec, RankProcess, wait_for_end
 
 JOB: Final = "TRAINFEED_JOB"
 # Kinds of jobs use different names; variables that are set must agree.

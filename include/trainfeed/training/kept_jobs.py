@@ -9,10 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.layout import is_name
-from trainfeed.dataset.root import data_sets_of
+from trainfeed.core.config import Environment
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -21,7 +18,10 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.jobs import (
+from trainfeed.files import listed
+from trainfeed.files.stores import posix
+from trainfeed.training.cluster_job import cancel, end_of_log, is_cancelled, settle
+from trainfeed.training.jobs import (
     JobAttempt,
     JobLook,
     JobRecord,
@@ -30,10 +30,10 @@ from trainfeed.jobs import (
     JobState,
     KubernetesLauncher,
 )
-from trainfeed.paths import listed
-from trainfeed.storage import posix
-from trainfeed.tracking import deliver_cancellation
-from trainfeed.training.cluster_job import cancel, end_of_log, is_cancelled, settle
+from trainfeed.training.tracking import deliver_cancellation
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.layout import is_name
+from trainfeed.versions.root import data_sets_of
 
 # --- The jobs of a publication root: finds them, and gives their states and logs, and cancels them
 

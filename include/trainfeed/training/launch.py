@@ -12,21 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import faults
-from trainfeed.config import Environment
-from trainfeed.dataset import (
-    Coverage,
-    DatasetFolder,
-    TrainingMarks,
-    Untrained,
-    Version,
-    cover_named,
-    require_writable_root,
-)
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.tag import cover_tag
-from trainfeed.dataset.tag_files import Tag
-from trainfeed.dataset.withdraw import withdrawal_of
+from trainfeed.core import faults
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import (
     ConfigError,
     GateError,
@@ -38,8 +26,18 @@ from trainfeed.errors import (
     WindowIncompleteError,
     WithdrawnError,
 )
-from trainfeed.intervals import Interval
-from trainfeed.jobs import (
+from trainfeed.files import make_folders
+from trainfeed.files.stores import posix
+from trainfeed.functions import digest_of_texts, require_current_names, training_texts
+from trainfeed.specification import DatasetSpec, TrainSpec, nearest
+from trainfeed.training.cluster_job import (
+    cancel,
+    claim_attempt,
+    is_cancelled,
+    require_success,
+    settle,
+)
+from trainfeed.training.jobs import (
     ClusterSettings,
     JobLook,
     JobPlacement,
@@ -51,20 +49,22 @@ from trainfeed.jobs import (
     LocalLauncher,
     describe,
 )
-from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
-from trainfeed.paths import make_folders
-from trainfeed.specification import DatasetSpec, TrainSpec, nearest
-from trainfeed.storage import posix
-from trainfeed.tracking import Tracker
-from trainfeed.training.cluster_job import (
-    cancel,
-    claim_attempt,
-    is_cancelled,
-    require_success,
-    settle,
-)
+from trainfeed.training.jobs.kubernetes.launcher import KubernetesLauncher
+from trainfeed.training.tracking import Tracker
 from trainfeed.training.transfers import download_start_model, has_start_model, start_model_digest
-from trainfeed.usercode import digest_of_texts, require_current_names, training_texts
+from trainfeed.versions import (
+    Coverage,
+    DatasetFolder,
+    TrainingMarks,
+    Untrained,
+    Version,
+    cover_named,
+    require_writable_root,
+)
+from trainfeed.versions.layout import parse_generation
+from trainfeed.versions.tag import cover_tag
+from trainfeed.versions.tag_files import Tag
+from trainfeed.versions.withdraw import withdrawal_of
 
 # --- Builds the job of a training window, or of a tag, from specification, versions and settings
 

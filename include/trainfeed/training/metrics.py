@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.paths import os_errors, read_plain
-from trainfeed.storage import posix
-from trainfeed.tracking import EventFiles
-from trainfeed.whole_numbers import whole
+from trainfeed.files import os_errors, read_plain
+from trainfeed.files.stores import posix
+from trainfeed.training.tracking import EventFiles
 
 # --- The metrics of one step: their names and numbers, checked
 

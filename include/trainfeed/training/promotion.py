@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json, faults
-from trainfeed.config import JOB_MODEL, Environment
-from trainfeed.dataset import DatasetFolder, Version, require_writable_root
+from trainfeed.core import canonical_json, faults
+from trainfeed.core.config import JOB_MODEL, Environment
 from trainfeed.errors import ConfigError, FormatError, GateError, JobRejectedError, NotFoundError
-from trainfeed.jobs import (
+from trainfeed.files import make_folders
+from trainfeed.files.records import ONCE_UNSEALED, RecordFile
+from trainfeed.files.stores import posix
+from trainfeed.functions import digest_of_texts, training_texts
+from trainfeed.specification import DatasetSpec, ModelSpec
+from trainfeed.training.jobs import (
     JobRecord,
     JobRemoval,
     JobResult,
@@ -21,7 +25,7 @@ from trainfeed.jobs import (
     JobVersion,
     LocalLauncher,
 )
-from trainfeed.models import (
+from trainfeed.training.models import (
     CANDIDATE,
     DAMAGED,
     PROD,
@@ -44,13 +48,9 @@ from trainfeed.models import (
     refuse_removed,
     register,
 )
-from trainfeed.models import promote as point_alias
-from trainfeed.paths import make_folders
-from trainfeed.records import ONCE_UNSEALED, RecordFile
-from trainfeed.specification import DatasetSpec, ModelSpec
-from trainfeed.storage import posix
-from trainfeed.tracking import Tracker
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.training.models import promote as point_alias
+from trainfeed.training.tracking import Tracker
+from trainfeed.versions import DatasetFolder, Version, require_writable_root
 
 # --- The candidate for a model from a finished job: its files, metrics, code and data
 

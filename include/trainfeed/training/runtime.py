@@ -19,13 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainfeed.core.process_ties import start_ticks, tie_to_parent
 from trainfeed.errors import JobRejectedError, Outcome, TrainFeedError
-from trainfeed.jobs import REJECTED, RETRYABLE
-from trainfeed.paths import make_folders
-from trainfeed.process_ties import start_ticks, tie_to_parent
+from trainfeed.files import make_folders
+from trainfeed.training.jobs import REJECTED, RETRYABLE
 
 if TYPE_CHECKING:
-    from trainfeed.jobs import JobSpec
+    from trainfeed.training.jobs import JobSpec
 
 
 def run(home: str | os.PathLike[str], rank: int) -> None:
@@ -39,9 +39,9 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
         JobRejectedError: The code has changed since the launch, a version was removed, the training
             function is missing, or it returned no metrics.
     """
-    from trainfeed.jobs import JobRecord, JobResult, JobRoots
+    from trainfeed.functions import load_training_function
+    from trainfeed.training.jobs import JobRecord, JobResult, JobRoots
     from trainfeed.training.training_job import TrainingJob, job_lease
-    from trainfeed.usercode import load_training_function
 
     record = JobRecord(Path(home))
     spec, roots = record.job(), JobRoots.from_environ()
@@ -62,7 +62,7 @@ def run(home: str | os.PathLike[str], rank: int) -> None:
 
 def _name(spec: JobSpec, rank: int) -> None:
     """Set the variables by which frameworks, and PaddleCloud's programs, find their rank."""
-    from trainfeed.config import name_rank, rank_variables
+    from trainfeed.core.config import name_rank, rank_variables
 
     own, ranks = str(rank), str(spec.ranks)
     name_rank(
@@ -81,7 +81,7 @@ def _name(spec: JobSpec, rank: int) -> None:
 
 
 def _code(spec: JobSpec, folder: Path) -> Mapping[str, bytes]:
-    from trainfeed.usercode import digest_of_texts, training_texts
+    from trainfeed.functions import digest_of_texts, training_texts
 
     texts = training_texts(folder)
     if (actual := digest_of_texts(texts)) != spec.code:
@@ -111,7 +111,7 @@ def _meet(home: str, launcher: int) -> None:
 
     Process id and start time of the launcher are part of the name, so each launch has its own file.
     """
-    from trainfeed.config import RENDEZVOUS, name_rank
+    from trainfeed.core.config import RENDEZVOUS, name_rank
 
     name_rank({RENDEZVOUS: f"file://{home}/.ranks-{launcher}-{start_ticks(launcher)}"})
 

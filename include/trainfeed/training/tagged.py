@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.sealed_json import text_of
-from trainfeed.dataset.tag_files import Tag, require_tag
+from trainfeed.core.intervals import Interval
+from trainfeed.core.version_names import check_version_name, split_version_name
 from trainfeed.errors import ConflictError
-from trainfeed.intervals import Interval
-from trainfeed.records import RecordFile
+from trainfeed.files.records import RecordFile
 from trainfeed.specification import DatasetSpec
-from trainfeed.version_names import check_version_name, split_version_name
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.sealed_json import text_of
+from trainfeed.versions.tag_files import Tag, require_tag
 
 
 def tagged_training(

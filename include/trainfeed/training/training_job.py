@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from trainfeed import canonical_json, faults
-from trainfeed.config import job_model, rendezvous
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.dataset.layout import parse_generation
-from trainfeed.dataset.lease import hold_versions
+from trainfeed.core import canonical_json, faults
+from trainfeed.core.config import job_model, rendezvous
+from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -22,15 +20,17 @@ from trainfeed.errors import (
     JobRejectedError,
     NotFoundError,
 )
-from trainfeed.jobs import JobRoots, JobSpec, JobVersion
+from trainfeed.files import os_errors, unfinished_name
 from trainfeed.loader import DataLoader
-from trainfeed.paths import os_errors, unfinished_name
 from trainfeed.readers import DatasetReader
-from trainfeed.tracking import TENSORBOARD, EventFiles
 from trainfeed.training.checkpoints import CHECKPOINTS, Checkpoint, CheckpointNote, Checkpoints
+from trainfeed.training.jobs import JobRoots, JobSpec, JobVersion
 from trainfeed.training.metrics import METRICS_LOG, MetricsLog, Recomputed
+from trainfeed.training.tracking import TENSORBOARD, EventFiles
 from trainfeed.training.transfers import open_start_model
-from trainfeed.whole_numbers import whole
+from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions.layout import parse_generation
+from trainfeed.versions.lease import hold_versions
 
 # --- The lease of a training: retention removes no version that a running job reads
 

@@ -6,8 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.config import Environment
-from trainfeed.dataset import require_writable_root
+from trainfeed.core.config import Environment
 from trainfeed.errors import (
     ConfigError,
     FormatError,
@@ -16,7 +15,17 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.models import (
+from trainfeed.files import walk
+from trainfeed.files.stores import Location, posix
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest
+from trainfeed.files.stores.folder_transfer import (
+    download_below,
+    require_writable,
+    upload,
+    wait_for,
+)
+from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
+from trainfeed.training.models import (
     ModelFolder,
     ModelsFolder,
     hold_model,
@@ -24,11 +33,7 @@ from trainfeed.models import (
     parse_version,
     spec_of_model,
 )
-from trainfeed.paths import walk
-from trainfeed.specification import DatasetSpec, ModelSpec, StoreFolderSpec
-from trainfeed.storage import Location, posix
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest
-from trainfeed.storage.folder_transfer import download_below, require_writable, upload, wait_for
+from trainfeed.versions import require_writable_root
 
 # --- Folders of ``dataset.yaml`` on the stores of an environment
 

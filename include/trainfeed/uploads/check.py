@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from trainfeed import canonical_json
-from trainfeed.accounts import account_name
-from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.core import canonical_json
+from trainfeed.core.accounts import account_name
+from trainfeed.core.intervals import format_time
+from trainfeed.core.printable_text import printable
+from trainfeed.core.reading_rules import NEWEST
 from trainfeed.errors import AccessDeniedError, FormatError, MemoryLimitError, NotFoundError
-from trainfeed.intervals import format_time
-from trainfeed.paths import is_there
-from trainfeed.printable_text import printable
-from trainfeed.reading_rules import NEWEST
+from trainfeed.files import is_there
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads.files import (
     LabelFields,
@@ -33,6 +32,7 @@ from trainfeed.uploads.files import (
 from trainfeed.uploads.labels import Labels, merged, table_of_rows
 from trainfeed.uploads.receipts import LostReceipt, Receipt, ReceiptBook, Refusal, Seen
 from trainfeed.uploads.removal import keeping
+from trainfeed.versions.layout import DatasetFolder
 
 # --- Reasons of refusals: messages about a file, with at most the first characters of its cells
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from trainfeed import canonical_json, faults
-from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.core import canonical_json, faults
+from trainfeed.core.intervals import Schedule
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -21,8 +22,7 @@ from trainfeed.errors import (
     SampleShapeError,
     WindowError,
 )
-from trainfeed.intervals import Schedule
-from trainfeed.paths import (
+from trainfeed.files import (
     UnfinishedFile,
     claim_name,
     make_folders,
@@ -32,11 +32,11 @@ from trainfeed.paths import (
     unfinished_name,
     write_all,
 )
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.files.stores import posix
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import posix
 from trainfeed.uploads.receipts import ReceiptBook, Seen
+from trainfeed.versions.layout import DatasetFolder
 
 # --- Reads an upload strictly, as rows of the key and label fields of a data set
 

@@ -9,16 +9,16 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.paths import open_plain, os_errors
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.files import open_plain, os_errors
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads.check import changed
 from trainfeed.uploads.files import LabelFields, iter_rows, open_upload
 from trainfeed.uploads.labels import Labels, merged, table_of_rows
 from trainfeed.uploads.receipts import Receipt, ReceiptBook, uploads_of
 from trainfeed.uploads.removal import told_uploads_removal
+from trainfeed.versions.layout import DatasetFolder
 
 _REMEDY: Final = (
     "bring the file back from a backup of the publication root, or copy the upload, if it is still"

@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed import canonical_json, faults
-from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import DatasetFolder
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.paths import is_there, listed, listed_folder, read_plain
-from trainfeed.storage import posix
+from trainfeed.files import is_there, listed, listed_folder, read_plain
+from trainfeed.files.stores import posix
+from trainfeed.versions import Manifest
+from trainfeed.versions.layout import DatasetFolder
 
 # --- Receipts of accepted uploads, and refusals of the others: sealed JSON, one file each
 

@@ -11,15 +11,15 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, cast
 
-from trainfeed import faults
-from trainfeed.accounts import person
-from trainfeed.dataset.layout import DatasetFolder, check_name
+from trainfeed.core import faults
+from trainfeed.core.accounts import person
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError
-from trainfeed.paths import os_errors
-from trainfeed.records import RecordFile, Time
-from trainfeed.storage import posix
+from trainfeed.files import os_errors
+from trainfeed.files.records import RecordFile, Time
+from trainfeed.files.stores import posix
 from trainfeed.uploads.files import open_upload, opened_folder, seen_of
 from trainfeed.uploads.receipts import Receipt, ReceiptBook, Seen
+from trainfeed.versions.layout import DatasetFolder, check_name
 
 _LOCK_S: Final = 600.0
 

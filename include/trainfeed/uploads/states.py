@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import DatasetFolder
-from trainfeed.dataset.retire import retirement_of
+from trainfeed.core.intervals import ready_at
 from trainfeed.errors import FormatError, WindowError
-from trainfeed.intervals import ready_at
 from trainfeed.specification import DatasetSpec
 from trainfeed.uploads.receipts import Receipt, ReceiptBook
 from trainfeed.uploads.removal import removal_of_uploads
+from trainfeed.versions import Manifest
+from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.retire import retirement_of
 
 # --- Which accepted uploads the published versions have, and which wait for a build
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from services.cephfs import CephFS
-from trainfeed.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
-from trainfeed.pfs.users import AddedUser, HomeWish, add_user
+from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
+from trainfeed.serving.pfs.users import AddedUser, HomeWish, add_user
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ import pytest
 
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import project as project  # noqa: PLC0414 - a fixture
-from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import (
     AccessDeniedError,
     NotFoundError,
@@ -29,6 +28,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
+from trainfeed.versions.root import ROOT_MARKER, init_root
 
 # Bytes of the quota: enough for the plan, too few for a version.
 SMALL = 24 * 1024

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cephfs.conftest import DataCenter
-from trainfeed.pfs.ceph import SharedStorage
+from trainfeed.serving.pfs.ceph import SharedStorage
 
 KEPT = "kept"
 SECRET = b"nobody else may read this\n"

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed import faults
 from trainfeed.conversion import (
     ConvertOptions,
     ShardManifest,
@@ -22,6 +21,7 @@ from trainfeed.conversion import (
     convert_files,
     finish_publication,
 )
+from trainfeed.core import faults
 from trainfeed.errors import NotFoundError
 from trainfeed.recordio import RecordScanner
 from trainfeed.samples import Field, Schema

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from services.cephfs import CephFS
-from trainfeed.pfs.tree import CHUNK_BYTES, is_unfinished_name
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, is_unfinished_name
 
 REPOSITORY = Path(__file__).parents[3]
 MIB = 1 << 20

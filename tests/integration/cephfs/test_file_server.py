@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed.errors import QuotaExceededError
-from trainfeed.pfs.tree import CHUNK_BYTES, SourceState, Target
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, SourceState, Target
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -26,10 +26,10 @@ from tests.integration.cephfs.killed_calls import Commands
 from tests.oracle.accounting import check_manifest_ledger
 from tests.oracle.independent_reader import Version as IndependentVersion
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.dataset.lease import leases
-from trainfeed.dataset.tag_files import current_tag
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.versions import DatasetFolder, Version, init_root
+from trainfeed.versions.lease import leases
+from trainfeed.versions.tag_files import current_tag
 
 INTERVAL = "2024-03-01"
 SEED = int(os.environ.get("TEST_KILLED_SEED", "19"))

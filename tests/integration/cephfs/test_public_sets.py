@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.publicsets.idx_files import NUM_TRAIN, write_mnist
-from trainfeed.dataset import init_root
 from trainfeed.errors import AccessDeniedError
 from trainfeed.loader import DataLoader
 from trainfeed.publicsets import build_public_set, open_public, use_public_set
+from trainfeed.versions import init_root
 
 
 @pytest.fixture

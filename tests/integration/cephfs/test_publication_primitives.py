@@ -22,7 +22,7 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage import Location, posix
+from trainfeed.files.stores import Location, posix
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from examples.ranks.checkpoint import Checkpoint
 from examples.ranks.training import CHECKPOINT_FILE, CURVE_FILE, Settings, train
 from services.cephfs import CephFS
 from tests.unit.ranks.points import INTERVALS, NAME, publish
-from trainfeed import faults
+from trainfeed.core import faults
 
 REPOSITORY = Path(__file__).parents[3]
 OPTIONS = {"num_epochs": 3, "global_batch": 24, "checkpoint_every": 10}

@@ -25,11 +25,11 @@ from services.cephfs import CephFS
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.processes import LIMIT_S, until
-from trainfeed import faults
-from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.dataset.lease import HeldLease, building, hold_versions, leased_versions, leases
+from trainfeed.core import faults
 from trainfeed.errors import NotFoundError, TrainFeedError
-from trainfeed.storage import posix
+from trainfeed.files.stores import posix
+from trainfeed.versions import DatasetFolder, Version, init_root
+from trainfeed.versions.lease import HeldLease, building, hold_versions, leased_versions, leases
 
 DAY = "2024-03-01"
 SOURCES = Path(__file__).parents[3]

@@ -22,10 +22,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.upkeep import SharedStorageOperator
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, UnsuitableStoreError
-from trainfeed.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, attribute, open_shared_storage
-from trainfeed.pfs.users import (
+from trainfeed.serving.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, attribute, open_shared_storage
+from trainfeed.serving.pfs.users import (
     NAMESPACE,
     HomeWish,
     add_user,

@@ -24,12 +24,12 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.pipeline import Build
 from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
 
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]
 

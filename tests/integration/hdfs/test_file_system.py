@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.storage.file_system_behaviour import FileSystemBehaviour
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 
 
 def fresh_folder(uri: str) -> Iterator[Location]:

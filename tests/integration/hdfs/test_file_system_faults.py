@@ -24,8 +24,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 
 MIB = 1 << 20
 
@@ -108,7 +108,7 @@ def test_clients_work_on_both_sides_of_a_fork(folder: Location) -> None:
     """R20: the parent's client would block the child for ever, at its exit at the latest."""
     code = """
 import os, sys
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 folder = Location.parse(sys.argv[1])
 assert folder.exists()
 child = os.fork()
@@ -125,7 +125,7 @@ print("done")
 def test_of_racing_processes_one_claims_the_name(folder: Location) -> None:
     code = """
 import sys, time
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 folder = Location.parse(sys.argv[1])
 folder.exists()
 while time.time() < float(sys.argv[3]):
@@ -235,7 +235,7 @@ def test_a_server_that_says_nothing_is_given_up(
 ) -> None:
     """R19."""
     monkeypatch.setattr(_hdfs, "_DEADLINE_S", 0.5)
-    monkeypatch.setattr("trainfeed.storage.webhdfs.READ_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("trainfeed.files.stores.webhdfs.READ_TIMEOUT_S", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -20,7 +20,7 @@ import requests
 from services.hdfs import Hdfs
 from tests.unit.processes import until
 from tests.unit.storage.folders.conftest import FILES, contents, put
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     AccessDeniedError,
     ConflictError,
@@ -30,11 +30,16 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.storage import Location
-from trainfeed.storage import folder_transfer as transfer
-from trainfeed.storage import hdfs as _hdfs
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest, verify
-from trainfeed.storage.folder_transfer import download, upload
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import folder_transfer as transfer
+from trainfeed.files.stores import hdfs as _hdfs
+from trainfeed.files.stores.folder_manifest import (
+    TRANSFER_MANIFEST,
+    Patience,
+    read_manifest,
+    verify,
+)
+from trainfeed.files.stores.folder_transfer import download, upload
 
 MIB = 1 << 20
 POINTS = (
@@ -122,8 +127,8 @@ def is_whole(folder: Location) -> bool:
 UPLOAD = """
 import sys
 from pathlib import Path
-from trainfeed.storage import Location
-from trainfeed.storage.folder_transfer import download, upload
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_transfer import download, upload
 way, folder, uri = sys.argv[1:]
 if way == "upload":
     upload(Path(folder), Location.parse(uri))
@@ -308,8 +313,8 @@ import sys
 from pathlib import Path
 from trainfeed import faults
 from trainfeed.errors import StorageError
-from trainfeed.storage import Location
-from trainfeed.storage.folder_transfer import Patience, upload
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_transfer import Patience, upload
 
 faulthandler.dump_traceback_later(200, exit=True)
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -525,8 +530,8 @@ def _remaining(cluster: Hdfs) -> int | None:
 def test_a_password_in_a_uri_is_refused_and_shown_nowhere(model: Path) -> None:
     canary = "canary-7f3a9"
     code = (
-        "import sys; from pathlib import Path; from trainfeed.storage import Location;"
-        "from trainfeed.storage.folder_transfer import upload;"
+        "import sys; from pathlib import Path; from trainfeed.files.stores import Location;"
+        "from trainfeed.files.stores.folder_transfer import upload;"
         "upload(Path(sys.argv[1]), Location.parse(sys.stdin.read()))"
     )
     done = subprocess.run(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.config import Environment
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
+from trainfeed.versions import init_root
 
 PLAN = "0123456789abcdef-g0001"
 

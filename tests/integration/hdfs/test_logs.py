@@ -25,13 +25,13 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.sources import CompleteRule, LineRange, find_logs, iter_lines
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
 
 ROOT = Path(__file__).parents[3]
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]

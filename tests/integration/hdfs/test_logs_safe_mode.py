@@ -12,9 +12,9 @@ import pytest
 from services.hdfs import Hdfs
 from tests.unit.pipeline.log_project import DAY, LogProject, make_log_project
 from trainfeed.errors import Outcome, StorageError
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.pipeline import run_stage as _stage
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
 
 
 @pytest.fixture(autouse=True)

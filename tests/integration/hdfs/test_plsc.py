@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from trainfeed.storage import Location
-from trainfeed.storage.folder_manifest import read_manifest, verify
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_manifest import read_manifest, verify
 
 CANARY = "c4n4ry-p4ssw0rd"
 # One rank with an engine that needs no framework. The account comes by standard input.

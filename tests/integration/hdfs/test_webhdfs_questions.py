@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from trainfeed.errors import AccessDeniedError, NotFoundError, StorageError
-from trainfeed.storage import Location
-from trainfeed.storage.webhdfs import WebHdfsFileSystem, connect
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.webhdfs import WebHdfsFileSystem, connect
 
 STATUS = {"type": "FILE", "length": 5, "modificationTime": 6, "fileId": 7}
 

@@ -16,7 +16,7 @@ from tests.integration.kafka.test_password import PASSWORD
 from tests.integration.kafka.test_password import strict_broker as strict_broker  # noqa: PLC0414
 from tests.unit.pipeline.clicks import Project, day
 from tests.unit.pipeline.conftest import project as project  # noqa: PLC0414 - a fixture
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import ConfigError, Outcome, SourceUnreachableError
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, init_root
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import EmptyUnprovenError, TransactionOpenError
-from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs.boundaries import resolve_boundary
 from trainfeed.pipeline.inputs.topics import TopicInputs, open_topics
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, init_root
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC, Project
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline.quarantine_access import quarantine_of_version, read_raw
 from trainfeed.pipeline.review import inspect_records, preview_quarantine
+from trainfeed.versions import init_root
 
 START_MS = int(datetime(2024, 3, 1, tzinfo=UTC).timestamp() * 1000)
 DAY_MS = 86_400_000

@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC, Project
 from tests.unit.repair.conftest import DAY, contents, flip, outcomes, repaired, shards
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.versions import init_root
 
 START_MS = int(datetime(2024, 3, 1, tzinfo=UTC).timestamp() * 1000)
 DAY_MS = 86_400_000

@@ -14,8 +14,8 @@ from tests.integration.kubernetes.cluster import Lab
 from tests.integration.kubernetes.fault_proxy import FaultProxy
 from tests.integration.kubernetes.launches import INTERVAL, Training, make_training
 from tests.unit.pipeline import clicks
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.versions import init_root
 
 
 @pytest.fixture(scope="session")

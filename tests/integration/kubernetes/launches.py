@@ -14,10 +14,10 @@ from ruamel.yaml import YAML
 from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import Lab, until
 from tests.unit.pipeline.clicks import CODE, SPEC
-from trainfeed.config import Environment
-from trainfeed.faults import VARIABLE
-from trainfeed.jobs.kubernetes.objects import kind_of, object_name
+from trainfeed.core.config import Environment
+from trainfeed.core.faults import VARIABLE
 from trainfeed.specification import load_spec
+from trainfeed.training.jobs.kubernetes.objects import kind_of, object_name
 from trainfeed.training.launch import collect, launch, look
 
 INTERVAL = "2024-03-01"
@@ -80,8 +80,8 @@ class Training:
     @property
     def planned(self):
         """The job as it would be launched now."""
-        from trainfeed.dataset import DatasetFolder
         from trainfeed.training.launch import window_job
+        from trainfeed.versions import DatasetFolder
 
         folder = DatasetFolder(Path(self.env.root), "clicks")
         return window_job(self.spec, self.env, folder, self.interval)

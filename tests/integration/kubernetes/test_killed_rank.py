@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainfeed.jobs import JobState
+from trainfeed.training.jobs import JobState
 
 CODE = """
 import os

@@ -12,7 +12,7 @@ import pytest
 from services.kubernetes import IMAGE, NAMESPACE
 from tests.integration.kubernetes.cluster import until
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError
-from trainfeed.jobs import JobState
+from trainfeed.training.jobs import JobState
 from trainfeed.training.launch import look
 
 # Says where it is, and goes on when the file is there.

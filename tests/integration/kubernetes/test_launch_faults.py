@@ -11,9 +11,9 @@ from services.kubernetes import IMAGE, USER
 from tests.integration.kubernetes.cluster import until
 from tests.integration.kubernetes.fault_proxy import Answer, DropReply, Hang, Reset
 from trainfeed.errors import LaunchError
-from trainfeed.jobs import JobState
-from trainfeed.jobs.kubernetes import api as _api_calls
-from trainfeed.jobs.kubernetes import api as _client
+from trainfeed.training.jobs import JobState
+from trainfeed.training.jobs.kubernetes import api as _api_calls
+from trainfeed.training.jobs.kubernetes import api as _client
 
 LATER = {"Retry-After": "1"}
 FAULTS = {

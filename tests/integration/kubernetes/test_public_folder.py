@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.publicsets.idx_files import NUM_TRAIN, write_mnist
-from trainfeed.dataset import init_root
-from trainfeed.jobs import JobState
 from trainfeed.publicsets import build_public_set
+from trainfeed.training.jobs import JobState
+from trainfeed.versions import init_root
 
 READS = """
 from trainfeed.publicsets import open_public

@@ -14,7 +14,7 @@ from tests.retention.nights import Nights
 from tests.retention.two_sets import Rules
 from tests.retention.year import placed
 from tests.unit.pipeline.clicks import Project
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION
 from trainfeed.specification import DatasetSpec, load_spec
+from trainfeed.versions import init_root
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCAL = "local[2]"
@@ -162,7 +162,7 @@ def real(request, recorded_flights, tmp_path):
 def _digits(folder):
     from examples.digits.images import read_digits
     from examples.digits.writer import write_days
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     place = folder / "logs" / "digits"
     write_days(
@@ -175,7 +175,7 @@ def _digits(folder):
 def ctr(folder, data, logs, copies, positions=9797):
     """The data set ctr over logs in a folder, or below a URI, written from the data of obp."""
     from examples.ctr.writer import DAYS, write_days
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     place = Location.parse(str(logs)) / "logs" / "ctr"
     write_days(data, place, folder / "ledger.json", days=DAYS[:1], copies=copies)

@@ -1,7 +1,7 @@
 """A build on Spark in the background, and its processes: found by their states, not by time.
 
-A Python worker stops itself at a point of ``trainfeed.faults``. While it is stopped, its task, its
-stage and what its executor holds stay as they are, so a test can act on exactly that state.
+A Python worker stops itself at a point of ``trainfeed.core.faults``. While it is stopped, its task,
+its stage and what its executor holds stay as they are, so a test can act on exactly that state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainfeed.process_ties import is_stopped
+from trainfeed.core.process_ties import is_stopped
 
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 SUBMIT = b"org.apache.spark.deploy.SparkSubmit"

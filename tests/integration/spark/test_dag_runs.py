@@ -17,11 +17,11 @@ import pytest
 
 from services.airflow import AirflowOptions, AirflowStack
 from tests.integration.spark.running import SUBMIT, parent, processes, send, stopped, until
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.core.config import Environment
 from trainfeed.pipeline.local import build
-from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 DAG = "build.clicks"

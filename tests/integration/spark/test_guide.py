@@ -13,7 +13,7 @@ import pytest
 from tests.docs.commands import commands_of
 from tests.docs.verdicts import verdicts_of
 from tests.integration.spark.conftest import ROOT, flights
-from trainfeed.dataset import init_root
+from trainfeed.versions import init_root
 
 pytestmark = pytest.mark.timeout(1800)
 PAGE = "docs/guides/spark.md"

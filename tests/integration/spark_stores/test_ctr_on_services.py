@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.spark.conftest import ROOT, ctr
-from trainfeed.dataset import DatasetFolder, Version
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
+from trainfeed.versions import DatasetFolder, Version
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 COPIES = 3

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from tests.model.interleavings.trees import Tree
 from tests.unit.pipeline.clicks import SPEC, START_MS, Project, batch, event
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.versions import init_root
 
 __all__ = ["INTERVAL", "Ground", "ground"]
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.pipeline.test_kill import command as build_command
 from trainfeed.cli.printing import program
-from trainfeed.dataset.root import ROOT_MARKER
 from trainfeed.errors import AccessDeniedError
 from trainfeed.specification import json_schema
+from trainfeed.versions.root import ROOT_MARKER
 
 
 def test_a_build_prints_its_report_as_json(cli, project):
@@ -57,8 +57,8 @@ def test_damage_ends_with_status_3_and_names_the_file(cli, project):
 
 def deny(monkeypatch, name):
     """Refuse to open files of that name, as for an account that is not their owner."""
-    from trainfeed.dataset import publication as _intact
-    from trainfeed.paths import open_plain
+    from trainfeed.files import open_plain
+    from trainfeed.versions import publication as _intact
 
     def refused(path, **how):
         if path.name == name:
@@ -97,7 +97,7 @@ def test_damage_beside_what_cannot_be_read_is_damage(cli, project, monkeypatch):
 def test_a_version_that_cannot_be_opened_does_not_hide_the_others(cli, project, monkeypatch):
     project.build()
     project.build("2024-03-02")
-    from trainfeed.dataset import Version
+    from trainfeed.versions import Version
 
     open_version = Version.open.__func__
 

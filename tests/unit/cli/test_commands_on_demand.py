@@ -16,8 +16,8 @@ from trainfeed.cli.command_groups import Entry, group_on_demand
 ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)
 HEAVY = {"airflow", "croniter", "numpy", "pendulum", "pyarrow", "pydantic", "ruamel"}
-SERVICES = {"http.client", "ssl", "trainfeed.storage.hdfs", "trainfeed.storage.webhdfs"}
-SPECIFICATION = {"trainfeed.intervals", "trainfeed.specification.model"}
+SERVICES = {"http.client", "ssl", "trainfeed.files.stores.hdfs", "trainfeed.files.stores.webhdfs"}
+SPECIFICATION = {"trainfeed.core.intervals", "trainfeed.specification.model"}
 REPORT = """
 import sys
 from trainfeed.cli import main

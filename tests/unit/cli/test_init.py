@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import cli
-from trainfeed.dataset.root import ROOT_MARKER
+from trainfeed.versions.root import ROOT_MARKER
 
 __all__ = ["cli"]
 

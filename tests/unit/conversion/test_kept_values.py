@@ -37,8 +37,8 @@ from trainfeed.conversion import (
 )
 from trainfeed.conversion.csv_files import CsvOptions, read_csv
 from trainfeed.conversion.json_lines import read_json_lines
+from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.reading_rules import ReadingRules
 from trainfeed.samples import Field, SampleReader, Schema
 
 SAMPLES = int(os.environ.get("TRAINFEED_VALUES", "120"))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.unit.conversion.conftest import FIXED, fixed_samples
-from trainfeed import faults
 from trainfeed.conversion import ConvertOptions, FileFormat, convert, convert_files
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError, FileReplacedError, NotFoundError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles
 from trainfeed.readers import recordio, tfrecord

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from tests.unit.conversion.conftest import FIXED, fixed_samples
-from trainfeed import canonical_json
 from trainfeed.adapters import arrow
 from trainfeed.compat.paddle.reader import creator
 from trainfeed.conversion import (
@@ -22,6 +21,7 @@ from trainfeed.conversion import (
 from trainfeed.conversion import to_shards as _convert_files
 from trainfeed.conversion.plan import ConversionRequest, Roots
 from trainfeed.conversion.steps import plan_conversion
+from trainfeed.core import canonical_json
 from trainfeed.damage import DamagePolicy, DamageReport
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError, TruncatedError
 from trainfeed.loader import DataLoader, RecordFiles, TFRecordFiles

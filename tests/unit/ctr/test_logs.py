@@ -17,13 +17,13 @@ from examples.ctr.impressions import CAMPAIGNS, LOGS, read_log
 from examples.ctr.planted import FILTERED, KINDS
 from examples.ctr.writer import write_days
 from tests.unit.ctr.conftest import DAYS, FOLDER, ROWS_PER_DAY
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.core.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, FormatError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import BuildRequest, build
 from trainfeed.readers import open_dataset
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 ROOT = Path(__file__).parents[3]
 REAL = ROOT / "data" / "obp"

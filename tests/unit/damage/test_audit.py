@@ -24,8 +24,8 @@ from trainfeed.conversion import (
     open_sample_file,
     repair_file,
 )
-from trainfeed.dataset import Version
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
+from trainfeed.files.stores import Location
 from trainfeed.loader import RecordFiles, TFRecordFiles
 from trainfeed.readers import idx, recordio, text_file, tfrecord
 from trainfeed.recordio import (
@@ -42,8 +42,8 @@ from trainfeed.recordio import (
 )
 from trainfeed.samples import SampleReader
 from trainfeed.sources import LandingFile
-from trainfeed.storage import Location
 from trainfeed.tfrecord import TFRecordAccess, TFRecordIndex, TFRecordReader
+from trainfeed.versions import Version
 
 # Odd, so that a share of the bits has all places in a byte.
 STEPS = {"every bit flipped": 61, "every length": 7, "zeros": 23, "more behind it": 3}

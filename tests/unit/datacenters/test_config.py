@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import trainfeed
-from trainfeed.datacenters import Datacenter, read_datacenters
+from trainfeed.core.datacenters import Datacenter, read_datacenters
 from trainfeed.errors import ConfigError
 
 FULL = """
@@ -208,13 +208,13 @@ def test_a_file_without_end_is_refused(home):
 
 def test_a_process_without_shared_paths_imports_neither_yaml_nor_the_rest_of_the_room():
     code = (
-        "import sys; from trainfeed.paths import expand_paths; expand_paths('.')\n"
+        "import sys; from trainfeed.files import expand_paths; expand_paths('.')\n"
         "print(*sorted(n for n in sys.modules if 'yaml' in n or '.datacenters' in n))"
     )
     environ = {**os.environ, "PYTHONPATH": str(Path(trainfeed.__file__).parents[1])}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.split() == [
-        "trainfeed.datacenters",
-        "trainfeed.datacenters.shared_places",
+        "trainfeed.core.datacenters",
+        "trainfeed.core.datacenters.shared_places",
     ]

@@ -18,30 +18,29 @@ from tests.unit.test_paths_as_text import (
 )
 from trainfeed import (
     conversion,
-    dataset,
     decorators,
-    difference,
-    lineage,
     loader,
-    paths,
     publicsets,
     readers,
     recordio,
-    repair,
     samples,
-    scaffold,
     specification,
     tfrecord,
 )
+from trainfeed import files as paths
+from trainfeed import versions as dataset
+from trainfeed.cli import scaffold
 from trainfeed.compat.paddle.dataset import common, mnist
 from trainfeed.compat.paddle.dataset import common as fetch
 from trainfeed.compat.paddle.reader import creator
 from trainfeed.compat.plsc.readers import base64, jpeg
 from trainfeed.conversion import ConvertOptions, Format, SinkOptions, SourceOptions, SparseOptions
-from trainfeed.dataset import layout, root
 from trainfeed.errors import AccessDeniedError, ConfigError
+from trainfeed.files.stores import posix
+from trainfeed.look import difference, lineage
 from trainfeed.prediction import ModelPlace
-from trainfeed.storage import posix
+from trainfeed.upkeep import repair
+from trainfeed.versions import layout, root
 
 SPARSE = SparseOptions(1, 3)
 NO_INDEX = recordio.RecordIndex(())

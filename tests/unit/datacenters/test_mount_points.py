@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.datacenters import local_source, local_target
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import ConfigError
 
 ENTRY = "datacenters: [{{name: dc1, username: alice, home: '{}', {}}}]"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trainfeed.datacenters import Datacenter, PfsPath, area_folder, local_path
+from trainfeed.core.datacenters import Datacenter, PfsPath, area_folder, local_path
 from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
 
 DC = Datacenter("dc1", "alice", Path("/mnt/dc1/home/alice"), Path("/mnt/dc1/public"))

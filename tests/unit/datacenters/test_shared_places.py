@@ -7,10 +7,10 @@ import pytest
 
 from trainfeed.compat import paddle
 from trainfeed.conversion import convert
-from trainfeed.datacenters import local_source, local_target
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
+from trainfeed.files import expand_paths
 from trainfeed.loader import DataLoader, RecordFiles
-from trainfeed.paths import expand_paths
 from trainfeed.readers import open_dataset, recordio
 from trainfeed.samples import Field, Schema
 

@@ -6,11 +6,11 @@ from unittest.mock import ANY
 import pytest
 
 from tests.unit.cli.conftest import cli, project
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import require_root, require_writable_root
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import AccessDeniedError, ConfigError
+from trainfeed.files.stores import Location
 from trainfeed.readers import open_dataset
-from trainfeed.storage import Location
+from trainfeed.versions import require_root, require_writable_root
 
 __all__ = ["cli", "project"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_kill import ROOT
-from trainfeed.config.deployment import read_connections
+from trainfeed.core.config.deployment import read_connections
 from trainfeed.errors import ConfigError
 
 SIZE = 20 << 30
@@ -42,19 +42,19 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
-from trainfeed.config.settings_file import read_settings
-from trainfeed.config.deployment import read_connections
+from trainfeed.core.config.settings_file import read_settings
+from trainfeed.core.config.deployment import read_connections
 from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.conversion import ShardManifest, load_schema, process_base64
-from trainfeed.dataset import DatasetFolder, read_schedule, read_skip, require_root
+from trainfeed.versions import DatasetFolder, read_schedule, read_skip, require_root
 from trainfeed.errors import TrainFeedError
-from trainfeed.jobs import JobRecord, JobResult, JobSpec
+from trainfeed.training.jobs import JobRecord, JobResult, JobSpec
 from trainfeed.sources import LandingFile, RecordedTopic
 from trainfeed.specification import load_spec, read_module
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 base, size, readers = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 for number, (kind, (name, call)) in enumerate(readers.items()):

@@ -7,12 +7,12 @@ import pytest
 
 from tests.unit.dataset.tags.conftest import ASKED, DAYS, clicks
 from tests.unit.dataset.tags.test_tags import give
-from trainfeed.dataset.history import Action, DamagedAction, actions, record_action
-from trainfeed.dataset.lease import hold_versions, leases
-from trainfeed.dataset.tag_files import require_tag, tag_names, tags_naming
 from trainfeed.errors import FormatError
-from trainfeed.retention import uses_of
+from trainfeed.upkeep.retention import uses_of
 from trainfeed.uploads import ReceiptBook
+from trainfeed.versions.history import Action, DamagedAction, actions, record_action
+from trainfeed.versions.lease import hold_versions, leases
+from trainfeed.versions.tag_files import require_tag, tag_names, tags_naming
 
 __all__ = ["clicks"]
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.dataset.coverage.test_coverage import publish
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.accept_hole import accept_hole, revoke_hole
-from trainfeed.dataset.coverage import cover
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.schedule import record_schedule
-from trainfeed.dataset.tag_files import Decision
+from trainfeed.core.intervals import Interval, Schedule
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, WindowIncompleteError
-from trainfeed.intervals import Interval, Schedule
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.accept_hole import accept_hole, revoke_hole
+from trainfeed.versions.coverage import cover
+from trainfeed.versions.history import actions
+from trainfeed.versions.schedule import record_schedule
+from trainfeed.versions.tag_files import Decision
 
 HOLE = "2026-03-02T00/2026-03-02T05"
 RANGE = "2026-03-01/2026-03-03"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainfeed.dataset.order import kafka_source, position_hash, source_hash
+from trainfeed.versions.order import kafka_source, position_hash, source_hash
 
 VECTORS = [
     ("kafka:flights/0", 0, 0, 0, 0x9D3B6D300D45EBB2),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.layout import parse_generation
 from trainfeed.errors import ConfigError, NotFoundError, StorageError
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.layout import parse_generation
 
 
 @pytest.fixture

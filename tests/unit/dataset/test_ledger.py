@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.order import source_hash
+from trainfeed.versions import Leaf, Ledger, SourceLedger, ValidLeaf
+from trainfeed.versions.order import source_hash
 
 SOURCE = source_hash("kafka:flights/0")
 

@@ -3,13 +3,18 @@
 import pytest
 
 from tests.support.roots import reseal
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.interval_notes import (
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.interval_notes import (
     LandingRemoval,
     told_landing_removal,
     write_landing_removal,
 )
-from trainfeed.dataset.retire import Retirement, begun_retirement, lift_retirement, write_retirement
+from trainfeed.versions.retire import (
+    Retirement,
+    begun_retirement,
+    lift_retirement,
+    write_retirement,
+)
 
 DAYS = ("2026-01-01", "2026-01-02")
 AT = "2026-03-08T00:00:00Z"

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfeed.dataset.order import (
+from trainfeed.errors import ConfigError
+from trainfeed.versions.order import (
     SplitBounds,
     kafka_source,
     key_order,
@@ -16,7 +17,6 @@ from trainfeed.dataset.order import (
     source_hash,
     split_seed,
 )
-from trainfeed.errors import ConfigError
 
 UINT64 = st.integers(0, (1 << 64) - 1)
 

@@ -14,9 +14,9 @@ from tests.unit.pipeline.conftest import project
 from tests.unit.pipeline.test_kill import ROOT
 from trainfeed import open_dataset
 from trainfeed.cli import main
-from trainfeed.dataset import Version
 from trainfeed.errors import FormatError
 from trainfeed.loader import open_intervals
+from trainfeed.versions import Version
 
 __all__ = ["project"]
 

@@ -5,16 +5,11 @@ import threading
 
 import pytest
 
-from trainfeed.dataset.root import (
-    ROOT_MARKER,
-    init_root,
-    require_readable_root,
-    require_root,
-)
 from trainfeed.errors import FormatError, RootError, UnsuitableStoreError
+from trainfeed.files.stores import posix
 from trainfeed.loader import open_intervals
 from trainfeed.readers import open_dataset
-from trainfeed.storage import posix
+from trainfeed.versions.root import ROOT_MARKER, init_root, require_readable_root, require_root
 
 DAY = "2024-03-01"
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.dataset import DatasetFolder, Skip, lift_skip, read_skip, write_skip
-from trainfeed.dataset.sealed_json import sealed
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.versions import DatasetFolder, Skip, lift_skip, read_skip, write_skip
+from trainfeed.versions.sealed_json import sealed
 
 DAY = "2026-03-05"
 SKIP = Skip(

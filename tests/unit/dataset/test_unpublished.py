@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.dataset import (
+from trainfeed.errors import FormatError
+from trainfeed.versions import (
     DatasetFolder,
     Unpublished,
     lift_unpublished,
     read_unpublished,
     write_unpublished,
 )
-from trainfeed.errors import FormatError
 
 ENDED = Unpublished(
     interval="2026-01-01",

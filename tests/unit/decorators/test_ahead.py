@@ -210,7 +210,7 @@ def test_nothing_is_drawn_for_a_consumer_that_has_left(monkeypatch):
         for thread in threads:
             thread.join(WAIT_S)
 
-    monkeypatch.setattr("trainfeed.processes.threads.end_threads", end_threads)
+    monkeypatch.setattr("trainfeed.readers.ahead.threads.end_threads", end_threads)
     samples = buffered(read, 50)()
     next(samples)
     source.wait_for(6)

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.forks import held_elsewhere, in_a_fork
 from trainfeed.decorators import buffered, cache, shuffle, xmap_readers
 from trainfeed.decorators.stage import Epochs, Start
-from trainfeed.processes.children import Child
-from trainfeed.processes.threads import Channel
+from trainfeed.readers.ahead.children import Child
+from trainfeed.readers.ahead.threads import Channel
 
 
 def test_a_fork_can_leave_a_pass_whose_thread_held_the_lock():

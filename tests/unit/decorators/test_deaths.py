@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed import memory_group
+from trainfeed.core import memory_group
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
 from trainfeed.errors import WorkerDiedError
-from trainfeed.processes.children import Child, receive_any
-from trainfeed.processes.forked import MessageKind, send_message
+from trainfeed.readers.ahead.children import Child, receive_any
+from trainfeed.readers.ahead.forked import MessageKind, send_message
 
 INCLUDE = Path(__file__).parents[3] / "include"
 
@@ -121,7 +121,7 @@ def test_a_dead_mapper_is_noticed(order):
 
 
 def test_a_stopped_process_is_told(monkeypatch):
-    monkeypatch.setattr("trainfeed.processes.children._POLL_MS", 100)
+    monkeypatch.setattr("trainfeed.readers.ahead.children._POLL_MS", 100)
 
     def read():
         yield 1
@@ -135,8 +135,8 @@ def test_a_stopped_process_is_told(monkeypatch):
 SCRIPT = """
 import itertools, os, sys, time
 from trainfeed.decorators import buffered, multiprocess_reader, xmap_readers
-from trainfeed.processes.children import Child, receive_any
-from trainfeed.processes.forked import MessageKind, send_message
+from trainfeed.readers.ahead.children import Child, receive_any
+from trainfeed.readers.ahead.forked import MessageKind, send_message
 
 def read():
     yield os.getpid()

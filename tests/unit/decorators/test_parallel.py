@@ -82,7 +82,7 @@ def test_in_order_nothing_overtakes_a_slow_sample():
 
 
 def test_workers_that_hang_are_waited_for_together(monkeypatch):
-    monkeypatch.setattr("trainfeed.processes.threads._JOIN_S", 0.2)
+    monkeypatch.setattr("trainfeed.readers.ahead.threads._JOIN_S", 0.2)
     release, waits = threading.Event(), []
     samples = xmap_readers(lambda x: x or release.wait(WAIT_S), numbers(9), 5, 9, False)()
     join = threading.Thread.join

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from tests.support.manifests import accounted
 from tests.unit.dataset.coverage.test_coverage import EMPTY
-from trainfeed.dataset import DatasetFolder, Manifest, Version, content_digest
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.order import position_hash, source_hash
-from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 from trainfeed.recordio import Codec, RecordWriter
+from trainfeed.versions import DatasetFolder, Manifest, Version, content_digest
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.order import position_hash, source_hash
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA, POSITIONS, POSITIONS_SCHEMA
 
 __all__ = ["Made", "made_version"]
 

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset.version import STATISTICS
-from trainfeed.difference import Side, difference, record_comparison
-from trainfeed.difference.sections import value_changes
 from trainfeed.errors import ChecksumError, NotFoundError
+from trainfeed.files.stores import Location
+from trainfeed.look.difference import Side, difference, record_comparison
+from trainfeed.look.difference.sections import value_changes
 from trainfeed.pipeline.gates import counts as _late_ratio
-from trainfeed.retention import Context, prune
 from trainfeed.sources import record_topic
-from trainfeed.storage import Location
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.versions.version import STATISTICS
 
 __all__ = ["project"]
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed import faults
-from trainfeed.difference import Side, difference
+from trainfeed.core import faults
+from trainfeed.look.difference import Side, difference
 from trainfeed.pipeline.code_copies import keep_lookups, kept_lookup
 
 __all__ = ["project"]
@@ -19,7 +19,7 @@ CODE = """
 import sys
 from pathlib import Path
 from trainfeed import faults
-from trainfeed.dataset import DatasetFolder
+from trainfeed.versions import DatasetFolder
 from trainfeed.pipeline.plans import keep_lookups
 from trainfeed.specification import load_spec
 keep_lookups(DatasetFolder(Path(sys.argv[1]), "clicks"), load_spec(sys.argv[2]))

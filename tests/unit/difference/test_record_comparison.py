@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.difference.made_versions import Made, made_version
-from trainfeed.dataset.version import POSITIONS
-from trainfeed.difference import RecordComparison
-from trainfeed.difference import samples as _samples_reordered
-from trainfeed.difference.samples import SampleRows, merged
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
+from trainfeed.look.difference import RecordComparison
+from trainfeed.look.difference import samples as _samples_reordered
+from trainfeed.look.difference.samples import SampleRows, merged
 from trainfeed.samples import Schema, TypedCodec
+from trainfeed.versions.version import POSITIONS
 
 FIXED = Schema.from_json(
     [

@@ -16,13 +16,13 @@ from examples.digits.planted import KINDS
 from examples.digits.writer import write_days
 from tests.unit.digits.accounting import check
 from tests.unit.digits.conftest import NUM_DIGITS
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.core.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, FormatError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
 from trainfeed.training.launch import train
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 ROOT = Path(__file__).parents[3]
 REAL = ROOT / "data" / "scikit-learn"

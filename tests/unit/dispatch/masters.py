@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainfeed.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
 from trainfeed.readers import dispatched, open_dataset
-from trainfeed.server import Access, Limits, ServerSettings, new_token
+from trainfeed.serving.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
+from trainfeed.serving.server import Access, Limits, ServerSettings, new_token
 
 
 @dataclass

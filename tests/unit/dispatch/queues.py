@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
-from trainfeed.dispatch import Ask, Failure, Lease, QueueOptions, Served, TaskQueue
+from trainfeed.serving.dispatch import Ask, Failure, Lease, QueueOptions, Served, TaskQueue
 
 DIGEST = "0" * 64
 

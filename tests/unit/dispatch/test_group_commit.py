@@ -6,8 +6,8 @@ import sqlite3
 import pytest
 
 from tests.unit.dispatch.queues import Master, Trainer
-from trainfeed.dispatch.master import GroupCommit
 from trainfeed.errors import ConflictError, StorageError
+from trainfeed.serving.dispatch.master import GroupCommit
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from collections import Counter
 import pytest
 
 from tests.unit.dispatch.masters import end, forked, known
-from trainfeed.dispatch import MasterClient
 from trainfeed.errors import LoaderError
+from trainfeed.serving.dispatch import MasterClient
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

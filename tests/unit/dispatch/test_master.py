@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.dispatch.queues import DIGEST, Master, Trainer
 from tests.unit.server.guarded import ask
-from trainfeed.dispatch import master as _master
-from trainfeed.dispatch.master import _Watch, make_master
-from trainfeed.server import ServerSettings, new_token
+from trainfeed.serving.dispatch import master as _master
+from trainfeed.serving.dispatch.master import _Watch, make_master
+from trainfeed.serving.server import ServerSettings, new_token
 
 BEYOND = 2**63
 ASKED = {"data": DIGEST, "pass_number": 0, "trainer": "0" * 32, "number": 1}

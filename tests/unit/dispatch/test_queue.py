@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from tests.unit.dispatch.queues import Clock, Master, Tasks, Trainer, failure, lease_of
-from trainfeed.dispatch import QueueOptions, TaskQueue
 from trainfeed.errors import ConfigError, ConflictError
+from trainfeed.serving.dispatch import QueueOptions, TaskQueue
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.dispatch.masters import end, forked, known
 from trainfeed.decorators import batch
-from trainfeed.dispatch import MasterClient
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -19,6 +18,7 @@ from trainfeed.errors import (
     ServiceUnreachableError,
 )
 from trainfeed.readers import dispatched
+from trainfeed.serving.dispatch import MasterClient
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from trainfeed.drift.distances import distributions
 from trainfeed.samples import Field, Schema, Statistics
+from trainfeed.versions.drift.distances import distributions
 
 
 def statistics_of(values, field):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.unit.drift.counted import distribution_of
-from trainfeed.drift.distances import (
+from trainfeed.versions.drift.distances import (
     NumberCells,
     cell_counts,
     distances,

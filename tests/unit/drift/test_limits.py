@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from tests.unit.drift.counted import statistics_of
-from trainfeed.drift import (
+from trainfeed.errors import FormatError
+from trainfeed.samples import Field, Schema, Statistics
+from trainfeed.versions.drift import (
     LEAST_VERSIONS,
     DriftRule,
     Judged,
@@ -15,10 +17,8 @@ from trainfeed.drift import (
     judge,
     judgement_to_json,
 )
-from trainfeed.drift.comparison import MOST_PARTS, compare, judgement_from_json
-from trainfeed.drift.distances import Distance
-from trainfeed.errors import FormatError
-from trainfeed.samples import Field, Schema, Statistics
+from trainfeed.versions.drift.comparison import MOST_PARTS, compare, judgement_from_json
+from trainfeed.versions.drift.distances import Distance
 
 VALUES = Field("v", "float32", (2,))
 

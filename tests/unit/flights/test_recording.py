@@ -11,8 +11,8 @@ import pytest
 from examples.flights.events import read_events, select_days, with_offsets
 from examples.flights.recording import record
 from trainfeed.errors import ConflictError
+from trainfeed.files.stores import Location
 from trainfeed.sources import RecordedTopic
-from trainfeed.storage import Location
 
 
 @pytest.fixture

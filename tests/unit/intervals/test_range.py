@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfeed.core.intervals import Schedule, intervals_in, name_runs, parse_range
 from trainfeed.errors import WindowError
-from trainfeed.intervals import Schedule, intervals_in, name_runs, parse_range
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -129,7 +129,7 @@ def test_the_names_of_the_first_and_last_interval_name_the_range(cron, skipped, 
 def _ticks(cron):
     from croniter import croniter
 
-    from trainfeed.intervals import PRESETS
+    from trainfeed.core.intervals import PRESETS
 
     ticks = croniter(PRESETS.get(cron, cron), START - timedelta(seconds=1))
     while True:

@@ -6,8 +6,7 @@ from typing import Any
 import pendulum
 import pytest
 
-from trainfeed.errors import WindowError
-from trainfeed.intervals import (
+from trainfeed.core.intervals import (
     Schedule,
     WindowRequest,
     format_time,
@@ -15,6 +14,7 @@ from trainfeed.intervals import (
     ready_at,
     resolve_interval,
 )
+from trainfeed.errors import WindowError
 
 SCHEDULE = Schedule("@daily", datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 31, tzinfo=UTC))
 DAY = {

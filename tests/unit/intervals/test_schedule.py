@@ -10,9 +10,9 @@ from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainfeed.core.intervals import PRESETS, Interval, Schedule
+from trainfeed.core.intervals.schedule import expand_cron
 from trainfeed.errors import ConfigError, WindowError
-from trainfeed.intervals import PRESETS, Interval, Schedule
-from trainfeed.intervals.schedule import expand_cron
 
 CRONS = [
     *PRESETS,
@@ -334,7 +334,7 @@ def test_an_expression_that_many_data_sets_share_is_looked_into_once(monkeypatch
         looked_into.append(cron)
         return croniter(cron, *arguments)
 
-    monkeypatch.setattr("trainfeed.intervals.schedule.croniter", counting)
+    monkeypatch.setattr("trainfeed.core.intervals.schedule.croniter", counting)
     for _ in range(9):
         assert expand_cron("17  3 * * 2") == "17 3 * * 2"
     assert looked_into == ["17 3 * * 2"]

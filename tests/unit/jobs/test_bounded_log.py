@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from trainfeed.jobs import rank_process as _bounded_log
-from trainfeed.jobs.rank_process import BoundedLog
+from trainfeed.training.jobs import rank_process as _bounded_log
+from trainfeed.training.jobs.rank_process import BoundedLog
 
 
 def test_bytes_of_which_the_system_takes_a_part_are_written_whole(tmp_path, monkeypatch):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.jobs import (
+from trainfeed.training.jobs import (
     ResultFile,
     digested_below,
     read_checkpoint_note,

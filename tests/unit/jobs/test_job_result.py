@@ -7,7 +7,7 @@ import json
 import pytest
 
 from trainfeed.errors import ChecksumError, FormatError, JobRejectedError, NotFoundError
-from trainfeed.jobs import RESULT_FILE, JobRecord, JobResult, JobRoots, JobVersion
+from trainfeed.training.jobs import RESULT_FILE, JobRecord, JobResult, JobRoots, JobVersion
 
 
 @pytest.fixture

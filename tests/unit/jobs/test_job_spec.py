@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.jobs import JobRoots, JobSpec
+from trainfeed.core import canonical_json
+from trainfeed.training.jobs import JobRoots, JobSpec
 
 CODE = "ce43c06c3607719c88774724d054e96f25115d33332d5aba6abfcb7d84f511f8"
 # Names, as the release before launchers on clusters gave them.

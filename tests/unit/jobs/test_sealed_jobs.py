@@ -6,10 +6,10 @@ import pytest
 
 from tests.support.roots import as_before, reseal, unseal
 from tests.unit.jobs.test_job_spec import job
-from trainfeed.dataset import DatasetFolder, init_root
-from trainfeed.dataset.training_marks import launched_job
 from trainfeed.errors import FormatError, JobRejectedError
-from trainfeed.jobs import JobLook, JobRecord, JobRemoval, JobState
+from trainfeed.training.jobs import JobLook, JobRecord, JobRemoval, JobState
+from trainfeed.versions import DatasetFolder, init_root
+from trainfeed.versions.training_marks import launched_job
 
 ENDED = JobLook(JobState.FAILED, "it ran out of memory")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.kills.look import look
 from tests.kills.prepared import COMMANDS, Places, topic
 from tests.kills.tree import differences, tree_of
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 
 ITEM = {"name": "2024-03-01/g0001", "kind": "generations", "why": "keep_generations: 1"}
 OTHER = {"name": "2024-03-02/g0001", "kind": "generations", "why": "keep_generations: 1"}

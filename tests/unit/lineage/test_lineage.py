@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.roots import reseal
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.lineage import SourcePosition, Tracer
-from trainfeed.lineage.graph import Trainings
-from trainfeed.retention import Context, prune
+from trainfeed.look.lineage import SourcePosition, Tracer
+from trainfeed.look.lineage.graph import Trainings
+from trainfeed.upkeep.retention import Context, prune
 
 DAY = "2024-03-01"
 VERSION = "version clicks/2024-03-01/g0001"

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from trainfeed.dataset import init_root
-from trainfeed.models import Candidate, ModelData, ModelJob, ModelsFolder
+from trainfeed.training.models import Candidate, ModelData, ModelJob, ModelsFolder
+from trainfeed.versions import init_root
 
 FILES = {"model.npz": b"weights", "layers/0/w.bin": b"\0" * 1000}
 

@@ -11,7 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.support.roots import as_before, reseal
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
-from trainfeed.models import PROD, ModelsFolder, current, history, promote, register, rollback
+from trainfeed.training.models import (
+    PROD,
+    ModelsFolder,
+    current,
+    history,
+    promote,
+    register,
+    rollback,
+)
 
 VERSIONS = st.integers(1, 3)
 
@@ -126,7 +134,7 @@ def test_a_change_without_its_confirmation_is_confirmed_by_the_same_request(thre
 
 
 def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
-    from trainfeed.models import aliases as _aliases
+    from trainfeed.training.models import aliases as _aliases
 
     append, raced = _aliases.append_change, []
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainfeed.models import Compared, judge
 from trainfeed.specification import ModelSpec
+from trainfeed.training.models import Compared, judge
 
 NOTHING = Compared(None, None, "not compared: there is no promoted model")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import trainfeed.models
+import trainfeed.training.models
 from tests.unit.forks import in_a_fork
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -16,7 +16,16 @@ from trainfeed.errors import (
     NotFoundError,
     StorageError,
 )
-from trainfeed.models import PROD, Model, ModelsFolder, current, find, history, promote, register
+from trainfeed.training.models import (
+    PROD,
+    Model,
+    ModelsFolder,
+    current,
+    find,
+    history,
+    promote,
+    register,
+)
 
 POINTS = (
     "model.after_stage",
@@ -88,7 +97,7 @@ def test_after_a_kill_an_alias_leads_where_it_did_or_where_it_should_and_changes
 
 
 def test_every_point_of_the_room_is_killed_at():
-    package = Path(trainfeed.models.__file__).parent
+    package = Path(trainfeed.training.models.__file__).parent
     paths = [*package.glob("*.py"), package.parent / "dataset/publication/_staging.py"]
     source = "".join(path.read_text() for path in paths)
     assert set(re.findall(r'faults\.point\("([^"]+)"\)', source)) == {*POINTS, *ALIAS_POINTS}
@@ -127,7 +136,7 @@ def test_a_folder_in_the_place_of_the_next_version_is_a_conflict(folder, finishe
     (folder.path / "v0001").mkdir(parents=True)
     (folder.path / "v0001" / "x").touch()
     assert register(folder, finished())[0].name == "clicks/v0002"
-    monkeypatch.setattr("trainfeed.models.model.ModelFolder.next_number", lambda _: 1)
+    monkeypatch.setattr("trainfeed.training.models.model.ModelFolder.next_number", lambda _: 1)
     with pytest.raises(ConflictError, match="nothing was changed"):
         register(folder, finished(2))
 

@@ -8,12 +8,12 @@ import pytest
 from tests.unit.cli.conftest import cli
 from tests.unit.models.test_registration import killed_at
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset.root import data_sets_of
 from trainfeed.errors import SpecError
-from trainfeed.models import PROD, ModelsFolder, promote, register
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import Context, prune
 from trainfeed.specification import RESERVED_NAMES, check_dataset_name
+from trainfeed.training.models import PROD, ModelsFolder, promote, register
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.versions.root import data_sets_of
 
 __all__ = ["cli", "project"]
 

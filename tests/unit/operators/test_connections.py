@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from operators.connections import conversion_roots, datasets_folder, environment_from_connections
-from trainfeed.dataset import require_writable_root
 from trainfeed.errors import AccessDeniedError, ConfigError
+from trainfeed.versions import require_writable_root
 
 pytestmark = pytest.mark.usefixtures("connections")
 

@@ -4,9 +4,9 @@ import pytest
 
 from operators.connections import environment_from_connections
 from services import airflow_init
-from trainfeed.dataset import init_root
 from trainfeed.errors import RootError
 from trainfeed.pipeline.upkeep import sweep
+from trainfeed.versions import init_root
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from operators.runs import window_request
+from trainfeed.core.intervals import Schedule, resolve_interval
 from trainfeed.errors import WindowError
-from trainfeed.intervals import Schedule, resolve_interval
 
 FIRST, SECOND = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 SCHEDULE = Schedule("@daily", FIRST)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.pipeline.test_kill import POINTS
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.pipeline import OutdatedRule
 
 __all__ = [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, event
 from tests.unit.pipeline.log_project import make_log_project
-from trainfeed.outdated import compare_with_source, find_outdated
+from trainfeed.look.outdated import compare_with_source, find_outdated
 
 DAY, NEXT = "2024-03-01", "2024-03-02"
 

@@ -13,7 +13,7 @@ from tests.unit.outdated.forward import (
     require_brought_forward,
 )
 from tests.unit.processes import LIMIT_S
-from trainfeed.outdated import find_outdated
+from trainfeed.look.outdated import find_outdated
 
 DAY = DAYS[:1]
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.uploads.labelled import csv_of, make_labelled
+from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConflictError, NotFoundError, SourceUnreachableError
-from trainfeed.intervals import parse_range
-from trainfeed.outdated import find_outdated
+from trainfeed.look.outdated import find_outdated
 from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.inputs.readers import PublishedInputs
 from trainfeed.pipeline.planner.planner import Planner

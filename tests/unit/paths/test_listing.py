@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.refusals import refuse
 from trainfeed.errors import AccessDeniedError
-from trainfeed.paths import expand_paths, is_there, listed, matching, walk
+from trainfeed.files import expand_paths, is_there, listed, matching, walk
 
 NAMES = ["a/x-1", "a/x-2", "a/.x-3", "b/x-4", "b/deep/x-5", ".c/x-6", "x-7", "b/[x]-8"]
 PATTERNS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConflictError, QuotaExceededError, StorageError
-from trainfeed.paths import (
+from trainfeed.files import (
     NewFile,
     UnfinishedFile,
     claim_name,
@@ -18,8 +18,8 @@ from trainfeed.paths import (
     unfinished_name,
     write_all,
 )
-from trainfeed.storage import posix
-from trainfeed.storage.file_system import temporary_path
+from trainfeed.files.stores import posix
+from trainfeed.files.stores.file_system import temporary_path
 
 
 def names_in(folder):

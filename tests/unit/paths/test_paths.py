@@ -17,7 +17,7 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.paths import NewFile, expand_paths, os_errors, path_of, write_all
+from trainfeed.files import NewFile, expand_paths, os_errors, path_of, write_all
 
 
 def names_in(folder):
@@ -98,7 +98,7 @@ def test_a_file_that_is_dropped_leaves_nothing(tmp_path):
 
 AT_THE_END = """
 import sys
-from trainfeed.paths import NewFile
+from trainfeed.files import NewFile
 
 new = NewFile(sys.argv[1])
 new.file.write(b"bytes")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
-from trainfeed.paths import open_plain, plain_fd, plain_size, read_plain
+from trainfeed.files import open_plain, plain_fd, plain_size, read_plain
+from trainfeed.files.stores import Location
 from trainfeed.recordio import MappedFile, RecordAppender, RecordIndex
-from trainfeed.storage import Location
 
 pytestmark = pytest.mark.timeout(30)
 KINDS = ["folder", "pipe", "socket", "device"]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from trainfeed import canonical_json
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import BuildRequest, build
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 DAY_MS = 86_400_000
 START_MS = int(datetime(2024, 3, 1, tzinfo=UTC).timestamp() * 1000)

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline.workers import pool as _engine
+from trainfeed.versions import init_root
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import cramjam
 
 from tests.unit.pipeline.clicks import CODE
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.core.config import Environment
 from trainfeed.pipeline.local import BuildRequest, build
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 DAY = "2024-03-01"
 SPEC = """

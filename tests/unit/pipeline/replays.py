@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.pipeline.test_kill import POINTS
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
+from trainfeed.core import faults
 
 ROOT = Path(__file__).parents[3]
 # A replay adopts what has landed, so it reaches no point of landing.

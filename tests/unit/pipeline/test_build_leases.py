@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.pipeline.test_kill import command
-from trainfeed import faults
-from trainfeed.dataset.lease import building, hold_build, leases
+from trainfeed.core import faults
 from trainfeed.errors import StorageError
-from trainfeed.status import Attempts
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts
+from trainfeed.versions.lease import building, hold_build, leases
 
 DAY = "2024-03-01"
 

@@ -8,20 +8,20 @@ import pytest
 
 from tests.unit.pipeline.clicks import Project, batch, day
 from tests.unit.pipeline.test_concurrent import run_until
-from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import (
     CommitUnknownError,
     NonDeterminismError,
     QuotaExceededError,
     StorageError,
 )
+from trainfeed.files.stores import posix
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import describe, dry_run
 from trainfeed.pipeline.publish import publish
-from trainfeed.storage import posix
+from trainfeed.versions.root import ROOT_MARKER, init_root
 
 IMPURE = ("import os\n\nfrom trainfeed.preprocessing", "int.from_bytes(os.urandom(2))")
 

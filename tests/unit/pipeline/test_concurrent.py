@@ -158,7 +158,7 @@ def test_a_version_of_another_fingerprint_under_the_planned_number_is_a_conflict
 def fake_version(project, manifest):
     import hashlib
 
-    from trainfeed import canonical_json
+    from trainfeed.core import canonical_json
 
     path = project.folder.version("2024-03-01", 1)
     path.mkdir(parents=True)

@@ -4,7 +4,6 @@ import hashlib
 
 import pytest
 
-from trainfeed.dataset import Manifest
 from trainfeed.errors import (
     ChecksumError,
     CodeChangedError,
@@ -16,6 +15,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import load_plan
+from trainfeed.versions import Manifest
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.paths import os_errors
+from trainfeed.files import os_errors
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline import preprocess as _function_run
 from trainfeed.pipeline.functions import jobs as _group

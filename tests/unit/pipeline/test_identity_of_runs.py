@@ -229,8 +229,8 @@ def test_a_topic_added_to_the_spec_is_a_changed_input_not_a_replaced_one(project
 
 
 def record(project, topic, batches):
+    from trainfeed.files.stores import Location
     from trainfeed.sources import record_topic
-    from trainfeed.storage import Location
 
     location = Location.parse(str(project.path / "recorded")) / topic
     uuid = "33333333-3333-4333-8333-333333333333"
@@ -287,7 +287,7 @@ def test_a_flipped_bit_in_a_work_file_is_never_published(project, position):
 def test_batches_are_bounded_and_exact(project, tmp_path):
     import pyarrow as pa
 
-    from trainfeed.storage import Location
+    from trainfeed.files.stores import Location
 
     table = pa.table(
         {"offset": pa.array(range(1000)), "raw": [bytes([i % 256]) * 40_000 for i in range(1000)]}
@@ -429,7 +429,7 @@ def test_a_full_disk_is_a_typed_error_and_leaves_nothing(project, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    from trainfeed.dataset.publication import StagedFile
+    from trainfeed.versions.publication import StagedFile
 
     project.folder.staged("p").mkdir(parents=True)
     with (

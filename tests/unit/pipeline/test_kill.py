@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
-from trainfeed.dataset import Version
+from trainfeed.core import faults
 from trainfeed.errors import NotFoundError
+from trainfeed.versions import Version
 
 ROOT = Path(__file__).parents[3]
 POINTS = [

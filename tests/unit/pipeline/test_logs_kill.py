@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
+from trainfeed.core import faults
 
 ROOT = Path(__file__).parents[3]
 # What reads logs; everything behind is the same as for topics.

@@ -7,13 +7,13 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from trainfeed.errors import FileReplacedError, NotFoundError, Outcome, StorageError
+from trainfeed.files.stores.hadoop import hadoop_error, outage
 from trainfeed.pipeline import Build
 from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs.readers import LogReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.storage.hadoop import hadoop_error, outage
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import pytest
 
-from trainfeed.dataset import Manifest
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError
-from trainfeed.outdated import find_outdated
+from trainfeed.look.outdated import find_outdated
 from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.pipeline.plans import plan_of_version
 from trainfeed.readers import open_dataset
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.versions import Manifest
 
 FIRST, SECOND = "2024-03-01", "2024-03-02"
 MENDED = 'if record.value != b"not json" else {"value": 1}'

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline import preprocess as _function_run
@@ -95,7 +95,7 @@ def test_a_cluster_is_read_by_the_process_that_has_its_settings(project):
 
 @pytest.mark.parametrize("name", ["HADOOP_USER_NAME", "HADOOP_CONF_DIR", "KRB5CCNAME"])
 def test_what_storage_needs_reaches_the_processes(monkeypatch, name):
-    from trainfeed.config import worker_environ
+    from trainfeed.core.config import worker_environ
 
     monkeypatch.setenv(name, "/x")
     assert worker_environ()[name] == "/x"

@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset.chunk_index import ExampleRun
-from trainfeed.dataset.version import CHUNKS
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.tfrecord import ExampleCodec, TFRecordReader
+from trainfeed.versions.chunk_index import ExampleRun
+from trainfeed.versions.version import CHUNKS
 
 __all__ = ["project"]
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.pipeline.test_kill import POINTS
-from trainfeed import faults
-from trainfeed.dataset import read_unpublished
-from trainfeed.dataset.lease import leases
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError
+from trainfeed.versions import read_unpublished
+from trainfeed.versions.lease import leases
 
 DAY = "2024-03-01"
 # Points of processes that work for the builder, and the one in the commit, where the builder holds

@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.refusals import refuse
 from trainfeed.conversion import convert_files
-from trainfeed.dataset.training_marks import was_launched
 from trainfeed.errors import AccessDeniedError
+from trainfeed.functions import code_texts, training_texts
 from trainfeed.pipeline import plans as _plan_file
 from trainfeed.pipeline.inputs.boundaries import boundary_files
-from trainfeed.usercode import code_texts, training_texts
+from trainfeed.versions.training_marks import was_launched
 
 DAY = "2024-03-01"
 

@@ -7,15 +7,15 @@ import pytest
 
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.test_concurrent import run_until
-from trainfeed.dataset.root import ROOT_MARKER, init_root
 from trainfeed.errors import RootError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
 from trainfeed.pipeline.upkeep import sweep
 from trainfeed.readers import open_dataset
-from trainfeed.retention import Context, prune
 from trainfeed.training.launch import train
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.versions.root import ROOT_MARKER, init_root
 
 DAY = "2024-03-01"
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.models import (
+from trainfeed.functions import digest_of_texts, training_texts
+from trainfeed.prediction import ModelPlace, PredictionLimits, RawRecord
+from trainfeed.training.models import (
     PROD,
     Candidate,
     ModelData,
@@ -17,8 +19,6 @@ from trainfeed.models import (
     promote,
     register,
 )
-from trainfeed.prediction import ModelPlace, PredictionLimits, RawRecord
-from trainfeed.usercode import digest_of_texts, training_texts
 
 __all__ = ["project"]
 

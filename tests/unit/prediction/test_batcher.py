@@ -9,7 +9,7 @@ import pytest
 from trainfeed.errors import NotFoundError, PredictionError
 from trainfeed.prediction import ModelFacts, Outcome, OutcomeKind
 from trainfeed.prediction.batcher import AliasWatch, BatchBounds, Batcher
-from trainfeed.server import Metrics, Refusal
+from trainfeed.serving.server import Metrics, Refusal
 
 FACTS = ModelFacts("m", "v0001", "", "clicks", (), (), "", {}, "", "", (), ())
 

@@ -21,9 +21,8 @@ from examples.flights.recording import record
 from tests.unit.digits.conftest import data as digits_data
 from tests.unit.flights.conftest import data as flights_data
 from tests.unit.prediction.conftest import LIMITS
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Version, init_root
-from trainfeed.models import ModelsFolder
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build
 from trainfeed.prediction import (
     ModelPlace,
@@ -35,9 +34,10 @@ from trainfeed.prediction import (
 from trainfeed.preprocessing import Record
 from trainfeed.readers import DatasetReader
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
 from trainfeed.training.launch import train
+from trainfeed.training.models import ModelsFolder
 from trainfeed.training.promotion import evaluate, promote
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 __all__ = ["digits_data", "flights_data"]
 

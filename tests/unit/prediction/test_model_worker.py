@@ -16,8 +16,8 @@ from trainfeed.errors import (
     PredictionTimeError,
     SkewError,
 )
+from trainfeed.files.stores import posix
 from trainfeed.prediction import ModelWorker, OutcomeKind, PredictionLimits, RawRecord
-from trainfeed.storage import posix
 
 QUICK = PredictionLimits(time_s=1, memory_bytes=2 << 30)
 
@@ -171,7 +171,7 @@ def test_another_schema_is_refused(predicting):
 
 
 def test_a_model_whose_data_are_all_removed_is_not_compared_in_silence(predicting):
-    from trainfeed.storage import posix
+    from trainfeed.files.stores import posix
 
     posix.remove_tree(predicting.project.version().path)
     with pytest.raises(SkewError, match="all versions of its data were removed"):

@@ -16,8 +16,8 @@ from tests.unit.pipeline.conftest import make_project
 from tests.unit.prediction.conftest import make_predicting
 from tests.unit.processes import is_running, until
 from tests.unit.server.test_serve import certified
-from trainfeed.models import rollback
-from trainfeed.server import new_token
+from trainfeed.serving.server import new_token
+from trainfeed.training.models import rollback
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 ROOT = Path(__file__).parents[3]

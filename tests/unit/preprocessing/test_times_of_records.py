@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.preprocessing import Record, Reject, iter_records
 from trainfeed.preprocessing.batch import told_rules
 from trainfeed.preprocessing.source_record import record_type
-from trainfeed.reading_rules import ReadingRules
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = 253_402_300_799_999

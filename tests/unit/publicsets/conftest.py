@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.publicsets.idx_files import write_mnist
-from trainfeed.dataset import init_root
+from trainfeed.versions import init_root
 
 
 @pytest.fixture

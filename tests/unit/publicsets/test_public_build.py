@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.unit.publicsets.idx_files import NUM_TEST, NUM_TRAIN, install, write_mnist
-from trainfeed import faults
-from trainfeed.dataset import init_root
+from trainfeed.core import faults
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError, RootError
 from trainfeed.publicsets import build_public_set, open_public, public_version
 from trainfeed.publicsets.build import record_originals
+from trainfeed.versions import init_root
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "data" / "scikit-learn"

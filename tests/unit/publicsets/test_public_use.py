@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.dataset import init_root
 from trainfeed.errors import AccessDeniedError, ChecksumError, ConfigError, NotFoundError
 from trainfeed.publicsets import (
     build_public_set,
@@ -16,6 +15,7 @@ from trainfeed.publicsets import (
     publishing_root,
     use_public_set,
 )
+from trainfeed.versions import init_root
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="another account needs root")
 NOBODY = 65534

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import BuildRequest, build
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location
+from trainfeed.versions import init_root
 
 NAME = "points"
 INTERVALS = "2024-03-01/2024-03-02"

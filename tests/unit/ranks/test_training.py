@@ -15,7 +15,7 @@ from examples.ranks.exchange import RankLostError
 from examples.ranks.model import Model
 from examples.ranks.training import CHECKPOINT_FILE, CURVE_FILE, Settings, train
 from tests.unit.ranks.points import INTERVALS, NAME, NUM_SAMPLES, publish
-from trainfeed import faults
+from trainfeed.core import faults
 
 # 640 samples in steps of 24: 26 whole ones per epoch and a short one, which ranks share unevenly.
 NUM_STEPS = 3 * 27

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import (
     BadMagicError,
     ChecksumError,
@@ -23,6 +23,7 @@ from trainfeed.errors import (
     StorageError,
     TruncatedError,
 )
+from trainfeed.files.stores import Location
 from trainfeed.readers import (
     BlockReader,
     RowForm,
@@ -39,7 +40,6 @@ from trainfeed.readers import topics as _kafka
 from trainfeed.recordio import RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LANDING_SCHEMA, record_topic
-from trainfeed.storage import Location
 from trainfeed.tfrecord import ExampleCodec, TFRecordWriter
 
 FIXED = Schema((Field("x", "float32", (2,)), Field("label", "int64", (), optional=True)))

@@ -8,9 +8,7 @@ import pytest
 
 import trainfeed
 from trainfeed.conversion import SourceOptions, convert_files, open_sample_file
-from trainfeed.dataset import Skip, Version, write_skip
 from trainfeed.decorators import batch, shuffle
-from trainfeed.dispatch import TaskList
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -22,6 +20,8 @@ from trainfeed.errors import (
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.readers import lent_tasks as _dispatched
 from trainfeed.readers import open_dataset, recordio
+from trainfeed.serving.dispatch import TaskList
+from trainfeed.versions import Skip, Version, write_skip
 
 
 @pytest.fixture

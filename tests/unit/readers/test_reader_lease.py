@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.dataset.lease import leased_versions, leases
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.loader import open_intervals
 from trainfeed.readers import open_dataset
+from trainfeed.versions.lease import leased_versions, leases
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_copy_of_a_version_elsewhere_has_no_lease(built, tmp_path):
 
 def test_a_version_that_retention_marks_meanwhile_is_not_opened(built, monkeypatch):
     monkeypatch.setattr(
-        "trainfeed.dataset.lease.faults.point",
+        "trainfeed.versions.lease.faults.point",
         lambda _: built.folder.removal_mark("2024-03-02", 1).touch(),
     )
     with pytest.raises(NotFoundError, match="clicks/2024-03-02/g0001 was removed by retention"):

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.repair import RepairWish, repair
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.upkeep.repair import RepairWish, repair
 
 DAY = "2024-03-01"
 

@@ -18,11 +18,11 @@ from tests.unit.repair.conftest import (
     shards,
     truncate,
 )
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.lease import leased_versions
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
-from trainfeed.repair import find_damage
-from trainfeed.repair import version as _repair_version
+from trainfeed.upkeep.repair import find_damage
+from trainfeed.upkeep.repair import version as _repair_version
+from trainfeed.versions.history import actions
+from trainfeed.versions.lease import leased_versions
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}/g0001"

@@ -13,12 +13,12 @@ import pytest
 
 from tests.unit.processes import LIMIT_S
 from tests.unit.repair.conftest import contents, flip, repaired, shards
-from trainfeed import faults
-from trainfeed.dataset import Version
-from trainfeed.dataset.history import actions
+from trainfeed.core import faults
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.repair import files as _file_repair
+from trainfeed.upkeep.repair import files as _file_repair
+from trainfeed.versions import Version
+from trainfeed.versions.history import actions
 
 ROOT = Path(__file__).parents[3]
 DAY = "2024-03-01"
@@ -132,7 +132,7 @@ def test_what_a_kill_leaves_behind_is_swept(published):
 
 
 def test_every_point_of_a_repair_is_killed_at():
-    sources = (path.read_text() for path in (ROOT / "include/trainfeed/repair").glob("*.py"))
+    sources = (path.read_text() for path in (ROOT / "include/trainfeed/upkeep/repair").glob("*.py"))
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', "".join(sources)))
     assert named == {*POINTS, *MANIFEST_POINTS} - {"history.after_action"}
 

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from tests.unit.repair.conftest import contents, flip, outcomes, repaired, shards
-from trainfeed.dataset import Version
-from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, SourceUnreachableError
 from trainfeed.pipeline.plans import PLANS
-from trainfeed.repair import repair as repair_version
+from trainfeed.upkeep.repair import repair as repair_version
+from trainfeed.versions import Version
+from trainfeed.versions.history import actions
 
 DAY = "2024-03-01"
 
@@ -84,7 +84,7 @@ def test_a_source_that_does_not_answer_is_an_error_that_passes(published, monkey
     def away(*_, **__):
         raise SourceUnreachableError("no answer")
 
-    monkeypatch.setattr("trainfeed.repair.rebuilding.ingest", away)
+    monkeypatch.setattr("trainfeed.upkeep.repair.rebuilding.ingest", away)
     with pytest.raises(SourceUnreachableError):
         repaired(published)
     assert contents(published) == damaged

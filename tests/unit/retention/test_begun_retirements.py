@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.retention.test_intervals import DAYS, prune_command, retired, run, three
-from trainfeed.dataset.lease import hold_versions
-from trainfeed.dataset.retire import begun_retirement
-from trainfeed.retention import Context, prune, scheduled_kinds
-from trainfeed.withdrawal import Maker, withdraw
+from trainfeed.upkeep.retention import Context, prune, scheduled_kinds
+from trainfeed.upkeep.withdrawal import Maker, withdraw
+from trainfeed.versions.lease import hold_versions
+from trainfeed.versions.retire import begun_retirement
 
 __all__ = ["three"]
 OLD = DAYS[0]

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trainfeed.pipeline.inputs.boundaries import Earlier, is_first_topic, read_boundary
-from trainfeed.retention.boundaries import evidence_of
+from trainfeed.upkeep.retention.boundaries import evidence_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS = 7

@@ -9,14 +9,14 @@ import pytest
 from tests.unit.pipeline.clicks import Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
 from tests.unit.retention.test_intervals import prune_command
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.lease import hold_build
 from trainfeed.errors import ConflictError
 from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import planner as _planner
-from trainfeed.retention import KINDS, Context, prune, retire, scheduled_kinds
-from trainfeed.retention.boundaries import BoundaryFiles
+from trainfeed.upkeep.retention import KINDS, Context, prune, retire, scheduled_kinds
+from trainfeed.upkeep.retention.boundaries import BoundaryFiles
+from trainfeed.versions.history import actions
+from trainfeed.versions.lease import hold_build
 
 UUID = "11111111-1111-4111-8111-111111111111"
 DAYS = [f"2024-03-{number:02d}" for number in range(1, 8)]

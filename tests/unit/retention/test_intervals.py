@@ -10,12 +10,12 @@ import pytest
 from tests.support.roots import write_sealed
 from tests.unit.pipeline.test_kill import ROOT
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
-from trainfeed.dataset.lease import hold_versions
-from trainfeed.dataset.retire import retirement_of
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, prune
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.versions.lease import hold_versions
+from trainfeed.versions.retire import retirement_of
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.retention.test_superseded import prune_command
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, prune
-from trainfeed.retention import sweep as _kinds
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.upkeep.retention import sweep as _kinds
 
 LATER = datetime.now(UTC) + timedelta(days=4)
 NOBODY = "0" * 64

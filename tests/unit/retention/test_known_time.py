@@ -8,14 +8,14 @@ import pytest
 
 from tests.support.roots import reseal
 from tests.unit.pipeline.conftest import make_project
-from trainfeed import storage
-from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
+from trainfeed.files import stores as storage
+from trainfeed.files.stores import location as _store_clock
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import Context, prune
-from trainfeed.retention import context as _context
-from trainfeed.retention import sweep as _known_time
-from trainfeed.storage import location as _store_clock
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.upkeep.retention import context as _context
+from trainfeed.upkeep.retention import sweep as _known_time
+from trainfeed.versions.history import actions
 
 DAYS = ["2024-03-01", "2024-03-02", "2024-03-03"]
 

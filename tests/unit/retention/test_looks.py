@@ -8,7 +8,7 @@ import pytest
 from tests.retention.clock import Clock
 from tests.retention.nights import Nights
 from tests.retention.two_sets import Rules
-from trainfeed.retention import Context, prune, scheduled_kinds
+from trainfeed.upkeep.retention import Context, prune, scheduled_kinds
 
 # With landing files on a local disk, where the size of each is a look of its own.
 MOST = 15

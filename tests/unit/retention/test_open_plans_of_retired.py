@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.retention.test_intervals import DAYS, prune_command, retired, run, three
-from trainfeed import faults
-from trainfeed.dataset.layout import generation_of_plan
-from trainfeed.dataset.retire import retirement_of
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
@@ -19,7 +17,9 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
-from trainfeed.retention import Context, retire
+from trainfeed.upkeep.retention import Context, retire
+from trainfeed.versions.layout import generation_of_plan
+from trainfeed.versions.retire import retirement_of
 
 __all__ = ["three"]
 OLD = DAYS[0]

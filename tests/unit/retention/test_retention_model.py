@@ -15,14 +15,14 @@ from tests.support.roots import write_sealed
 from tests.unit.dataset.tags.conftest import DAYS, Clicks
 from tests.unit.dataset.tags.test_tags import decided
 from tests.unit.pipeline.clicks import CODE, SPEC
-from trainfeed.config import Environment
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.lease import hold_versions
-from trainfeed.dataset.retire import retirement_of
-from trainfeed.dataset.tag import apply_change, propose_tag, untag
+from trainfeed.core.config import Environment
 from trainfeed.errors import ConflictError
-from trainfeed.retention import KINDS, Context, prune, retire
 from trainfeed.specification import RetentionSpec, load_spec
+from trainfeed.upkeep.retention import KINDS, Context, prune, retire
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.lease import hold_versions
+from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.tag import apply_change, propose_tag, untag
 
 SPAN = DAYS[:5]
 days = st.sampled_from(SPAN)

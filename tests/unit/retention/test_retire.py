@@ -17,14 +17,9 @@ import typer.testing
 from tests.support.roots import write_sealed
 from tests.unit.processes import LIMIT_S
 from tests.unit.retention.test_intervals import DAYS, three
-from trainfeed import faults
 from trainfeed.cli._app import app
-from trainfeed.dataset import Skip, cover, record_schedule, write_skip
-from trainfeed.dataset.history import Action, actions
-from trainfeed.dataset.lease import hold_versions
-from trainfeed.dataset.retire import retirement_of
-from trainfeed.dataset.tag import apply_change, propose_tag, untag
-from trainfeed.dataset.tag_files import Decision
+from trainfeed.core import faults
+from trainfeed.core.intervals import parse_range
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -32,13 +27,26 @@ from trainfeed.errors import (
     WindowError,
     WindowIncompleteError,
 )
-from trainfeed.intervals import parse_range
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, Expired, Item, Removals, execute, retire, retired_lines
-from trainfeed.retention import intervals as _interval_removal
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
-from trainfeed.withdrawal import Maker, withdraw
+from trainfeed.upkeep.retention import (
+    Context,
+    Expired,
+    Item,
+    Removals,
+    execute,
+    retire,
+    retired_lines,
+)
+from trainfeed.upkeep.retention import intervals as _interval_removal
+from trainfeed.upkeep.withdrawal import Maker, withdraw
+from trainfeed.versions import Skip, cover, record_schedule, write_skip
+from trainfeed.versions.history import Action, actions
+from trainfeed.versions.lease import hold_versions
+from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.tag import apply_change, propose_tag, untag
+from trainfeed.versions.tag_files import Decision
 
 __all__ = ["three"]
 OLD, RANGE, WHY = DAYS[0], f"{DAYS[0]}/{DAYS[1]}", "older than the audit"

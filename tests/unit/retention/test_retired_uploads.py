@@ -13,16 +13,16 @@ from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch
 from tests.unit.retention.test_intervals import prune_command
 from tests.unit.uploads.labelled import csv_of, make_labelled
 from trainfeed.cli._app import app
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.lease import hold_build, hold_versions
-from trainfeed.dataset.retire import retirement_of, write_retirement
 from trainfeed.errors import NotFoundError
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import Context, prune, retire, scheduled_kinds
-from trainfeed.retention import uploads as _upload_kind
-from trainfeed.retention.uploads import RetiredUploads
+from trainfeed.upkeep.retention import Context, prune, retire, scheduled_kinds
+from trainfeed.upkeep.retention import uploads as _upload_kind
+from trainfeed.upkeep.retention.uploads import RetiredUploads
 from trainfeed.uploads import ReceiptBook, left_to_do, take_upload
 from trainfeed.uploads import removal as _removed_uploads
+from trainfeed.versions.history import actions
+from trainfeed.versions.lease import hold_build, hold_versions
+from trainfeed.versions.retire import retirement_of, write_retirement
 
 DAYS = [f"2024-03-{number:02d}" for number in range(1, 4)]
 OLD, SECOND, NEW = DAYS

@@ -12,11 +12,11 @@ from tests.support.roots import write_sealed
 from tests.unit.pipeline.test_kill import ROOT, command
 from tests.unit.processes import LIMIT_S
 from tests.unit.refusals import refuse
-from trainfeed import faults
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.layout import CURRENT
+from trainfeed.core import faults
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.retention import KINDS, Context, execute, plan_removals, prune
+from trainfeed.upkeep.retention import KINDS, Context, execute, plan_removals, prune
+from trainfeed.versions.history import actions
+from trainfeed.versions.layout import CURRENT
 
 DAY = "2024-03-01"
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import ConflictError, SpecError
 from trainfeed.pipeline.functions.user_function import source_batch
 from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject
-from trainfeed.scaffold import new_dataset
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import json_schema, load_spec
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_a_folder_that_could_not_be_finished_is_not_left_behind(datasets, monkey
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("trainfeed.scaffold.folder.record_sample", fail)
+    monkeypatch.setattr("trainfeed.cli.scaffold.folder.record_sample", fail)
     with pytest.raises(Exception, match="disk full"):
         new_dataset(datasets, "clicks")
     assert [path.name for path in datasets.iterdir() if path.is_dir()] == []

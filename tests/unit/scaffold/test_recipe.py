@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import init_root
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.core.config import environment_from_environ
 from trainfeed.pipeline.local import build
-from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
+from trainfeed.versions import init_root
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "add-a-data-set.md"
 

@@ -8,7 +8,7 @@ import httpx
 from fastapi import APIRouter, Request
 
 from trainfeed.errors import ConfigError
-from trainfeed.server import Limits, ServerSettings, caller_of, make_app, new_token, serve
+from trainfeed.serving.server import Limits, ServerSettings, caller_of, make_app, new_token, serve
 
 SCOPES = {"/echo": "talk", "/slow": "talk", "/broken": "talk", "/wrong": "talk", "/form": "talk"}
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.server.three_servers import KINDS, served
 from tests.unit.processes import until
-from trainfeed.server import new_token
+from trainfeed.serving.server import new_token
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 
@@ -381,7 +381,7 @@ def test_a_model_whose_process_is_dead_fails_the_health(tmp_path):
 
 def stop_task(name):
     """Let a task of the server end with an error as soon as it has begun."""
-    from trainfeed.server import metrics as _parts
+    from trainfeed.serving.server import metrics as _parts
 
     real = _parts.Parts.start
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.server.guarded import ask, client, made, routes
 from trainfeed.errors import ConfigError
-from trainfeed.server import Limits, ServerSettings, make_app, new_token
+from trainfeed.serving.server import Limits, ServerSettings, make_app, new_token
 
 
 def refused(answer, status, error):

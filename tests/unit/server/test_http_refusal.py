@@ -3,8 +3,8 @@
 import pytest
 
 from trainfeed.errors import ConflictError, StorageError
-from trainfeed.server.listener import caller_address
-from trainfeed.server.refusals import public_text, refusal_of
+from trainfeed.serving.server.listener import caller_address
+from trainfeed.serving.server.refusals import public_text, refusal_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from trainfeed.server import ServerSettings
-from trainfeed.server.run import _listening
+from trainfeed.serving.server import ServerSettings
+from trainfeed.serving.server.run import _listening
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

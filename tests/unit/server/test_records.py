@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.forks import in_a_fork
-from trainfeed.server import Metrics
-from trainfeed.server.audit import Audit, Summary
-from trainfeed.server.settings import Portions, Rates
+from trainfeed.serving.server import Metrics
+from trainfeed.serving.server.audit import Audit, Summary
+from trainfeed.serving.server.settings import Portions, Rates
 
 # Days after which a full file beyond the number that is kept goes.
 AT_ONCE = 1e-12

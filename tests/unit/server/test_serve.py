@@ -21,7 +21,7 @@ from trainfeed.errors import (
     ServiceRefusedError,
     ServiceUnreachableError,
 )
-from trainfeed.server import Access, ServerSettings, ServiceClient, new_token, serve
+from trainfeed.serving.server import Access, ServerSettings, ServiceClient, new_token, serve
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

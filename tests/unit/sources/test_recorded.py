@@ -8,7 +8,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -18,6 +18,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     TopicNotFoundError,
 )
+from trainfeed.files.stores import Location
 from trainfeed.sources import (
     LANDING_SCHEMA,
     KafkaTopic,
@@ -29,7 +30,6 @@ from trainfeed.sources import (
     record_topic,
 )
 from trainfeed.sources.landing import LandingFile
-from trainfeed.storage import Location
 
 MINUTE = 60_000
 DAY = 1440 * MINUTE

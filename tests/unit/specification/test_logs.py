@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.intervals import Interval
+from trainfeed.core.intervals import Interval
 from trainfeed.specification import DatasetSpec, expand_path, fingerprint_fields, logs_root
 
 KAFKA = "  kafka: {connection: kafka_default, topic: clicks, settle: 30m, late: keep}\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.dataset import DatasetFolder, record_schedule
-from trainfeed.intervals import Schedule, parse_range
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
+from trainfeed.core.intervals import Schedule, parse_range
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
+from trainfeed.versions import DatasetFolder, record_schedule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -44,6 +44,6 @@ def days(tmp_path):
 @pytest.fixture
 def at_once(monkeypatch):
     """Let versions be indexed that were written just now."""
-    from trainfeed.status import versions as _versions
+    from trainfeed.look.status import versions as _versions
 
     monkeypatch.setattr(_versions, "_SETTLED_NS", 0)

@@ -6,9 +6,9 @@ import hashlib
 
 from tests.support.manifests import accounted
 from tests.unit.dataset.coverage.test_coverage import EMPTY
-from trainfeed.dataset import Manifest
-from trainfeed.dataset.layout import CURRENT, MANIFEST, MANIFEST_DIGEST, generation_name
-from trainfeed.intervals import format_time
+from trainfeed.core.intervals import format_time
+from trainfeed.versions import Manifest
+from trainfeed.versions.layout import CURRENT, MANIFEST, MANIFEST_DIGEST, generation_name
 
 __all__ = ["publish", "topic"]
 

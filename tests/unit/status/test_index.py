@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.unit.status.conftest import START, Days
 from tests.unit.status.published import publish, topic
-from trainfeed.dataset import DatasetFolder, record_schedule
-from trainfeed.intervals import Schedule
-from trainfeed.status import versions as _versions
-from trainfeed.status.versions import INDEX, parse_index, read_index, write_index
+from trainfeed.core.intervals import Schedule
+from trainfeed.look.status import versions as _versions
+from trainfeed.look.status.versions import INDEX, parse_index, read_index, write_index
+from trainfeed.versions import DatasetFolder, record_schedule
 
 NOW = datetime(2026, 1, 9, tzinfo=UTC)
 DAYS = list(islice(Schedule("@daily", START).intervals(), 8))
@@ -76,7 +76,7 @@ def test_a_version_that_was_written_just_now_is_not_indexed_yet(days, monkeypatc
 
 def test_an_account_that_may_not_write_gets_the_same_answer(days, at_once, monkeypatch):
     from trainfeed.errors import AccessDeniedError
-    from trainfeed.status import versions as _index
+    from trainfeed.look.status import versions as _index
 
     def refuse(*_, **__):
         raise AccessDeniedError("read-only")

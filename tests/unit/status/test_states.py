@@ -5,10 +5,9 @@ from itertools import product
 
 import pytest
 
-from trainfeed.dataset import Skip, Unpublished
-from trainfeed.intervals import Schedule
-from trainfeed.status import STATES
-from trainfeed.status.states import (
+from trainfeed.core.intervals import Schedule
+from trainfeed.look.status import STATES
+from trainfeed.look.status.states import (
     Absent,
     Expected,
     FoundAttempt,
@@ -17,6 +16,7 @@ from trainfeed.status.states import (
     judge_absent,
     judge_published,
 )
+from trainfeed.versions import Skip, Unpublished
 
 END = datetime(2026, 1, 2, tzinfo=UTC)
 SETTLE, WAIT = timedelta(hours=1), timedelta(days=2)

@@ -9,14 +9,14 @@ import pytest
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.status.published import publish, topic
-from trainfeed.attempts import ATTEMPTS
-from trainfeed.dataset import Skip, record_schedule, write_skip
+from trainfeed.core.intervals import Schedule
 from trainfeed.errors import GateError, TrainFeedError, WindowOpenError, WithdrawnError
-from trainfeed.intervals import Schedule
+from trainfeed.files.attempts import ATTEMPTS
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, as_text, dataset_status
 from trainfeed.pipeline.planner.decision import require_complete
-from trainfeed.status import Attempts, as_text, dataset_status
-from trainfeed.storage import Location
-from trainfeed.withdrawal import Maker, restore, withdraw
+from trainfeed.upkeep.withdrawal import Maker, restore, withdraw
+from trainfeed.versions import Skip, record_schedule, write_skip
 
 NOW = datetime(2026, 1, 5, 6, tzinfo=UTC)
 
@@ -368,7 +368,7 @@ def test_a_run_that_waits_says_what_for(tmp_path):
 
 def mark(project, plan, **facts):
     """Leave the mark of an attempt behind."""
-    from trainfeed import attempts as room
+    from trainfeed.files import attempts as room
 
     place = Location.parse(project.env.work) / ATTEMPTS / f"{plan}.build.json"
     with room.attempt(place, "build", ""):

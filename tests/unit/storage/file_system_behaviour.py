@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainfeed.errors import ConflictError
-from trainfeed.storage import posix
+from trainfeed.files.stores import posix
 
 CONTENT_BYTES = 50_000
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import CommitUnknownError, NotFoundError, StorageError
-from trainfeed.storage import Location
-from trainfeed.storage.file_system import claim_by_rename, temporary_path
-from trainfeed.storage.hadoop import HadoopFiles
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.file_system import claim_by_rename, temporary_path
+from trainfeed.files.stores.hadoop import HadoopFiles
+from trainfeed.files.stores.local import LocalFileSystem
 
 
 def test_temporary_names_are_hidden_and_never_equal() -> None:

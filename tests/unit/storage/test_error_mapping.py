@@ -25,12 +25,12 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths import os_errors
-from trainfeed.storage import Location
-from trainfeed.storage import hdfs as _hdfs
-from trainfeed.storage import webhdfs as _webhdfs_client
-from trainfeed.storage.hadoop import EXCEPTION_KINDS
-from trainfeed.storage.webhdfs import _reason
+from trainfeed.files import os_errors
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import hdfs as _hdfs
+from trainfeed.files.stores import webhdfs as _webhdfs_client
+from trainfeed.files.stores.hadoop import EXCEPTION_KINDS
+from trainfeed.files.stores.webhdfs import _reason
 
 ARGUMENTS = {"IncompleteRead": (b"", 1), "JSONDecodeError": ("why", "{", 1)}
 STACK = "\n\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.x(FSNamesystem.java:1)"
@@ -82,7 +82,7 @@ def test_a_webhdfs_that_is_down_is_said_in_the_words_of_the_system(call, socket_
 
 
 def test_a_webhdfs_that_does_not_answer_is_said_to_have_timed_out(monkeypatch, socket_enabled):
-    monkeypatch.setattr("trainfeed.storage.webhdfs.READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("trainfeed.files.stores.webhdfs.READ_TIMEOUT_S", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainfeed.storage.hdfs import _is_open
+from trainfeed.files.stores.hdfs import _is_open
 
 BLOCK = 1 << 27
 MIB = 1 << 20

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.storage.file_system_behaviour import FileSystemBehaviour, names, put
 from trainfeed.errors import AccessDeniedError, QuotaExceededError, StorageError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConfigError, FormatError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_nothing_moves_between_file_systems() -> None:
 
 def test_importing_and_parsing_loads_no_client() -> None:
     code = (
-        "import sys; from trainfeed.storage import Location;"
+        "import sys; from trainfeed.files.stores import Location;"
         "Location.parse('hdfs://h:1/x'); Location.parse('webhdfs://h:1/x');"
         "sys.exit(bool({'hdfs', 'hdfs_native', 'requests', 'numpy', 'pyarrow'} & set(sys.modules)))"
     )

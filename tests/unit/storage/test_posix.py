@@ -20,8 +20,8 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.paths import TargetFile, os_errors
-from trainfeed.storage import posix
+from trainfeed.files import TargetFile, os_errors
+from trainfeed.files.stores import posix
 
 
 def version(path: Path, content: str = "content") -> Path:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.datacenters.conftest import areas
 from tests.unit.storage.file_system_behaviour import FileSystemBehaviour, put
 from trainfeed.errors import AccessDeniedError, ConfigError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 __all__ = ["areas"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConflictError, SnapshotError
-from trainfeed.storage import posix
+from trainfeed.files.stores import posix
 
 
 @pytest.fixture

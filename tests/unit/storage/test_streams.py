@@ -5,7 +5,7 @@ import io
 import pytest
 
 from trainfeed.errors import StorageError
-from trainfeed.storage.hadoop import RangeSource, UploadTarget
+from trainfeed.files.stores.hadoop import RangeSource, UploadTarget
 
 
 class Asked:

@@ -11,8 +11,8 @@ import requests
 from hdfs import HdfsError
 
 from trainfeed.errors import FileReplacedError, NotFoundError, StorageError
-from trainfeed.storage import Location
-from trainfeed.storage.webhdfs import Download, Upload, connect
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.webhdfs import Download, Upload, connect
 
 CONTENT = bytes(range(256)) * 4
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.training.points import job_in
 from trainfeed.errors import StorageError
 from trainfeed.tfrecord import iter_records
-from trainfeed.tracking import EventFiles
+from trainfeed.training.tracking import EventFiles
 
 
 def fields(data):
@@ -117,7 +117,7 @@ def test_files_that_are_wanted_later_than_the_log_have_all_of_it(files, tmp_path
 
 def test_a_later_file_has_a_later_name_although_the_clock_went_back(files, tmp_path, monkeypatch):
     files.begin([], [])
-    monkeypatch.setattr("trainfeed.tracking.tensorboard.time.time", lambda: 1.0)
+    monkeypatch.setattr("trainfeed.training.tracking.tensorboard.time.time", lambda: 1.0)
     files.begin([], [])
     first, second = sorted(path.name for path in (tmp_path / "tensorboard").iterdir())
     assert int(second.split(".")[3]) == int(first.split(".")[3]) + 1

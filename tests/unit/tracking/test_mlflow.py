@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from tests.unit.training.points import spec
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError, TrackingError
-from trainfeed.jobs import JobRecord, JobResult, JobVersion
-from trainfeed.tracking import MlflowSettings, Tracker
-from trainfeed.tracking.mlflow import MlflowCalls, MlflowRun
+from trainfeed.training.jobs import JobRecord, JobResult, JobVersion
+from trainfeed.training.tracking import MlflowSettings, Tracker
+from trainfeed.training.tracking.mlflow import MlflowCalls, MlflowRun
 
 SECRET = "s3cret-token"
 # Length of a fault that the limits have to cut short, far above them on a loaded machine.

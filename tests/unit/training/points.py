@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from trainfeed.jobs import JobRoots, JobSpec
 from trainfeed.training import TrainingJob
+from trainfeed.training.jobs import JobRoots, JobSpec
 
 NUM_POINTS = 50
 

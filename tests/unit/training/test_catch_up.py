@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.processes import LIMIT_S
 from tests.unit.training.test_launch import arguments, run, trained  # noqa: F401
-from trainfeed.dataset import TrainingMarks, Untrained
 from trainfeed.errors import ConfigError, JobFailedError
 from trainfeed.training.launch import missed, train_missed
+from trainfeed.versions import TrainingMarks, Untrained
 
 DAYS = ["2024-03-01", "2024-03-02"]
 

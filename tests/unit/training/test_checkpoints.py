@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.points import job_in, model_of, writer
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError, JobRejectedError, StorageError
-from trainfeed.paths import is_unfinished
+from trainfeed.files import is_unfinished
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.points import spec
+from trainfeed.core.process_ties import has_ended
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError
-from trainfeed.jobs import JobRecord, JobRoots, LocalLauncher
-from trainfeed.jobs import local as _local_job
-from trainfeed.jobs import rank_process as _bounded_log
-from trainfeed.process_ties import has_ended
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.functions import digest_of_texts, training_texts
+from trainfeed.training.jobs import JobRecord, JobRoots, LocalLauncher
+from trainfeed.training.jobs import local as _local_job
+from trainfeed.training.jobs import rank_process as _bounded_log
 
 ROOT = Path(__file__).parents[3]
 HEAD = """
@@ -193,7 +193,7 @@ def test_code_that_is_changed_by_the_training_itself_is_refused_by_the_next_rank
 PROGRAM = """
 import sys
 from pathlib import Path
-from trainfeed.jobs import JobRecord, JobRoots, LocalLauncher
+from trainfeed.training.jobs import JobRecord, JobRoots, LocalLauncher
 
 home, code = map(Path, sys.argv[1:])
 LocalLauncher(JobRoots(home, code)).start(JobRecord(home).job(), home)

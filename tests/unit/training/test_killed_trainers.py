@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.killed_trainer import DATASETS
-from trainfeed import faults
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import init_root
+from trainfeed.cli.scaffold import new_dataset
+from trainfeed.core import faults
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import JobKilledError
-from trainfeed.jobs import JobResult
 from trainfeed.pipeline.local import build
-from trainfeed.scaffold import new_dataset
 from trainfeed.specification import load_spec
+from trainfeed.training.jobs import JobResult
 from trainfeed.training.launch import train
+from trainfeed.versions import init_root
 
 ROOT = Path(__file__).parents[3]
 

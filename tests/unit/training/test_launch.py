@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.processes import LIMIT_S, is_running, until
-from trainfeed import faults
-from trainfeed.dataset import Skip, write_skip
-from trainfeed.dataset.lease import leases
+from trainfeed.core import faults
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -27,11 +25,13 @@ from trainfeed.errors import (
     NotFoundError,
     WindowIncompleteError,
 )
-from trainfeed.jobs import JobRemoval, JobRoots, JobSpec
+from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.training import TrainingJob, runtime
+from trainfeed.training.jobs import JobRemoval, JobRoots, JobSpec
 from trainfeed.training.launch import train
 from trainfeed.training.training_job import job_lease
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.versions import Skip, write_skip
+from trainfeed.versions.lease import leases
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -196,8 +196,8 @@ def test_a_running_training_holds_a_lease_of_its_versions(trained):
     trained.build("2024-03-02")
     looks = """
     from datetime import datetime, UTC
-    from trainfeed.dataset import DatasetFolder
-    from trainfeed.dataset.lease import leased_versions
+    from trainfeed.versions import DatasetFolder
+    from trainfeed.versions.lease import leased_versions
     held = leased_versions(DatasetFolder(job.roots.root, "clicks"), datetime.now(UTC))
     assert "training clicks-2024-03-02-" in held.why("2024-03-01", 1)
     assert ("2024-03-02", 1) in held
@@ -222,7 +222,7 @@ def test_a_training_that_may_not_write_a_lease_says_so_and_goes_on(trained, monk
     def refuse(path, *_, **__):
         raise AccessDeniedError(f"{path}: permission denied")
 
-    monkeypatch.setattr("trainfeed.dataset.lease.posix.create_exclusive", refuse)
+    monkeypatch.setattr("trainfeed.versions.lease.posix.create_exclusive", refuse)
     with job_lease(job, 0, roots(trained)):
         assert "trains without a lease" in caplog.text
         assert leases(trained.folder) == []

@@ -8,12 +8,12 @@ import pytest
 from tests.unit.models.test_registration import damage
 from tests.unit.tracking.mlflow_stand_in import StandIn, start
 from trainfeed.errors import ConfigError, GateError, JobFailedError
-from trainfeed.jobs import JobRecord
-from trainfeed.models import PROD, Model, ModelsFolder, parse_version
-from trainfeed.models import promote as lead
-from trainfeed.tracking import deliver_change
+from trainfeed.training.jobs import JobRecord
 from trainfeed.training.launch import train
+from trainfeed.training.models import PROD, Model, ModelsFolder, parse_version
+from trainfeed.training.models import promote as lead
 from trainfeed.training.promotion import evaluate, promote
+from trainfeed.training.tracking import deliver_change
 
 CODE = """
 import os

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.processes import LIMIT_S
 from tests.unit.uploads.labelled import DAY, csv_of, jsonl_of, parquet_of
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, NotFoundError
 from trainfeed.uploads import applied_uploads, check_uploads
 from trainfeed.uploads.check import short_reason
@@ -375,7 +375,7 @@ def test_a_data_set_without_the_part_takes_no_uploads(labelled):
 def _check_in_process(labelled, point):
     code = (
         "import sys; from trainfeed.specification import load_spec;"
-        "from trainfeed.dataset import DatasetFolder; from trainfeed.uploads import check_uploads;"
+        "from trainfeed.versions import DatasetFolder; from trainfeed.uploads import check_uploads;"
         "check_uploads(load_spec(sys.argv[1]), DatasetFolder(sys.argv[2], 'clicks'))"
     )
     return subprocess.run(

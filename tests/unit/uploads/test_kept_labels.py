@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.uploads.labelled import DAY, make_labelled, parquet_of
-from trainfeed.reading_rules import ReadingRules
+from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.uploads import applied_uploads, labels_of
 
 NOTES = ["\\frac{1}{2}", "\\\\host\\x", "\\", "NA", "null", "00501", "\\Network"]

@@ -61,7 +61,7 @@ def test_a_task_that_is_cleared_later_does_not_lower_the_number(labelled):
 def test_a_task_that_is_killed_before_the_mark_repeats_the_event(labelled):
     put(labelled, "a.csv")
     code = (
-        "from trainfeed.dataset import DatasetFolder\n"
+        "from trainfeed.versions import DatasetFolder\n"
         "from trainfeed.uploads import mark_announced\n"
         f"mark_announced(DatasetFolder({str(labelled.folder.path.parent)!r}, 'clicks'), 1)"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.uploads.labelled import DAY, csv_of
 from trainfeed.errors import FormatError
-from trainfeed.outdated import find_outdated
+from trainfeed.look.outdated import find_outdated
 from trainfeed.uploads import ReceiptBook, applied_uploads, left_to_do
 
 NEXT = "2024-03-02"

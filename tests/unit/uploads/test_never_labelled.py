@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.uploads.labelled import DAY, csv_of
-from trainfeed.dataset import read_skip
 from trainfeed.errors import ConflictError, EmptyUnprovenError, SpecError, WindowOpenError
 from trainfeed.specification import load_spec
+from trainfeed.versions import read_skip
 
 
 @pytest.fixture

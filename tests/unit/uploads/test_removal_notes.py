@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.roots import reseal
-from trainfeed.dataset import DatasetFolder
 from trainfeed.errors import FormatError
 from trainfeed.uploads import UploadsRemoval, write_uploads_removal
 from trainfeed.uploads.removal import removal_of_uploads
+from trainfeed.versions import DatasetFolder
 
 DAYS = ("2026-01-01", "2026-01-02")
 NOTE = UploadsRemoval("2026-03-08T00:00:00Z", "ada", "ada", "keep_days: 30", (1, 3))

@@ -8,16 +8,16 @@ import pytest
 
 from tests.unit.pipeline.clicks import SPEC
 from trainfeed.errors import CodeChangedError
-from trainfeed.jobs.kubernetes.launcher import JobCode
-from trainfeed.specification import load as _load
-from trainfeed.specification import load_spec
-from trainfeed.usercode import (
+from trainfeed.functions import (
     code_texts,
     digest_of_texts,
     load_function,
     load_training_function,
     training_texts,
 )
+from trainfeed.specification import load as _load
+from trainfeed.specification import load_spec
+from trainfeed.training.jobs.kubernetes.launcher import JobCode
 
 FILES = {
     "preprocess.py": """

@@ -11,11 +11,11 @@ import pyarrow.parquet
 import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import CodeChangedError, ConfigError, FormatError
-from trainfeed.reading_rules import NEWEST, ReadingRules
+from trainfeed.functions import load_lookups, lookup_digests
+from trainfeed.functions import lookups as _lookups
 from trainfeed.specification import load_spec
-from trainfeed.usercode import load_lookups, lookup_digests
-from trainfeed.usercode import lookups as _lookups
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConfigError
-from trainfeed.usercode import require_current_names
-from trainfeed.usercode.folder_code import _MOVED, refuse_moved_names
+from trainfeed.functions import require_current_names
+from trainfeed.functions.folder_code import _MOVED, refuse_moved_names
 
 
 def refusal(code):

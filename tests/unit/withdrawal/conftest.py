@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.withdrawal import Maker
+from trainfeed.upkeep.withdrawal import Maker
 
 DAY = "2024-03-01"
 ADA = Maker("ada", "builder", "labels of yesterday")

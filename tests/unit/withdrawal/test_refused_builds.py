@@ -15,7 +15,7 @@ from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.pipeline.publish import publish
-from trainfeed.withdrawal import restore, withdraw
+from trainfeed.upkeep.withdrawal import restore, withdraw
 
 TOLD = r"clicks/2024-03-01/g0001 was withdrawn by ada \(builder\) at .*: labels of yesterday"
 

@@ -6,14 +6,14 @@ import pytest
 
 from tests.unit.retention.test_intervals import DAYS, three
 from tests.unit.withdrawal.conftest import ADA
-from trainfeed.dataset import cover
-from trainfeed.dataset.retire import generation_for_readers, missing_remedies
 from trainfeed.errors import NotFoundError, RetiredError, WindowIncompleteError, WithdrawnError
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.readers import open_dataset
-from trainfeed.retention import Context, retire
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
-from trainfeed.withdrawal import withdraw
+from trainfeed.upkeep.retention import Context, retire
+from trainfeed.upkeep.withdrawal import withdraw
+from trainfeed.versions import cover
+from trainfeed.versions.retire import generation_for_readers, missing_remedies
 
 __all__ = ["three"]
 RANGE = f"{DAYS[0]}/{DAYS[2]}"

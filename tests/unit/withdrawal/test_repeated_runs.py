@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.errors import ConflictError, NotFoundError
-from trainfeed.withdrawal import restore, withdraw
+from trainfeed.upkeep.withdrawal import restore, withdraw
 
 RUN = replace(
     ADA,

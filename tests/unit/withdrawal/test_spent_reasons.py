@@ -5,7 +5,7 @@ import pytest
 from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.errors import WithdrawnError
 from trainfeed.pipeline import OutdatedRule
-from trainfeed.withdrawal import withdraw
+from trainfeed.upkeep.withdrawal import withdraw
 
 
 @pytest.fixture

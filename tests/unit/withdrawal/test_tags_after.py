@@ -5,14 +5,14 @@ import shutil
 import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
-from trainfeed.canonical_json import seal
-from trainfeed.dataset.tag import apply_change, propose_tag
-from trainfeed.dataset.tag_files import Decision, current_tag
-from trainfeed.dataset.withdraw import withdrawals
+from trainfeed.core.canonical_json import seal
 from trainfeed.errors import ConflictError, FormatError
-from trainfeed.withdrawal import decisions as _withdraw
-from trainfeed.withdrawal import generation as _tags_after
-from trainfeed.withdrawal import withdraw
+from trainfeed.upkeep.withdrawal import decisions as _withdraw
+from trainfeed.upkeep.withdrawal import generation as _tags_after
+from trainfeed.upkeep.withdrawal import withdraw
+from trainfeed.versions.tag import apply_change, propose_tag
+from trainfeed.versions.tag_files import Decision, current_tag
+from trainfeed.versions.withdraw import withdrawals
 
 
 def go(project, generation=None, **options):

@@ -6,12 +6,6 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
-from trainfeed.dataset import Version
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.layout import CURRENT, MANIFEST
-from trainfeed.dataset.tag import apply_change, propose_tag
-from trainfeed.dataset.tag_files import Decision, current_tag
-from trainfeed.dataset.withdraw import withdrawal_of, withdrawals
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -20,7 +14,13 @@ from trainfeed.errors import (
     WithdrawnError,
 )
 from trainfeed.readers import open_dataset
-from trainfeed.withdrawal import restore, withdraw
+from trainfeed.upkeep.withdrawal import restore, withdraw
+from trainfeed.versions import Version
+from trainfeed.versions.history import actions
+from trainfeed.versions.layout import CURRENT, MANIFEST
+from trainfeed.versions.tag import apply_change, propose_tag
+from trainfeed.versions.tag_files import Decision, current_tag
+from trainfeed.versions.withdraw import withdrawal_of, withdrawals
 
 
 def go(project, generation=None, maker=ADA, **options):

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
-from trainfeed import faults
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.layout import CURRENT
-from trainfeed.dataset.withdraw import withdrawals
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError
-from trainfeed.withdrawal import Maker, restore, withdraw
+from trainfeed.upkeep.withdrawal import Maker, restore, withdraw
+from trainfeed.versions.history import actions
+from trainfeed.versions.layout import CURRENT
+from trainfeed.versions.withdraw import withdrawals
 
 CALL = """
 import sys
 from pathlib import Path
 from trainfeed import withdrawal
-from trainfeed.config import Environment
+from trainfeed.core.config import Environment
 env = Environment(root=sys.argv[2], landing="unused", work="unused", kafka={}, datasets=Path())
 maker = withdrawal.Maker("ada", "builder", "labels of yesterday")
 getattr(withdrawal, sys.argv[1])(env, "clicks", "2024-03-01", None, maker)

@@ -7,10 +7,10 @@ import pytest
 
 from tests.unit.withdrawal.conftest import ADA, DAY
 from trainfeed.errors import ConfigError, NotFoundError, WithdrawnError
-from trainfeed.outdated import find_outdated
+from trainfeed.look.outdated import find_outdated
 from trainfeed.readers import open_dataset
 from trainfeed.training.launch import require_readable
-from trainfeed.withdrawal import withdraw
+from trainfeed.upkeep.withdrawal import withdraw
 
 
 @pytest.fixture

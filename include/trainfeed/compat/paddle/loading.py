@@ -14,6 +14,8 @@ from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.memory_group import available_bytes
+from trainfeed.core.whole_numbers import whole_value
 from trainfeed.decorators import batch, before_fork, collate, is_batch, set_epoch
 from trainfeed.errors import (
     ConfigError,
@@ -22,10 +24,8 @@ from trainfeed.errors import (
     PassEndedError,
     SampleShapeError,
 )
-from trainfeed.memory_group import available_bytes
-from trainfeed.processes import iter_ahead, iter_in_process
 from trainfeed.readers import BlockReader, ReaderLike, RowForm, open_reader
-from trainfeed.whole_numbers import whole_value
+from trainfeed.readers.ahead import iter_ahead, iter_in_process
 
 # --- Variables of a feed list: name, shape and dtype of the columns that a training step expects
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed import canonical_json, faults
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -22,8 +22,7 @@ from trainfeed.errors import (
     NotFoundError,
     UnsuitableStoreError,
 )
-from trainfeed.jobs import digested_below, read_checkpoint_note, seal_checkpoint_note
-from trainfeed.paths import (
+from trainfeed.files import (
     durable_file,
     is_unfinished,
     listed,
@@ -33,7 +32,8 @@ from trainfeed.paths import (
     sync_folder,
     unfinished_name,
 )
-from trainfeed.storage import posix
+from trainfeed.files.stores import posix
+from trainfeed.training.jobs import digested_below, read_checkpoint_note, seal_checkpoint_note
 
 if TYPE_CHECKING:
     from trainfeed.compat.plsc.classifier import Ranks

@@ -21,7 +21,7 @@ from trainfeed.compat.paddle.fluid.param_attr import framework_attributes
 from trainfeed.compat.paddle.fluid.regularizer import L2Decay
 from trainfeed.compat.plsc.models.base_model import BaseModel, require_network
 from trainfeed.compat.plsc.models.resnet import ResNet50
-from trainfeed.config import name_rank, rank_variables
+from trainfeed.core.config import name_rank, rank_variables
 from trainfeed.errors import ConfigError, JobKilledError, SampleShapeError
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from trainfeed.compat.plsc.checkpoints import saved_passes
 from trainfeed.compat.plsc.entry_readers import AssignedReader, AssignedReaders, ReaderKind, Readers
 from trainfeed.compat.plsc.setters import EntrySetters, refused
 from trainfeed.compat.plsc.settings import EntrySettings, Report
-from trainfeed.config import name_hadoop_user
+from trainfeed.core.config import name_hadoop_user
 from trainfeed.errors import ConfigError, NotFoundError
-from trainfeed.paths import listed, make_folders, os_errors
+from trainfeed.files import listed, make_folders, os_errors
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_manifest import read_manifest
+from trainfeed.files.stores.folder_transfer import download, require_writable, upload, wait_for
 from trainfeed.readers import ReaderLike
-from trainfeed.storage import Location
-from trainfeed.storage.folder_manifest import read_manifest
-from trainfeed.storage.folder_transfer import download, require_writable, upload, wait_for
 
 # --- Checks before a training, a test or a prediction: what can fail later fails before it begins
 
@@ -182,8 +182,8 @@ def download_model(settings: EntrySettings, *, timeout_s: float = _LONGEST_DOWNL
         timeout_s: Longest wait of the other ranks in seconds.
 
     Raises:
-        TrainFeedError: The errors of ``trainfeed.storage.folder_transfer``; ``checkpoint_dir`` is
-            unchanged.
+        TrainFeedError: The errors of ``trainfeed.files.stores.folder_transfer``;
+            ``checkpoint_dir`` is unchanged.
     """
     folder = settings.checkpoint_dir
     if folder is None or settings.hdfs is None or settings.hdfs.checkpoint is None:
@@ -207,7 +207,7 @@ def upload_model(settings: EntrySettings) -> None:
     """Upload ``model_save_dir`` after a training, from rank 0.
 
     Raises:
-        TrainFeedError: The errors of ``trainfeed.storage.folder_transfer``; the model stays in
+        TrainFeedError: The errors of ``trainfeed.files.stores.folder_transfer``; the model stays in
             ``model_save_dir``.
     """
     folder = settings.model_save_dir

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from trainfeed.compat.plsc.readers.jpeg import ImageFolder
 from trainfeed.compat.plsc.settings import EntrySettings
 from trainfeed.conversion.images import ImageOptions
+from trainfeed.core.whole_numbers import whole_value
 from trainfeed.decorators import batch, resumable, set_epoch
 from trainfeed.errors import ConfigError, NotFoundError, SampleShapeError
 from trainfeed.readers import ReaderLike, open_reader
-from trainfeed.whole_numbers import whole_value
 
 # --- The form of a sample: tells samples from batches of samples, and makes arrays of a batch
 

@@ -20,8 +20,8 @@ from trainfeed.compat.plsc.settings import (
     hdfs_folders,
     rank_from_environ,
 )
-from trainfeed.datacenters import local_source, local_target
-from trainfeed.whole_numbers import whole_value
+from trainfeed.core.datacenters import local_source, local_target
+from trainfeed.core.whole_numbers import whole_value
 
 # --- Checks of the values that setters get; each returns the value in the type of the settings
 

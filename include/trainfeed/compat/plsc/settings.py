@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.config import rank_variables
+from trainfeed.core.config import rank_variables
 from trainfeed.errors import ConfigError
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 if TYPE_CHECKING:
     from trainfeed.compat.plsc.models.base_model import BaseModel
 
 
-# --- The folders that ``Entry.set_hdfs_info`` names, as locations of ``trainfeed.storage``
+# --- The folders that ``Entry.set_hdfs_info`` names, as locations of ``trainfeed.files.stores``
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,255}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainfeed.lazy_faces import on_demand
+from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.functions.account import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     )
     from trainfeed.pipeline.functions.modes import Mode, mode_of
     from trainfeed.pipeline.functions.user_function import UserFunction
-    from trainfeed.pipeline.preprocess import run_function, settle_quarantine
 
 __all__ = [
     "FunctionJob",
@@ -47,8 +46,6 @@ __all__ = [
     "require_bounded",
     "require_room_for_fields",
     "room_for_samples",
-    "run_function",
-    "settle_quarantine",
 ]
 
 

@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset import Leaf, Ledger, SourceLedger, ValidLeaf
-from trainfeed.dataset.order import Uint64s, source_hash
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import FormatError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.pipeline.labels import JoinCounts
 from trainfeed.pipeline.quarantine import MOST_RAW_BYTES
 from trainfeed.pipeline.reports import JsonObject
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.recordio import MAX_RAW_BYTES
 from trainfeed.samples import Field, Schema, components_of_schema
 from trainfeed.samples.arrow import ColumnEncoder, joined
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions import Leaf, Ledger, SourceLedger, ValidLeaf
+from trainfeed.versions.order import Uint64s, source_hash
 
 # --- Limits for the size of a sample, and for the number of records in a batch of a function
 

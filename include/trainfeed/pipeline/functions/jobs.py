@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from trainfeed.dataset import Leaf
+from trainfeed.core.intervals import parse_time
+from trainfeed.core.process_ties import signal_name
 from trainfeed.errors import (
     EngineError,
     MemoryLimitError,
@@ -18,7 +19,7 @@ from trainfeed.errors import (
     StorageError,
     TrainFeedError,
 )
-from trainfeed.intervals import parse_time
+from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import (
     Lateness,
     PreparedPart,
@@ -39,9 +40,8 @@ from trainfeed.pipeline.sorting.spill_files import TrailerWriter, edges_of
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.workers.pool import Death, DeathCause
 from trainfeed.pipeline.workers.protocol import Desk, LastSeen, WorkerPlace
-from trainfeed.process_ties import signal_name
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location, posix
+from trainfeed.versions import Leaf
 
 # --- Runs the preprocessing function over ranges of a plan, and writes sorted runs
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.dataset.order import split_seed
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import PreprocessError, SampleShapeError
 from trainfeed.pipeline.functions.account import (
     BatchSize,
@@ -31,10 +31,10 @@ from trainfeed.pipeline.labels import UNLABELLED, LabelJoin
 from trainfeed.pipeline.sorting.collector import SampleBlock
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.source_record import record_type
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions.order import split_seed
 
 # --- The protocol of the modes in which preprocessing functions are called, and batch mode
 

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import PreprocessError
+from trainfeed.functions import load_function, load_lookups
 from trainfeed.pipeline.quarantine import excerpt, plain
 from trainfeed.pipeline.stage import kept as kept_files
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.batch import told_rules
 from trainfeed.preprocessing.source_record import check_reason, cut_message
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec
-from trainfeed.usercode import load_function, load_lookups
 
 # --- Batch mode: the columns that a function gets and returns, and the account of its records
 

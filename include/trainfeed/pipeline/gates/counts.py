@@ -6,9 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from trainfeed.dataset import Version
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.drift import (
+from trainfeed.pipeline.gates.result import Facts, FieldFacts, GateResult, lies_in, limited
+from trainfeed.samples import FieldStatistics, Schema
+from trainfeed.specification import Gate
+from trainfeed.versions import Version
+from trainfeed.versions.drift import (
     LEAST_VERSIONS,
     Judged,
     Selection,
@@ -20,9 +22,7 @@ from trainfeed.drift import (
     rule_of,
     selection_of,
 )
-from trainfeed.pipeline.gates.result import Facts, FieldFacts, GateResult, lies_in, limited
-from trainfeed.samples import FieldStatistics, Schema
-from trainfeed.specification import Gate
+from trainfeed.versions.manifest import ShardEntry
 
 # --- Gates on the counts of a build, and on the statistics of one field
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
-from trainfeed.dataset import Version
-from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.pipeline.quarantine import Example
 from trainfeed.pipeline.reports import JsonObject
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import FieldStatistics, Schema, Statistics
 from trainfeed.specification import Gate, gate_limits, gate_name, shown_number
+from trainfeed.versions import Version
+from trainfeed.versions.manifest import ShardEntry
 
 # --- The facts about a build that gates are measured against
 

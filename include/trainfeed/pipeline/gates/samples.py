@@ -14,18 +14,18 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed.dataset.order import Uint64s
+from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import ConfigError
+from trainfeed.functions import load_lookup, typed_cells
 from trainfeed.pipeline.gates.result import Facts, GateResult, limited
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.quarantine import Example, plain
 from trainfeed.pipeline.run_stage import measured_again
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
-from trainfeed.reading_rules import ReadingRules
 from trainfeed.samples import Schema, TypedCodec, absent_rows
 from trainfeed.specification import Gate
-from trainfeed.usercode import load_lookup, typed_cells
+from trainfeed.versions.order import Uint64s
 
 # --- Reads the samples of a build for gates that look at every one of them
 

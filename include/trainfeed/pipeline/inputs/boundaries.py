@@ -19,14 +19,13 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.order import kafka_source
+from trainfeed.core import canonical_json
+from trainfeed.core.intervals import format_time
 from trainfeed.errors import ConflictError, EmptyUnprovenError, FormatError, TransactionOpenError
-from trainfeed.intervals import format_time
-from trainfeed.paths import listed, make_folders, os_errors, read_plain
+from trainfeed.files import listed, make_folders, os_errors, read_plain
+from trainfeed.files.records import ONCE_UNSEALED, RecordFile
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
-from trainfeed.records import ONCE_UNSEALED, RecordFile
 from trainfeed.sources import (
     Known,
     PartitionBoundary,
@@ -37,7 +36,8 @@ from trainfeed.sources import (
     find_boundaries,
     prove,
 )
-from trainfeed.storage import posix
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.order import kafka_source
 
 # --- Boundary files: the offset of every partition of a topic at a point in time, with evidence
 

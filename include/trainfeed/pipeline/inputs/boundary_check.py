@@ -11,9 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder
-from trainfeed.intervals import Interval
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval
 from trainfeed.pipeline.inputs.boundaries import (
     Boundary,
     folders_of_others,
@@ -32,6 +31,7 @@ from trainfeed.sources import (
     minutes_misplaced,
 )
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions import DatasetFolder
 
 Verdict = Literal["right", "differs", "cannot be checked"]
 

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Skip
-from trainfeed.dataset.order import logs_source
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, format_time, ready_at
 from trainfeed.errors import (
     ConfigError,
     FormatError,
@@ -20,7 +19,7 @@ from trainfeed.errors import (
     StorageError,
     WindowOpenError,
 )
-from trainfeed.intervals import Interval, format_time, ready_at
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.landed_ranges import is_landed
 from trainfeed.pipeline.plans import (
     Planned,
@@ -39,7 +38,8 @@ from trainfeed.sources import (
     list_entries,
 )
 from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Manifest, Skip
+from trainfeed.versions.order import logs_source
 
 # --- Decides about an interval whose folder of logs is not complete in time
 

@@ -20,9 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import cramjam
 import pyarrow as pa
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Leaf, Manifest, Skip
-from trainfeed.dataset.order import source_hash
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.errors import (
     ChecksumError,
     FormatError,
@@ -33,7 +32,7 @@ from trainfeed.errors import (
     TopicNotFoundError,
     TrainFeedError,
 )
-from trainfeed.intervals import Interval, parse_time
+from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.inputs.logs import (
     LogInputs,
     find_interval_logs,
@@ -75,7 +74,8 @@ from trainfeed.specification import (
     SourceKind,
     expand_path,
 )
-from trainfeed.storage import FileInfo, Location
+from trainfeed.versions import DatasetFolder, Leaf, Manifest, Skip
+from trainfeed.versions.order import source_hash
 
 # --- The protocols by which a kind of source is planned and read; its settings are a ``SourceKind``
 

@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from trainfeed.dataset import DatasetFolder, Manifest
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.order import kafka_source
+from trainfeed.core.intervals import Interval, Schedule, format_time, parse_time
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, OffsetOutOfRangeError
-from trainfeed.intervals import Interval, Schedule, format_time, parse_time
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.inputs.boundaries import (
     WRONG,
     Boundary,
@@ -25,7 +23,9 @@ from trainfeed.pipeline.inputs.boundaries import (
 )
 from trainfeed.pipeline.plans import Planned, PlannedInput, first_few
 from trainfeed.sources import PartitionBoundary, TopicIdentity
-from trainfeed.storage import posix
+from trainfeed.versions import DatasetFolder, Manifest
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.order import kafka_source
 
 # --- Offsets of an interval that retention deleted or may have deleted, and their acceptance
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Manifest, Skip
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.intervals import Interval, Schedule, format_time, ready_at
 from trainfeed.errors import (
     ConfigError,
     SourceMissingError,
@@ -21,7 +21,7 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
-from trainfeed.intervals import Interval, Schedule, format_time, ready_at
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.boundaries import (
     UNPROVEN,
     Boundary,
@@ -42,7 +42,7 @@ from trainfeed.pipeline.landed_ranges import is_landed
 from trainfeed.pipeline.plans import Planned, PlannedInput, cut, first_few, replaced_inputs
 from trainfeed.sources import RecordedTopic, Topic, open_topic
 from trainfeed.specification import RECORDED, DatasetSpec, MissingRule, TopicPart
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Manifest, Skip
 
 # --- Something that an interval waits for: the end of the wait, and what is decided then
 

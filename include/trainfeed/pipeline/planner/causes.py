@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, Manifest, Skip
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.withdraw import withdrawals, withdrawn_alike
+from trainfeed.core import canonical_json
+from trainfeed.core.intervals import Interval, format_time
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import (
     ConflictError,
     EmptyUnprovenError,
@@ -22,8 +20,8 @@ from trainfeed.errors import (
     TrainFeedError,
     WithdrawnError,
 )
-from trainfeed.intervals import Interval, format_time
-from trainfeed.paths import read_plain
+from trainfeed.files import read_plain
+from trainfeed.functions import code_texts, digest_of_texts, document_digests, lookup_digests
 from trainfeed.pipeline.code_copies import kept_code, told_changes
 from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.plans import (
@@ -35,10 +33,12 @@ from trainfeed.pipeline.plans import (
     unit_of_input,
 )
 from trainfeed.pipeline.reports import JsonObject
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec, fingerprint_fields
 from trainfeed.uploads import AppliedUpload, check_uploads
-from trainfeed.usercode import code_texts, digest_of_texts, document_digests, lookup_digests
+from trainfeed.versions import DatasetFolder, Manifest, Skip
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.manifest import FORMAT
+from trainfeed.versions.withdraw import withdrawals, withdrawn_alike
 
 # --- Everything about a data set, besides its inputs, that determines the content of a version
 

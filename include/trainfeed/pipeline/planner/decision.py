@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Skip, require_writable_root
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retire import retirement_of
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, format_time, ready_at
 from trainfeed.errors import (
     FormatError,
     NotFoundError,
@@ -19,7 +17,7 @@ from trainfeed.errors import (
     TrainFeedError,
     WindowOpenError,
 )
-from trainfeed.intervals import Interval, format_time, ready_at
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs import (
     Absence,
     deadline,
@@ -34,7 +32,9 @@ from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version
 from trainfeed.pipeline.reports import OutdatedRule
 from trainfeed.pipeline.run_stage import recorded_end
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Skip, require_writable_root
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.retire import retirement_of
 
 # --- Checks that an interval can be planned: it has ended and settled, its log files are complete
 

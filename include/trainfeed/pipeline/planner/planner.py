@@ -10,15 +10,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from trainfeed import canonical_json
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Skip, Version
-from trainfeed.dataset.interval_notes import telling_landing_removal
-from trainfeed.dataset.layout import plan_id_of
-from trainfeed.dataset.manifest import FORMAT
-from trainfeed.dataset.order import LATE_SPLIT, check_shards, num_shards
+from trainfeed.core import canonical_json
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval, format_time
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
-from trainfeed.intervals import Interval, format_time
+from trainfeed.functions import guessed_types, running_libraries
 from trainfeed.pipeline.inputs.readers import Inputs, KnownInputs, late_policies
 from trainfeed.pipeline.inputs.recorded_edges import require_neighbours_agree
 from trainfeed.pipeline.planner.causes import (
@@ -50,10 +47,13 @@ from trainfeed.pipeline.plans import (
     save_plan,
 )
 from trainfeed.pipeline.reports import JsonObject
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.specification import DatasetSpec, earlier_versions
 from trainfeed.uploads import AppliedUpload, applied_uploads
-from trainfeed.usercode import guessed_types, running_libraries
+from trainfeed.versions import DatasetFolder, Manifest, Skip, Version
+from trainfeed.versions.interval_notes import telling_landing_removal
+from trainfeed.versions.layout import plan_id_of
+from trainfeed.versions.manifest import FORMAT
+from trainfeed.versions.order import LATE_SPLIT, check_shards, num_shards
 
 # --- Chooses the versions of earlier intervals that the gates of a plan compare with
 

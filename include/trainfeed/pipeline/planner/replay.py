@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Final, NamedTuple
 
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, Manifest, Skip
-from trainfeed.dataset.interval_notes import told_landing_removal
-from trainfeed.dataset.layout import generation_name
-from trainfeed.dataset.retire import missing_remedies, told_missing
+from trainfeed.core.config import Environment
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import FormatError, NotFoundError, SourceReplacedError
-from trainfeed.intervals import Interval
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.readers import Inputs, KeptInputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, promised_leaf
 from trainfeed.pipeline.planner.planner import Planner
@@ -22,7 +19,10 @@ from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import LandingFile
 from trainfeed.specification import DatasetSpec
-from trainfeed.storage import Location
+from trainfeed.versions import DatasetFolder, Manifest, Skip
+from trainfeed.versions.interval_notes import told_landing_removal
+from trainfeed.versions.layout import generation_name
+from trainfeed.versions.retire import missing_remedies, told_missing
 
 # --- The build of an interval that a replay repeats
 

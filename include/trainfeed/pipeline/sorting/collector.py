@@ -11,15 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.dataset import ValidLeaf
-from trainfeed.dataset.order import (
-    LATE_SPLIT,
-    SplitBounds,
-    Uint64s,
-    position_hash,
-    shard_starts,
-    split_seed,
-)
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting.spill_files import (
     SPILL_SCHEMA,
@@ -29,6 +20,15 @@ from trainfeed.pipeline.sorting.spill_files import (
 )
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
+from trainfeed.versions import ValidLeaf
+from trainfeed.versions.order import (
+    LATE_SPLIT,
+    SplitBounds,
+    Uint64s,
+    position_hash,
+    shard_starts,
+    split_seed,
+)
 
 # Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
 _OVERHEAD_BYTES: Final = 48

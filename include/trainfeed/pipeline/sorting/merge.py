@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting.spill_files import (
     RECORD,
@@ -24,7 +25,6 @@ from trainfeed.pipeline.sorting.spill_files import (
     sample_order,
 )
 from trainfeed.samples import Schema
-from trainfeed.storage import Location
 
 # --- A sorted run of rows of a spill file, read in two passes: rows without records, then records
 

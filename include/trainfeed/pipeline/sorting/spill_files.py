@@ -12,12 +12,12 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from trainfeed import canonical_json
-from trainfeed.dataset.order import Uint64s, key_order, source_hash
+from trainfeed.core import canonical_json
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.samples import Schema
-from trainfeed.storage import Location
+from trainfeed.versions.order import Uint64s, key_order, source_hash
 
 # --- The order of samples, and the columns of records in that order
 

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trainfeed import faults
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core import faults
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.reports import PlanRef
@@ -32,6 +31,7 @@ from trainfeed.pipeline.spark.application_files import (
 )
 from trainfeed.pipeline.spark.executor_tasks import GROUP_COLUMN, SHARD_COLUMNS, ExecutorTasks
 from trainfeed.pipeline.spark.shuffle import PIECE_COLUMNS
+from trainfeed.versions import DatasetFolder
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from trainfeed.config import executor_environ, spark_environ
+from trainfeed.core.config import executor_environ, spark_environ
+from trainfeed.core.process_ties import program, tie_to_parent
 from trainfeed.pipeline.spark.cluster import SparkCluster
 from trainfeed.pipeline.spark.shipment import Shipment
-from trainfeed.process_ties import program, tie_to_parent
 from trainfeed.specification import DatasetSpec
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from trainfeed.dataset.manifest import ShardEntry
 from trainfeed.errors import EngineError, StorageError, TrainFeedError
-from trainfeed.paths import make_folders
+from trainfeed.files import make_folders
 from trainfeed.pipeline.functions.account import RecordAccount
 from trainfeed.pipeline.reports import Build, PublishedBefore, SparkReport
 from trainfeed.pipeline.run_stage import run_stage
@@ -33,6 +32,7 @@ from trainfeed.pipeline.spark.shuffle import written_before
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart
 from trainfeed.pipeline.waivers import kept_account, kept_shards
+from trainfeed.versions.manifest import ShardEntry
 
 logger = logging.getLogger(__name__)
 

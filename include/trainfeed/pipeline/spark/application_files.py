@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import trainfeed.errors
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 from trainfeed.errors import (
     ConfigError,
     EngineError,
@@ -25,7 +25,7 @@ from trainfeed.errors import (
     QuotaExceededError,
     TrainFeedError,
 )
-from trainfeed.storage import Location
+from trainfeed.files.stores import Location
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

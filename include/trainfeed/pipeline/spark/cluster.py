@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
-from trainfeed.config import spark_environ
+from trainfeed.core.config import spark_environ
 from trainfeed.errors import ConfigError, EngineError, MemoryLimitError, TrainFeedError
 
 # --- The settings of a Spark cluster: where applications run, and with which Python

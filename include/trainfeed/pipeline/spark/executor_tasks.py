@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainfeed import faults
-from trainfeed.config import Environment, local_folder_of_executor
+from trainfeed.core import faults
+from trainfeed.core.config import Environment, local_folder_of_executor
 from trainfeed.errors import ConfigError, EngineError, NotFoundError, Outcome, TrainFeedError
+from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.functions.account import RecordAccount, room_for_samples
 from trainfeed.pipeline.labels import settle_labels, settle_used
@@ -38,7 +39,6 @@ from trainfeed.pipeline.spark.shipment import (
 from trainfeed.pipeline.spark.shuffle import decoded_pieces, encoded_pieces, is_whole
 from trainfeed.pipeline.stage import Stage
 from trainfeed.specification import load_spec
-from trainfeed.storage import Location, posix
 
 # --- The work of one group of the plan: its account and quarantine as files, its samples as pieces
 

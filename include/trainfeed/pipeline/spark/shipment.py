@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 from zipimport import zipimporter
 
 import trainfeed
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 from trainfeed.errors import CodeChangedError, ConfigError
-from trainfeed.paths import walk
+from trainfeed.files import walk
+from trainfeed.functions import imported_names
 from trainfeed.specification import DatasetSpec
-from trainfeed.usercode import imported_names
 
 # --- The installed packages that a function imports: equal, file by file, on all machines
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import xxhash
 
 from trainfeed.errors import EngineError, FormatError, NotFoundError
+from trainfeed.files.stores import posix
 from trainfeed.pipeline.convert import PART_SCHEMA
 from trainfeed.pipeline.plans import PlannedShard
 from trainfeed.pipeline.sorting.spill_files import SPILL_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.spark.shipment import digest_of_file
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart
-from trainfeed.storage import posix
 
 # --- Samples on their way through Spark's shuffle: pieces of sorted runs, each whole in one row
 

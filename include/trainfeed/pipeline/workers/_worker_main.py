@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
+from trainfeed.core.process_ties import tie_to_parent
 from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.heap import give_back, return_large_blocks
 from trainfeed.pipeline.workers.protocol import (
@@ -33,7 +34,6 @@ from trainfeed.pipeline.workers.protocol import (
     WorkerPlace,
     adopt_orphans,
 )
-from trainfeed.process_ties import tie_to_parent
 
 # The modules that every job needs: imported while the parent still plans, before the first job.
 _OF_JOBS: Final = "trainfeed.pipeline.functions.jobs"

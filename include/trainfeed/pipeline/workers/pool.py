@@ -25,9 +25,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
 
-from trainfeed.config import worker_environ
+from trainfeed.core.config import worker_environ
+from trainfeed.core.memory_group import KillCount
+from trainfeed.core.process_ties import program
 from trainfeed.errors import EngineError
-from trainfeed.memory_group import KillCount
 from trainfeed.pipeline.workers.protocol import (
     PROGRESS_BYTES,
     STACK_SIGNAL,
@@ -43,7 +44,6 @@ from trainfeed.pipeline.workers.protocol import (
     WorkerPlace,
     WorkerReport,
 )
-from trainfeed.process_ties import program
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.workers.protocol import Job

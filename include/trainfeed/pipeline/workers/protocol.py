@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from trainfeed.core.process_ties import has_ended
 from trainfeed.errors import TrainFeedError
-from trainfeed.process_ties import has_ended
 
 # --- Messages and shared memory between a worker process and its parent; imports nothing heavy
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit.cli.conftest import cli
-from trainfeed.dataset import TrainingMarks
+from trainfeed.versions import TrainingMarks
 
 __all__ = ["cli"]
 

@@ -15,7 +15,7 @@ from examples.flights.recording import record
 from services._home import REPOSITORY
 from tests.docs.printed import printed_by, require_same
 from trainfeed.cli import main
-from trainfeed.dataset import init_root
+from trainfeed.versions import init_root
 
 WITHDRAW = "docs/operations/withdraw.md"
 TAGS = "docs/guides/tags.md"

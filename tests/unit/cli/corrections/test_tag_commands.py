@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from trainfeed.dataset.withdraw import Withdrawal, write_withdrawal
-from trainfeed.dispatch import TaskList
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.loader import open_intervals
 from trainfeed.readers import open_dataset
+from trainfeed.serving.dispatch import TaskList
+from trainfeed.versions.withdraw import Withdrawal, write_withdrawal
 
 DAYS = ("2024-03-01", "2024-03-02")
 RANGE = "/".join(DAYS)

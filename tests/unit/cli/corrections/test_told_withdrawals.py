@@ -7,7 +7,7 @@ import pytest
 from trainfeed.cli.named_versions import version_for_readers
 from trainfeed.errors import NotFoundError, WithdrawnError
 from trainfeed.readers import open_dataset
-from trainfeed.withdrawal import Maker, withdraw
+from trainfeed.upkeep.withdrawal import Maker, withdraw
 
 DAY = "2024-03-01"
 TOLD = f"clicks/{DAY}/g0002 was withdrawn by ada (builder) at 20"

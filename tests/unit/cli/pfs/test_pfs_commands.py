@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.canonical_json import dumps
-from trainfeed.pfs.places import Places
-from trainfeed.pfs.tree import CHUNK_BYTES, SourceState, unfinished_file_name
-from trainfeed.storage.folder_manifest import FolderFile, FolderManifest
+from trainfeed.core.canonical_json import dumps
+from trainfeed.files.stores.folder_manifest import FolderFile, FolderManifest
+from trainfeed.serving.pfs.places import Places
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, SourceState, unfinished_file_name
 
 
 def names(folder):

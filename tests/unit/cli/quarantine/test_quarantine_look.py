@@ -12,8 +12,8 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.cli import main
 from trainfeed.errors import GateError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.landed_ranges import opened_landing, write_landing
-from trainfeed.storage import Location
 
 GATE = "quality: [{check: quarantine_ratio, max: 0}]"
 TARGET = "clicks/2024-03-01"

@@ -13,9 +13,9 @@ from tests.kubernetes_schemas import problems
 from tests.unit.cli.conftest import cli
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
 from trainfeed.errors import AccessDeniedError
-from trainfeed.jobs import JobRecord, JobResult, KubernetesLauncher
-from trainfeed.jobs.kubernetes.api import ApiError
-from trainfeed.jobs.kubernetes.objects import object_name
+from trainfeed.training.jobs import JobRecord, JobResult, KubernetesLauncher
+from trainfeed.training.jobs.kubernetes.api import ApiError
+from trainfeed.training.jobs.kubernetes.objects import object_name
 
 __all__ = ["cli"]
 
@@ -28,7 +28,7 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "PodFail
 def cluster(monkeypatch, project, tmp_path):
     """A cluster in memory, whose jobs run ``clicks``; jobs end as soon as they are made."""
     found = Cluster()
-    monkeypatch.setattr("trainfeed.jobs.kubernetes.api.KubernetesApi", lambda _: found)
+    monkeypatch.setattr("trainfeed.training.jobs.kubernetes.api.KubernetesApi", lambda _: found)
     (tmp_path / "clusters.yaml").write_text(yaml.safe_dump({"kubernetes_default": SETTINGS}))
     monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
     (project.env.datasets / "clicks" / "train.py").write_text("def main(job):\n    return {'a': 1}")

@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import cli
 from tests.unit.models.test_registration import damage
 from tests.unit.pipeline.conftest import project
 from tests.unit.training.promotion.test_promotion import clicks, make, trained
-from trainfeed.models import Model, ModelsFolder
+from trainfeed.training.models import Model, ModelsFolder
 
 __all__ = ["cli", "clicks", "project", "trained"]
 

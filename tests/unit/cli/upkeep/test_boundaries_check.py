@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, day, rewrite_sealed
-from trainfeed.dataset import Version
 from trainfeed.pipeline.planner import planner as _planner
+from trainfeed.versions import Version
 
 DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 

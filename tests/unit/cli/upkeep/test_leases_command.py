@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.dataset.lease import hold_build, hold_versions
+from trainfeed.versions.lease import hold_build, hold_versions
 
 DAY = "2024-03-01"
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import AccessDeniedError
+from trainfeed.versions.waive import read_waivers
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}"

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainfeed import memory_group
 from trainfeed.compat.paddle.loading import GeneratorLoader, require_memory
+from trainfeed.core import memory_group
 from trainfeed.decorators import batch, cache, shuffle
 from trainfeed.errors import (
     ConfigError,

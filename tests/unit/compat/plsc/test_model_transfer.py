@@ -20,10 +20,10 @@ from trainfeed.errors import (
     FormatError,
     StorageError,
 )
-from trainfeed.storage import Location
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
-from trainfeed.storage.folder_transfer import upload
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST
+from trainfeed.files.stores.folder_transfer import upload
+from trainfeed.files.stores.local import LocalFileSystem
 
 ROOT = Path(__file__).parents[4]
 CANARY = "c4n4ry-p4ssw0rd"

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainfeed import faults
 from trainfeed.conversion import ConvertOptions, process_base64
 from trainfeed.conversion.base64_files import BadRow, GoodRow, parse_row
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 
 

@@ -10,8 +10,6 @@ from contextlib import suppress
 import pytest
 
 from tests.unit.conversion.conftest import FIXED, contents, fixed_samples, labels_of, names_in
-from trainfeed import faults
-from trainfeed.canonical_json import seal
 from trainfeed.conversion import (
     ConvertOptions,
     ShardManifest,
@@ -20,6 +18,8 @@ from trainfeed.conversion import (
     finish_publication,
     shard_name,
 )
+from trainfeed.core import faults
+from trainfeed.core.canonical_json import seal
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 
 # Before it the old set is there, from it on the new one is decided.

@@ -22,7 +22,6 @@ from tests.unit.conversion.conftest import (
     variable_samples,
 )
 from tests.unit.forks import in_a_fork
-from trainfeed import canonical_json, faults
 from trainfeed.conversion import (
     ColumnOptions,
     ConversionRequest,
@@ -37,6 +36,7 @@ from trainfeed.conversion import (
     scatter_files,
 )
 from trainfeed.conversion import steps as _stages
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import ConfigError, FormatError, NonDeterminismError, NotFoundError
 
 

@@ -5,12 +5,12 @@ import io
 import numpy as np
 import pytest
 
-from trainfeed.dataset.chunk_index import EXAMPLES, ExampleRun, chunk_of
-from trainfeed.dataset.chunks import RecordIOChunks, decoder_of
-from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.errors import FormatError
 from trainfeed.recordio import ChunkInfo, Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
+from trainfeed.versions.chunk_index import EXAMPLES, ExampleRun, chunk_of
+from trainfeed.versions.chunks import RecordIOChunks, decoder_of
+from trainfeed.versions.examples import ExampleRunDecoder, ExampleRunWriter
 
 SCHEMA = Schema((Field("label", "int64"),))
 PLACE = {"offset_bytes": 3, "stored_bytes": 5, "raw_bytes": 8, "num_records": 1, "crc32": 9}

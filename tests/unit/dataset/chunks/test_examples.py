@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainfeed.dataset.examples import ExampleRunDecoder, ExampleRunWriter
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.recordio import RecordWriter, iter_chunks
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.tfrecord import decode_example, iter_records
+from trainfeed.versions.examples import ExampleRunDecoder, ExampleRunWriter
 
 NUMBERS = (
     "bool",

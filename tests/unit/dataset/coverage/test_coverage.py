@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainfeed.dataset import (
+from trainfeed.core.intervals import PRESETS, Schedule, format_time, intervals_in, parse_range
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowIncompleteError
+from trainfeed.versions import (
     DatasetFolder,
     Manifest,
     Skip,
@@ -18,10 +20,8 @@ from trainfeed.dataset import (
     record_schedule,
     write_skip,
 )
-from trainfeed.dataset import retire as _told_retirements
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.errors import ConfigError, FormatError, NotFoundError, WindowIncompleteError
-from trainfeed.intervals import PRESETS, Schedule, format_time, intervals_in, parse_range
+from trainfeed.versions import retire as _told_retirements
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EMPTY = {

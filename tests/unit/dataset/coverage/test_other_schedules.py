@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.dataset.coverage.test_coverage import publish
-from trainfeed.dataset import DatasetFolder, Skip, cover, record_schedule, write_skip
-from trainfeed.dataset.accept_hole import accept_hole
-from trainfeed.dataset.tag_files import Decision
+from trainfeed.core.intervals import Interval, Schedule, format_time
 from trainfeed.errors import ConflictError
-from trainfeed.intervals import Interval, Schedule, format_time
+from trainfeed.versions import DatasetFolder, Skip, cover, record_schedule, write_skip
+from trainfeed.versions.accept_hole import accept_hole
+from trainfeed.versions.tag_files import Decision
 
 
 def at(day, hour=0):

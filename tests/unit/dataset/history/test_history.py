@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.roots import reseal
-from trainfeed import canonical_json
-from trainfeed.accounts import account_name
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.history import Action, DamagedAction, actions, record_action
+from trainfeed.core import canonical_json
+from trainfeed.core.accounts import account_name
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import TrainFeedError
-from trainfeed.printable_text import printable
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.history import Action, DamagedAction, actions, record_action
 
 
 @pytest.fixture

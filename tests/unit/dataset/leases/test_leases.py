@@ -15,9 +15,11 @@ import pytest
 
 from tests.support.roots import reseal
 from tests.unit.forks import in_a_fork
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.lease import (
+from trainfeed.core import canonical_json
+from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError, StorageError
+from trainfeed.files.stores import posix
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.lease import (
     LONGEST,
     MARGIN,
     HeldLease,
@@ -28,8 +30,6 @@ from trainfeed.dataset.lease import (
     leases,
     remove_ended,
 )
-from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError, StorageError
-from trainfeed.storage import posix
 
 NOW = datetime(2026, 3, 8, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -242,7 +242,7 @@ def test_reader_or_retention_sees_the_other_in_every_order(folder, order, monkey
             written.set()
             assert looks.wait(60)
 
-    monkeypatch.setattr("trainfeed.dataset.lease.faults.point", stop)
+    monkeypatch.setattr("trainfeed.versions.lease.faults.point", stop)
     got = {}
 
     def read():
@@ -353,8 +353,8 @@ def test_a_fork_neither_releases_nor_renews_the_lease_of_its_parent(folder):
 HOLDER = """
 import sys
 from pathlib import Path
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.lease import hold_versions
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.lease import hold_versions
 held = hold_versions(DatasetFolder(Path(sys.argv[1]), "clicks"), [("2026-01-01", 1)], "a child")
 print("held", flush=True)
 sys.stdin.readline()
@@ -428,7 +428,7 @@ def test_a_lease_that_a_slow_holder_renews_while_it_is_found_ended_stays(folder,
         held.renew()
         return found
 
-    monkeypatch.setattr("trainfeed.dataset.lease.leases", late)
+    monkeypatch.setattr("trainfeed.versions.lease.leases", late)
     assert remove_ended(folder, end) == []
     assert held.path.exists()
     held.release()

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from trainfeed.canonical_json import seal
 from trainfeed.conversion import SourceOptions, convert, open_sample_file
-from trainfeed.dataset.shards import Encoding, ShardManifest, manifests_of, prefixes_in
+from trainfeed.core.canonical_json import seal
 from trainfeed.errors import FormatError
-from trainfeed.paths import manifest_name, shard_name
+from trainfeed.files import manifest_name, shard_name
 from trainfeed.readers import recordio
 from trainfeed.samples import Field, Schema
+from trainfeed.versions.shards import Encoding, ShardManifest, manifests_of, prefixes_in
 
 SCHEMA = Schema((Field("label", "int64"),))
 
@@ -106,7 +106,7 @@ def test_the_sets_of_a_folder_are_those_that_have_a_manifest(folder):
 def test_looking_at_a_manifest_imports_neither_tfrecord_nor_what_converts():
     code = (
         "import sys, trainfeed.readers\n"
-        "assert 'trainfeed.dataset.shards' in sys.modules\n"
+        "assert 'trainfeed.versions.shards' in sys.modules\n"
         "wrong = ('trainfeed.tfrecord', 'trainfeed.conversion')\n"
         "print([name for name in sys.modules if name.startswith(wrong)])"
     )

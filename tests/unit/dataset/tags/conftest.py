@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 
 from tests.unit.dataset.coverage.test_coverage import EMPTY, START
-from trainfeed.dataset import DatasetFolder, Manifest, init_root, record_schedule
-from trainfeed.dataset.layout import MANIFEST, MANIFEST_DIGEST
-from trainfeed.dataset.withdraw import Withdrawal, write_withdrawal
-from trainfeed.intervals import Schedule, format_time
+from trainfeed.core.intervals import Schedule, format_time
+from trainfeed.versions import DatasetFolder, Manifest, init_root, record_schedule
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST
+from trainfeed.versions.withdraw import Withdrawal, write_withdrawal
 
 DAYS = [day.name for day in islice(Schedule("@daily", START).intervals(), 40)]
 ASKED = f"{DAYS[0]}/{DAYS[4]}"

@@ -8,16 +8,16 @@ import pytest
 from tests.support.roots import reseal
 from tests.unit.dataset.tags.conftest import DAYS
 from tests.unit.dataset.tags.test_tags import decided, give, opened
-from trainfeed.dataset.sealed_json import sealed
-from trainfeed.dataset.tag import move_tag, untag
-from trainfeed.dataset.tag_files import (
+from trainfeed.errors import FormatError
+from trainfeed.versions.sealed_json import sealed
+from trainfeed.versions.tag import move_tag, untag
+from trainfeed.versions.tag_files import (
     current_tags,
     require_tag,
     tag_history,
     tagged_versions,
     tags_naming,
 )
-from trainfeed.errors import FormatError
 
 
 @pytest.fixture

@@ -12,20 +12,20 @@ import pytest
 from tests.unit.dataset.tags.conftest import ASKED, DAYS
 from tests.unit.dataset.tags.test_tags import decided, give
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
-from trainfeed.canonical_json import seal
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.tag import apply_change, propose_tag, untag
-from trainfeed.dataset.tag_files import require_tag, tag_history
+from trainfeed.core import faults
+from trainfeed.core.canonical_json import seal
 from trainfeed.errors import ConflictError, FormatError
+from trainfeed.versions.history import actions
+from trainfeed.versions.tag import apply_change, propose_tag, untag
+from trainfeed.versions.tag_files import require_tag, tag_history
 
 ROOT = Path(__file__).parents[4]
 POINTS = ("history.after_action", "tags.before_change", "tags.after_change", "tags.after_look")
 CODE = """
 import sys
 from pathlib import Path
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.tag import Decision, apply_change, propose_tag
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.tag import Decision, apply_change, propose_tag
 
 folder = DatasetFolder(Path(sys.argv[1]), "clicks")
 decision = Decision.now("released", request="run 1")
@@ -68,7 +68,7 @@ def test_a_killed_change_is_whole_or_absent_and_its_repetition_makes_it_once(cli
 
 def test_every_point_is_killed_at():
     source = "".join(
-        path.read_text() for path in (ROOT / "include/trainfeed/dataset/tags").glob("*.py")
+        path.read_text() for path in (ROOT / "include/trainfeed/versions/tags").glob("*.py")
     )
     named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
     assert named == set(POINTS) - {"history.after_action"}

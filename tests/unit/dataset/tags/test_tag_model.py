@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.dataset.tags.conftest import DAYS, Clicks
 from tests.unit.dataset.tags.test_tags import decided
-from trainfeed.dataset.tag import TaggedData, apply_change, move_tag, propose_tag, untag
-from trainfeed.dataset.tag_files import current_tag, tag_history, tagged_versions, tags_naming
 from trainfeed.errors import ConflictError, NotFoundError, WindowIncompleteError
+from trainfeed.versions.tag import TaggedData, apply_change, move_tag, propose_tag, untag
+from trainfeed.versions.tag_files import current_tag, tag_history, tagged_versions, tags_naming
 
 NAMES = ("prod", "next")
 SPAN = DAYS[:4]

@@ -8,10 +8,18 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.dataset.tags.conftest import ASKED, DAYS
-from trainfeed.dataset import Skip, write_skip
-from trainfeed.dataset.history import actions
-from trainfeed.dataset.tag import TaggedData, apply_change, cover_tag, move_tag, propose_tag, untag
-from trainfeed.dataset.tag_files import (
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    ConflictError,
+    NotFoundError,
+    WindowError,
+    WindowIncompleteError,
+)
+from trainfeed.versions import Skip, write_skip
+from trainfeed.versions.history import actions
+from trainfeed.versions.tag import TaggedData, apply_change, cover_tag, move_tag, propose_tag, untag
+from trainfeed.versions.tag_files import (
     Decision,
     TaggedVersion,
     current_tag,
@@ -21,14 +29,6 @@ from trainfeed.dataset.tag_files import (
     tagged_versions,
     tags_naming,
     write_change,
-)
-from trainfeed.errors import (
-    ChecksumError,
-    ConfigError,
-    ConflictError,
-    NotFoundError,
-    WindowError,
-    WindowIncompleteError,
 )
 
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from tests.support.roots import as_before, reseal, write_sealed
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained, init_root
-from trainfeed.dataset import training_marks as _training_marks
+from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError
+from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained, init_root
+from trainfeed.versions import training_marks as _training_marks
 
 FIRST, SECOND, THIRD = (Untrained(f"2024-03-0{n}", 1) for n in (1, 2, 3))
 

@@ -12,9 +12,6 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset import Version
-from trainfeed.dataset import publication as _intact
-from trainfeed.dataset.version import CHUNKS, CHUNKS_SCHEMA
 from trainfeed.errors import (
     ChecksumError,
     FormatError,
@@ -22,7 +19,10 @@ from trainfeed.errors import (
     StorageError,
     UnsupportedCodecError,
 )
-from trainfeed.paths import open_plain
+from trainfeed.files import open_plain
+from trainfeed.versions import Version
+from trainfeed.versions import publication as _intact
+from trainfeed.versions.version import CHUNKS, CHUNKS_SCHEMA
 
 __all__ = ["project"]
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset import DatasetFolder
-from trainfeed.dataset.layout import CURRENT, MANIFEST
-from trainfeed.dataset.withdraw import (
+from trainfeed.errors import ConflictError
+from trainfeed.versions import DatasetFolder
+from trainfeed.versions.layout import CURRENT, MANIFEST
+from trainfeed.versions.withdraw import (
     Withdrawal,
     lift_withdrawal,
     lifted_withdrawals,
@@ -20,7 +21,6 @@ from trainfeed.dataset.withdraw import (
     withdrawn_alike,
     write_withdrawal,
 )
-from trainfeed.errors import ConflictError
 
 DAY = "2024-03-01"
 A, B = "a" * 64, "b" * 64

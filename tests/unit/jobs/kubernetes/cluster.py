@@ -5,11 +5,18 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from trainfeed import canonical_json
-from trainfeed.jobs import ClusterSettings, JobPlacement, JobRecord, JobRoots, JobSpec, JobVersion
-from trainfeed.jobs.kubernetes.api import ApiError
-from trainfeed.jobs.kubernetes.launcher import KubernetesLauncher
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.core import canonical_json
+from trainfeed.functions import digest_of_texts, training_texts
+from trainfeed.training.jobs import (
+    ClusterSettings,
+    JobPlacement,
+    JobRecord,
+    JobRoots,
+    JobSpec,
+    JobVersion,
+)
+from trainfeed.training.jobs.kubernetes.api import ApiError
+from trainfeed.training.jobs.kubernetes.launcher import KubernetesLauncher
 
 IMAGE = "registry.example/trainers/flights@sha256:" + "0" * 64
 SETTINGS = {
@@ -135,7 +142,7 @@ class Ground:
         home = self.home(job)
         (home / "output").mkdir(exist_ok=True)
         (home / "output" / "model.npz").write_text(text)
-        from trainfeed.jobs import JobResult
+        from trainfeed.training.jobs import JobResult
 
         JobResult.of_output(job.name, job.identity, {"auc": 0.7}, home / "output").write(home)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.jobs.kubernetes.cluster import SETTINGS
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -18,9 +18,9 @@ from trainfeed.errors import (
     JobRejectedError,
     LaunchError,
 )
-from trainfeed.jobs import ClusterSettings, JobState
-from trainfeed.jobs.kubernetes.api import ApiError
 from trainfeed.training.cluster_job import claim_attempt, end_of_log, require_success, settle
+from trainfeed.training.jobs import ClusterSettings, JobState
+from trainfeed.training.jobs.kubernetes.api import ApiError
 
 KINDS = ("indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set")
 SERVER = [ApiError(f"status {s}", status=s) for s in (500, 502, 503, 504, 429, 408)]

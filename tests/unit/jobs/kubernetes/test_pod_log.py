@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainfeed.jobs.kubernetes.api import ApiCalls
+from trainfeed.training.jobs.kubernetes.api import ApiCalls
 
 
 class Kubelet:

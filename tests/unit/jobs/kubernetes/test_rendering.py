@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.kubernetes_schemas import problems
 from tests.unit.jobs.kubernetes.cluster import IMAGE, plain
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs.kubernetes.objects import object_name
+from trainfeed.training.jobs.kubernetes.objects import object_name
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = ("indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set")

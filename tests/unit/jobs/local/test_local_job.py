@@ -5,12 +5,12 @@ import signal
 
 import pytest
 
+from trainfeed.core.process_ties import has_ended
 from trainfeed.errors import JobFailedError, JobKilledError, JobRejectedError, Outcome
-from trainfeed.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
-from trainfeed.jobs import local as _local_job
-from trainfeed.jobs.local import Ended, ended_error
-from trainfeed.jobs.rank_process import RankProcess
-from trainfeed.process_ties import has_ended
+from trainfeed.training.jobs import REJECTED, RETRYABLE, JobRoots, JobSpec, LocalLauncher
+from trainfeed.training.jobs import local as _local_job
+from trainfeed.training.jobs.local import Ended, ended_error
+from trainfeed.training.jobs.rank_process import RankProcess
 
 
 def shells(*scripts):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.unit.loader.conftest import NOTES, labels, note, write_images
-from trainfeed.dataset.chunks import RecordIOChunks
 from trainfeed.errors import ChecksumError, SampleShapeError
 from trainfeed.loader import DataLoader, RecordFiles
 from trainfeed.loader import chunk_samples as _ragged
@@ -27,6 +26,7 @@ from trainfeed.loader.memory import FreshMemory
 from trainfeed.loader.passes import Cursor
 from trainfeed.recordio import Codec, RecordIndex, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
+from trainfeed.versions.chunks import RecordIOChunks
 
 ODD = Schema(
     (

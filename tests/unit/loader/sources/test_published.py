@@ -4,10 +4,10 @@ import pytest
 
 from tests.unit.loader.conftest import children
 from tests.unit.pipeline.conftest import project
-from trainfeed.dataset import Skip, write_skip
 from trainfeed.errors import ConfigError, NotFoundError, WindowIncompleteError
 from trainfeed.loader import DataLoader, open_intervals
 from trainfeed.readers import open_dataset
+from trainfeed.versions import Skip, write_skip
 
 __all__ = ["project"]
 

@@ -23,7 +23,7 @@ from tests.unit.loader.conftest import (
 )
 from tests.unit.loader.datasets import Failing, Growing, Slow, Squares
 from tests.unit.processes import is_running
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,

@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.corrections import TagVersionsOperator
 from tests.unit.dataset.tags.conftest import ASKED, DAYS, clicks
-from trainfeed.dataset.tag_files import current_tag, tag_history
+from trainfeed.versions.tag_files import current_tag, tag_history
 
 __all__ = ["clicks"]
 

@@ -17,11 +17,11 @@ from operators.corrections import WaiveGatesOperator
 from operators.stages import CheckOperator
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset import read_unpublished
-from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import GateError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
+from trainfeed.versions import read_unpublished
+from trainfeed.versions.waive import read_waivers
 
 DAY = "2024-03-01"
 ASK = "quality: [{check: quarantine_ratio, max: 0.05, severity: ask}]"

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.corrections import WithdrawVersionOperator
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset.withdraw import withdrawal_of
+from trainfeed.versions.withdraw import withdrawal_of
 
 DAY = "2024-03-01"
 FORM = {

@@ -15,9 +15,9 @@ from airflow.sdk.exceptions import (
 
 from operators.connections import environment_from_connections
 from operators.logs_complete import LogsCompleteSensor, LogsCompleteTrigger
-from trainfeed.dataset import init_root
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores.local import LocalFileSystem
+from trainfeed.versions import init_root
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),

@@ -125,7 +125,7 @@ def test_a_failed_stage_leaves_its_message_and_report(clicks, make_context, monk
 
 def test_publishing_leaves_what_the_page_of_the_run_shows(calls, make_context, monkeypatch):
     opened = []
-    monkeypatch.setattr("trainfeed.dataset.Version.open", lambda path: opened.append(str(path)))
+    monkeypatch.setattr("trainfeed.versions.Version.open", lambda path: opened.append(str(path)))
     monkeypatch.setattr(
         "trainfeed.pipeline.version.version_report",
         lambda _, folder: {"of": folder.name},

@@ -15,8 +15,8 @@ from operators import training_starts as catch_up
 from operators.stages import RecordIOToCephFSOperator
 from operators.trainings import TrainingJobOperator
 from tests.unit.operators.stages.test_stages import PLAN, REPORT
-from trainfeed.dataset import DatasetFolder, TrainingMarks
 from trainfeed.errors import WindowIncompleteError
+from trainfeed.versions import DatasetFolder, TrainingMarks
 
 ASSET = Asset(name="clicks", uri="trainfeed://clicks")
 OWN = REPORT.summary.interval

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from operators.training_starts import Trainings
-from trainfeed.config import Environment
-from trainfeed.dataset import DatasetFolder, TrainingMarks, Untrained
-from trainfeed.dataset import training_marks as _training_marks
+from trainfeed.core.config import Environment
 from trainfeed.specification import load_spec
+from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
+from trainfeed.versions import training_marks as _training_marks
 
 SPEC = """\
 name: clicks

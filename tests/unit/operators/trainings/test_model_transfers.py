@@ -17,7 +17,7 @@ from operators.trainings import (
 )
 from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import SPEC
-from trainfeed.models import register
+from trainfeed.training.models import register
 
 __all__ = ["finished", "folder", "root"]
 

@@ -12,7 +12,7 @@ from operators.trainings import ChangeProdOperator, EvaluateModelOperator, Promo
 from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import STARTED_AT
 from trainfeed.errors import GateError
-from trainfeed.models import PROD, current, history, promote, register
+from trainfeed.training.models import PROD, current, history, promote, register
 
 __all__ = ["finished", "folder", "root"]
 

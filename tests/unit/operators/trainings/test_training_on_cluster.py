@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from operators.job_trigger import TrainingJobTrigger
 from operators.trainings import TrainingJobOperator
 from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Ground
-from trainfeed.jobs import JobLook, JobState
-from trainfeed.jobs.kubernetes.api import ApiError
+from trainfeed.training.jobs import JobLook, JobState
+from trainfeed.training.jobs.kubernetes.api import ApiError
 from trainfeed.training.launch import Launched
 
 KEY = {"partition_key": "2026-01-05"}
@@ -37,7 +37,9 @@ def spec(clicks, set_connection, ground):
 
 @pytest.fixture
 def cluster(monkeypatch, ground):
-    monkeypatch.setattr("trainfeed.jobs.kubernetes.api.KubernetesApi", lambda _: ground.cluster)
+    monkeypatch.setattr(
+        "trainfeed.training.jobs.kubernetes.api.KubernetesApi", lambda _: ground.cluster
+    )
     return ground.cluster
 
 
@@ -187,7 +189,7 @@ def test_clearing_the_waiting_task_ends_the_job_and_a_triggerer_that_goes_down_d
 def test_the_wait_goes_on_while_the_cluster_does_not_answer(launch, context, ground, monkeypatch):
     trigger = deferred(context())
     trigger.poll_s = 0.0
-    monkeypatch.setattr("trainfeed.jobs.kubernetes.api._PAUSES_S", ())
+    monkeypatch.setattr("trainfeed.training.jobs.kubernetes.api._PAUSES_S", ())
     ground.cluster.faults = [("GET", ApiError("timed out", status=None))] * 3
     ground.leave_result(launch.job)
     ground.cluster.objects.clear()

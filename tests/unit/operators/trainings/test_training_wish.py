@@ -12,9 +12,9 @@ from operators import training_starts as training_wish
 from operators.stages import PlanIntervalOperator, RecordIOToCephFSOperator
 from tests.unit.operators.stages.test_stages import PLAN, REPORT
 from tests.unit.operators.trainings.test_catch_up import ASSET, OWN, folder, put, run
-from trainfeed.dataset import TrainingMarks, Untrained
-from trainfeed.dataset.skip import Skip, write_skip
 from trainfeed.pipeline import SkipReport
+from trainfeed.versions import TrainingMarks, Untrained
+from trainfeed.versions.skip import Skip, write_skip
 
 __all__ = ["folder", "run"]
 

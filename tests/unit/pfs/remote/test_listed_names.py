@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import ServiceError
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree
-from trainfeed.pfs.remote import ServerTree
-from trainfeed.server import Reply
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree
+from trainfeed.serving.pfs.remote import ServerTree
+from trainfeed.serving.server import Reply
 
 ROOT = PfsPath("dc", "home", "alice", ())
 FOLDER = {"name": "folder", "kind": "folder", "num_bytes": 0, "modified_ns": 1}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -15,8 +15,8 @@ from trainfeed.errors import (
     FormatError,
     NotFoundError,
 )
-from trainfeed.pfs.posix import MountedTree
-from trainfeed.pfs.tree import CHUNK_BYTES, Kind, SmallFile, SourceState
+from trainfeed.serving.pfs.posix import MountedTree
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, Kind, SmallFile, SourceState
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -8,13 +8,13 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainfeed import faults
-from trainfeed.datacenters import PfsPath
-from trainfeed.pfs.file_server import FileServerSettings, serve_files
-from trainfeed.pfs.limits import FileLimits
-from trainfeed.pfs.remote import ServerTree
-from trainfeed.pfs.wire import DATA
-from trainfeed.server import Access, ByteClient, Limits, Reply, ServerSettings, new_token
+from trainfeed.core import faults
+from trainfeed.core.datacenters import PfsPath
+from trainfeed.serving.pfs.file_server import FileServerSettings, serve_files
+from trainfeed.serving.pfs.limits import FileLimits
+from trainfeed.serving.pfs.remote import ServerTree
+from trainfeed.serving.pfs.wire import DATA
+from trainfeed.serving.server import Access, ByteClient, Limits, Reply, ServerSettings, new_token
 
 USERS = ("alice", "bob")
 

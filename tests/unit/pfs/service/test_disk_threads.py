@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import suppress
 
-from trainfeed.pfs.areas import _THREADS, Disk
+from trainfeed.serving.pfs.areas import _THREADS, Disk
 
 
 def test_calls_of_one_user_leave_half_of_the_threads_to_others():

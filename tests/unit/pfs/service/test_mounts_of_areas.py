@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import ConfigError, StorageError
-from trainfeed.pfs.areas import Areas, refusal_of_files
-from trainfeed.pfs.tree import SmallFile, SourceState
+from trainfeed.serving.pfs.areas import Areas, refusal_of_files
+from trainfeed.serving.pfs.tree import SmallFile, SourceState
 
 PATH = "/pfs/dc/home/alice/file"
 

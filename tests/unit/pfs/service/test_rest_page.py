@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed.pfs import wire
-from trainfeed.pfs.tree import CHUNK_BYTES
+from trainfeed.serving.pfs import wire
+from trainfeed.serving.pfs.tree import CHUNK_BYTES
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.pfs.service.file_servers import Storage
 from tests.unit.server.test_serve import certified
 from trainfeed.cli import main
-from trainfeed.pfs.tree import CHUNK_BYTES
+from trainfeed.serving.pfs.tree import CHUNK_BYTES
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -23,8 +23,8 @@ import xxhash
 from tests.unit.pfs.service.file_servers import Storage, asked, running
 from tests.unit.server.test_serve import certified
 from trainfeed.errors import AccessDeniedError, NotFoundError
-from trainfeed.pfs.tree import SmallFile, SourceState
-from trainfeed.pfs.wire import (
+from trainfeed.serving.pfs.tree import SmallFile, SourceState
+from trainfeed.serving.pfs.wire import (
     CHUNKS,
     DATA,
     FILES,
@@ -36,7 +36,7 @@ from trainfeed.pfs.wire import (
     UPLOADS,
     Bundle,
 )
-from trainfeed.server import new_token
+from trainfeed.serving.server import new_token
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ServiceUnreachableError
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree
-from trainfeed.pfs.tree import CHUNK_BYTES, SourceState
-from trainfeed.pfs.wire import DATA
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, SourceState
+from trainfeed.serving.pfs.wire import DATA
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed.pfs.limits import FileLimits
-from trainfeed.pfs.tree import CHUNK_BYTES, SMALL_BYTES, SourceState
-from trainfeed.server import Limits
+from trainfeed.serving.pfs.limits import FileLimits
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, SMALL_BYTES, SourceState
+from trainfeed.serving.server import Limits
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -17,18 +17,9 @@ from trainfeed.errors import (
     ServiceDeniedError,
     TrainFeedError,
 )
-from trainfeed.pfs.limits import FileLimits
-from trainfeed.pfs.tree import CHUNK_BYTES, DigestKind, SourceState
-from trainfeed.pfs.wire import (
-    CHUNKS,
-    DATA,
-    FILES,
-    FINISH,
-    PRESENT,
-    SMALL,
-    UPLOADS,
-    Bundle,
-)
+from trainfeed.serving.pfs.limits import FileLimits
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, DigestKind, SourceState
+from trainfeed.serving.pfs.wire import CHUNKS, DATA, FILES, FINISH, PRESENT, SMALL, UPLOADS, Bundle
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

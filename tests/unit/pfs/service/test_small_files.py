@@ -12,12 +12,12 @@ import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
 from trainfeed.errors import FormatError, ServiceError, TrainFeedError
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.limits import FileLimits
-from trainfeed.pfs.posix import LocalTree, MountedTree
-from trainfeed.pfs.tree import SMALL_BYTES, Entry, Kind, SmallFile
-from trainfeed.pfs.wire import (
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.limits import FileLimits
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
+from trainfeed.serving.pfs.tree import SMALL_BYTES, Entry, Kind, SmallFile
+from trainfeed.serving.pfs.wire import (
     BUNDLE_BYTES,
     BUNDLE_FILES,
     SMALL_DIGESTS,
@@ -25,7 +25,7 @@ from trainfeed.pfs.wire import (
     UPLOADS,
     Bundle,
 )
-from trainfeed.server import Limits
+from trainfeed.serving.server import Limits
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import ConflictError
-from trainfeed.pfs import posix_files as _posix_target
-from trainfeed.pfs.areas import Disk, Place
-from trainfeed.pfs.file_server import _lifespan
-from trainfeed.pfs.limits import FileLimits
-from trainfeed.pfs.posix import MountedTree
-from trainfeed.pfs.tree import SourceState
-from trainfeed.pfs.uploads import UploadKey, Uploads
-from trainfeed.server import Parts, Refusal
+from trainfeed.serving.pfs import posix_files as _posix_target
+from trainfeed.serving.pfs.areas import Disk, Place
+from trainfeed.serving.pfs.file_server import _lifespan
+from trainfeed.serving.pfs.limits import FileLimits
+from trainfeed.serving.pfs.posix import MountedTree
+from trainfeed.serving.pfs.tree import SourceState
+from trainfeed.serving.pfs.uploads import UploadKey, Uploads
+from trainfeed.serving.server import Parts, Refusal
 
 DATA = b"abc"
 CHUNKS = (sha256(DATA).digest(),)

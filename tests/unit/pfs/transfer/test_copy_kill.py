@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.forks import in_a_fork
-from trainfeed import faults
-from trainfeed.datacenters import PfsPath
+from trainfeed.core import faults
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import (
     CommitUnknownError,
     ConflictError,
@@ -19,10 +19,10 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place, RateLimit, Stopped
-from trainfeed.pfs.posix import LocalTree, MountedTree
-from trainfeed.pfs.tree import CHUNK_BYTES, is_unfinished_name
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place, RateLimit, Stopped
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
+from trainfeed.serving.pfs.tree import CHUNK_BYTES, is_unfinished_name
 
 HOME = PfsPath("dc1", "home", "alice", ())
 CHUNKS = 4

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree, MountedTree
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
 
 HOME = PfsPath("dc1", "home", "alice", ())
 LONGEST = "é" * 127 + "x"

@@ -5,12 +5,12 @@ import os
 import pytest
 
 from tests.unit.pfs.service.file_servers import Storage, running
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import ConfigError, ServiceError
-from trainfeed.pfs.copy import copy_places
-from trainfeed.pfs.copy_plan import CopyOptions, Place
-from trainfeed.pfs.posix import LocalTree, MountedTree
-from trainfeed.pfs.tree import SmallFile
+from trainfeed.serving.pfs.copy import copy_places
+from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
+from trainfeed.serving.pfs.tree import SmallFile
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
 

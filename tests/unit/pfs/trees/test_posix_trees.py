@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed.datacenters import PfsPath
+from trainfeed.core.datacenters import PfsPath
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -21,10 +21,10 @@ from trainfeed.errors import (
     NotFoundError,
     StorageError,
 )
-from trainfeed.pfs import posix_files as _posix_target
-from trainfeed.pfs import small_files as _small_writes
-from trainfeed.pfs.posix import LocalTree, MountedTree
-from trainfeed.pfs.tree import (
+from trainfeed.serving.pfs import posix_files as _posix_target
+from trainfeed.serving.pfs import small_files as _small_writes
+from trainfeed.serving.pfs.posix import LocalTree, MountedTree
+from trainfeed.serving.pfs.tree import (
     CHUNK_BYTES,
     SMALL_BYTES,
     Kind,

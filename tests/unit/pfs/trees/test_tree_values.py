@@ -2,8 +2,8 @@
 
 import hashlib
 
-from trainfeed.paths import is_unfinished
-from trainfeed.pfs.tree import (
+from trainfeed.files import is_unfinished
+from trainfeed.serving.pfs.tree import (
     CHUNK_BYTES,
     FileDigests,
     SourceState,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError, StorageError
-from trainfeed.pfs.ceph import CephProgram
+from trainfeed.serving.pfs.ceph import CephProgram
 
 SECRET = "AQBMRwRriX1YGhAAGMi6+WGfR/11wyBaDBK+xw=="
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfeed.errors import ConfigError
-from trainfeed.pfs.ceph import Layout
-from trainfeed.pfs.users import require_user_name
+from trainfeed.serving.pfs.ceph import Layout
+from trainfeed.serving.pfs.users import require_user_name
 
 
 @pytest.mark.parametrize("name", ["a", "alice", "alice-2", "a" * 63, "x9"])

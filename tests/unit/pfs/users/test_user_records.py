@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from trainfeed.errors import FormatError
-from trainfeed.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, Layout, SharedStorage
-from trainfeed.pfs.users import (
+from trainfeed.serving.pfs.ceph import QUOTA_BYTES, QUOTA_FILES, Layout, SharedStorage
+from trainfeed.serving.pfs.users import (
     NAMESPACE,
     HomeWish,
     lost_attributes,

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, rewrite_sealed
 from tests.unit.sources.memory_topic import MemoryTopic
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import (
     ConflictError,
     EmptyUnprovenError,
@@ -18,7 +19,6 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
-from trainfeed.intervals import Interval
 from trainfeed.pipeline.inputs import topics as _topic_inputs
 from trainfeed.pipeline.inputs.boundaries import read_boundary, resolve_boundary
 from trainfeed.pipeline.inputs.topics import TopicInputs, open_topics

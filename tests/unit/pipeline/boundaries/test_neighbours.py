@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
+from trainfeed.core.intervals import Schedule
 from trainfeed.errors import (
     ConflictError,
     FormatError,
@@ -16,14 +17,13 @@ from trainfeed.errors import (
     SourceMissingError,
     TrainFeedError,
 )
-from trainfeed.intervals import Schedule
 from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.pipeline.preview import dry_run
-from trainfeed.retention import Context, retire
-from trainfeed.withdrawal import Maker, withdraw
+from trainfeed.upkeep.retention import Context, retire
+from trainfeed.upkeep.withdrawal import Maker, withdraw
 
 UUID = "11111111-1111-4111-8111-111111111111"
 DAYS = [f"2024-03-{number:02d}" for number in range(1, 8)]

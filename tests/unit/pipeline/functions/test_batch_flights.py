@@ -15,15 +15,15 @@ from examples.flights.lookups import write_lookups
 from examples.flights.recording import record
 from examples.flights.tables import read_planes, read_weather
 from tests.unit.flights.conftest import CANCELLED, DIVERTED, SOUND, a_few_days, install
-from trainfeed.config import Environment, KafkaSettings
-from trainfeed.dataset import DatasetFolder, Version, init_root
+from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.functions import code_texts, load_function
 from trainfeed.pipeline.functions.modes import iter_landed
 from trainfeed.pipeline.functions.user_function import judge, source_batch
 from trainfeed.pipeline.local import build
 from trainfeed.preprocessing import Filtered, Record, Reject, json_columns
 from trainfeed.sources import LANDING_SCHEMA
 from trainfeed.specification import load_spec
-from trainfeed.usercode import code_texts, load_function
+from trainfeed.versions import DatasetFolder, Version, init_root
 
 ROOT = Path(__file__).parents[4]
 FLIGHTS = ROOT / "include" / "datasets" / "flights"

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.pipeline.functions.account import SplitFields
-from trainfeed.reading_rules import NEWEST, ReadingRules
 from trainfeed.samples import Field
 
 OTHER_NAN = struct.unpack("<d", bytes([1, 0, 0, 0, 0, 0, 0xF8, 0xFF]))[0]

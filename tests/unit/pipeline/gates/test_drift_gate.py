@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.pipeline.clicks import DAY_MS, START_MS, batch, event
 from tests.unit.pipeline.conftest import make_project
-from trainfeed.dataset import Version
 from trainfeed.errors import GateError
+from trainfeed.versions import Version
 
 GATE = "quality:\n  - {check: drift, reference: 7, history: 30, severity: %s}\n"
 CODE = """

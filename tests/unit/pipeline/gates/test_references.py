@@ -12,14 +12,14 @@ import pytest
 
 from tests.unit.pipeline.conftest import project
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
-from trainfeed.dataset import Manifest
-from trainfeed.dataset.waive import read_refused
+from trainfeed.core import faults
 from trainfeed.errors import GateError, NotFoundError
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, load_plan, save_plan
 from trainfeed.pipeline.reports import Build, PlanRef
+from trainfeed.versions import Manifest
+from trainfeed.versions.waive import read_refused
 
 __all__ = ["project"]
 

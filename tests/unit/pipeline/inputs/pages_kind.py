@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import SourceReplacedError, WindowOpenError
-from trainfeed.intervals import parse_time
 from trainfeed.pipeline.inputs.readers import READERS, Head, SourceReader
 from trainfeed.pipeline.plans import PlannedInput
 from trainfeed.sources import LANDING_SCHEMA

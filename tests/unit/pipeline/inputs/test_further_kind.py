@@ -11,8 +11,7 @@ from dags._docs import spec_doc
 from dags._limits import active_runs, task_limits
 from tests.unit.pipeline.clicks import CODE, Project
 from tests.unit.pipeline.inputs.pages_kind import PagesSourceSpec
-from trainfeed.config import Environment
-from trainfeed.dataset import Ledger, init_root
+from trainfeed.core.config import Environment
 from trainfeed.errors import SourceReplacedError, SpecError, WindowOpenError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
@@ -30,6 +29,7 @@ from trainfeed.specification import (
     SourceKind,
     SourceSpec,
 )
+from trainfeed.versions import Ledger, init_root
 
 DAY = "2024-03-01"
 SOURCE = f"pages:{DAY}.json"

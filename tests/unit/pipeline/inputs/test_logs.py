@@ -8,8 +8,7 @@ import pytest
 
 import trainfeed.pipeline.check as check_stage
 from tests.unit.pipeline.log_project import DAY, make_log_project, rewrite
-from trainfeed.config import environment_from_environ
-from trainfeed.dataset import Ledger
+from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -17,6 +16,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     WindowOpenError,
 )
+from trainfeed.files.stores.local import LocalFileSystem
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
@@ -26,7 +26,7 @@ from trainfeed.pipeline.planner.decision import folder_of_logs, require_complete
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.stage import Stage
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.versions import Ledger
 
 SOURCES = [f"logs:dt={DAY}/part-{n}.txt{end}" for n, end in enumerate(["", ".gz", ".zst", ""])]
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
-from trainfeed.dataset.manifest import Manifest
 from trainfeed.errors import ConflictError, FormatError, SourceReplacedError
+from trainfeed.files.stores import Location
+from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
@@ -15,8 +16,7 @@ from trainfeed.pipeline.planner.decision import require_complete
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preview import describe, dry_run, preview
 from trainfeed.sources import log_folders as _logs_entries
-from trainfeed.status import Attempts, dataset_status
-from trainfeed.storage import Location
+from trainfeed.versions.manifest import Manifest
 
 LEFT = {
     "_SUCCESS": "marker",

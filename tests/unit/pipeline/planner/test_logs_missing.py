@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.pipeline.preview.test_dry_run import tree
-from trainfeed.dataset import Manifest, read_skip
 from trainfeed.errors import ConflictError, FormatError, LogsMissingError, WindowOpenError
 from trainfeed.pipeline.planner.decision import require_complete, waits_until
 from trainfeed.pipeline.preview import describe, dry_run
+from trainfeed.versions import Manifest, read_skip
 
 NEVER = "wait: 36500d"
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.pipeline.clicks import batch, day, rewrite_sealed
-from trainfeed.dataset import Manifest, read_skip
-from trainfeed.dataset.layout import MANIFEST
 from trainfeed.errors import SourceMissingError, TopicNotFoundError, WindowOpenError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.preview import dry_run
 from trainfeed.sources import record_topic
-from trainfeed.storage import Location
+from trainfeed.versions import Manifest, read_skip
+from trainfeed.versions.layout import MANIFEST
 
 # Days 0, 1 and 2 of March have records. A wait of a hundred years has not ended, one of two has.
 IDLE, NEXT = "2024-03-04", "2024-03-05"

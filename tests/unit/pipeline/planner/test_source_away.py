@@ -19,9 +19,9 @@ from trainfeed.errors import (
     StorageError,
     TopicNotFoundError,
 )
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.planner import decision as logs_complete
 from trainfeed.pipeline.preview import dry_run
-from trainfeed.storage import Location
 
 
 @pytest.fixture

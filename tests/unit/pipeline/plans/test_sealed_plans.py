@@ -5,14 +5,14 @@ import logging
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.files.records import ROOT_MARK_FILE
 from trainfeed.pipeline import Build, OutdatedRule
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import PLANS, load_plan
-from trainfeed.records import ROOT_MARK_FILE
+from trainfeed.versions import DatasetFolder
 
 DAY, NEXT = "2024-03-01", "2024-03-02"
 

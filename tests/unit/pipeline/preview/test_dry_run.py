@@ -135,7 +135,7 @@ def test_what_it_returns_is_small_json(project):
 @pytest.fixture
 def full(monkeypatch):
     """All file systems have 10 bytes left."""
-    monkeypatch.setattr("trainfeed.storage.Location.free_bytes", lambda _: 10)
+    monkeypatch.setattr("trainfeed.files.stores.Location.free_bytes", lambda _: 10)
 
 
 def test_a_build_that_cannot_fit_is_refused_before_it_reads(project, full):

@@ -14,8 +14,7 @@ import pytest
 
 import trainfeed
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
-from trainfeed.dataset import DatasetFolder
+from trainfeed.core import faults
 from trainfeed.errors import AccessDeniedError, FormatError, StorageError
 from trainfeed.pipeline.quarantine_access import (
     Access,
@@ -25,12 +24,13 @@ from trainfeed.pipeline.quarantine_access import (
     read_raw,
     read_raw_at,
 )
+from trainfeed.versions import DatasetFolder
 
 ROOT = Path(__file__).parents[4]
 READ = """
 import sys
 from pathlib import Path
-from trainfeed.dataset import Version
+from trainfeed.versions import Version
 from trainfeed.pipeline.quarantine import quarantine_of_version, read_raw
 
 root, version = map(Path, sys.argv[1:3])

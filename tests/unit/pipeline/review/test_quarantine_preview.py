@@ -8,12 +8,12 @@ import pytest
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.log_project import make_log_project
 from trainfeed.errors import FormatError, GateError, PreprocessError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.landed_ranges import opened_landing, write_landing
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.quarantine import QuarantinedPlace, unpublished_plans
 from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.review import Pieces, preview_quarantine
-from trainfeed.storage import Location
 
 LARGE = b"not json" + b"x" * 1_000_000
 CODE = """

@@ -9,8 +9,9 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from tests.unit.pipeline.test_kill import EXTERNAL_POINTS, command
-from trainfeed import canonical_json
+from trainfeed.core import canonical_json
 from trainfeed.errors import ChecksumError, FormatError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
@@ -24,7 +25,6 @@ from trainfeed.pipeline.sorting.spill_files import (
     TrailerWriter,
     edges_of,
 )
-from trainfeed.storage import Location
 
 SMALL = "seed: 7\nresources: {memory_bytes: 1MiB}"
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
 from trainfeed.errors import MemoryLimitError, PreprocessError
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build, local
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.functions import account as _sample_limits
@@ -27,7 +28,6 @@ from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.sorting.merge import Merge, SpillRun, held_batch_bytes
 from trainfeed.pipeline.sorting.spill_files import SPILL_SCHEMA, ArrowWithTrailer, TrailerWriter
 from trainfeed.samples import Schema, Statistics
-from trainfeed.storage import Location
 
 MIB = 1 << 20
 PY = "preprocess.py"

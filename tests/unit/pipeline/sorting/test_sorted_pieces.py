@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
-from trainfeed.dataset.order import source_hash
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.sorting.merge import PieceSorter
 from trainfeed.pipeline.sorting.spill_files import SPILL_SCHEMA
-from trainfeed.storage import Location
+from trainfeed.versions.order import source_hash
 
 RECORD_BYTES = 12
 

@@ -7,6 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from trainfeed.files.stores import Location
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import write_shard
 from trainfeed.pipeline.ingest import ingest
@@ -15,7 +16,6 @@ from trainfeed.pipeline.sorting.merge import PieceSorter
 from trainfeed.pipeline.spark.executor_tasks import pieces_of_group
 from trainfeed.pipeline.spark.shuffle import decoded_pieces
 from trainfeed.pipeline.stage import Stage
-from trainfeed.storage import Location
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from trainfeed.errors import (
     QuotaExceededError,
     StorageError,
 )
+from trainfeed.files.stores import Location
 from trainfeed.pipeline.spark import application_files as progress
 from trainfeed.pipeline.spark import application_files as unwanted
 from trainfeed.pipeline.spark.application_files import (
@@ -24,7 +25,6 @@ from trainfeed.pipeline.spark.application_files import (
     Failure,
     error_of,
 )
-from trainfeed.storage import Location
 
 JOB = ApplicationJob(
     *("clicks", "2024-03-01", "p1", "/root", "/landing", "/work"), {}, "0", "1", {}, {}

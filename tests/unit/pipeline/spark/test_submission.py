@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.processes import until
+from trainfeed.core.process_ties import has_ended
 from trainfeed.errors import ConfigError
 from trainfeed.pipeline.spark import _submission as submission
 from trainfeed.pipeline.spark.cluster import SPARK_CONNECTION, SparkCluster
 from trainfeed.pipeline.spark.shipment import Shipment
-from trainfeed.process_ties import has_ended
 
 SHIPMENT = Shipment(Path("/tmp/trainfeed-package.zip"), Path("/tmp/trainfeed-dataset.zip"))
 

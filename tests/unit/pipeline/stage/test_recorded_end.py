@@ -8,7 +8,7 @@ import pytest
 from tests.unit.pipeline.clicks import CODE
 from tests.unit.pipeline.log_project import DAY, make_log_project
 from tests.unit.pipeline.preview.test_dry_run import tree
-from trainfeed.dataset import read_skip, read_unpublished
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import (
     GateError,
     LogsMissingError,
@@ -16,9 +16,9 @@ from trainfeed.errors import (
     TopicNotFoundError,
     WindowOpenError,
 )
-from trainfeed.intervals import parse_time
 from trainfeed.pipeline.planner.decision import require_complete
 from trainfeed.pipeline.preview import dry_run
+from trainfeed.versions import read_skip, read_unpublished
 
 GATE = "seed: 7\nquality:\n  - {check: count, min: 10000}\n"
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.pipeline.test_kill import ROOT, Observer, command
 from tests.unit.processes import LIMIT_S
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.pipeline.review import _PREFIX, _above
 from trainfeed.pipeline.upkeep import OLD, sweep
 

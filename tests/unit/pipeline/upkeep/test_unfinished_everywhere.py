@@ -13,23 +13,23 @@ from tests.unit.pipeline.upkeep.test_housekeeping import files, grow_old
 from tests.unit.training.points import job_in, writer
 from tests.unit.uploads.conftest import labelled
 from tests.unit.uploads.labelled import csv_of
-from trainfeed.dataset import Skip, TrainingMarks, init_root, write_skip
-from trainfeed.dataset.lease import hold_versions
-from trainfeed.dataset.skip import AcceptedHole, write_hole
 from trainfeed.errors import GateError, StorageError
-from trainfeed.jobs import JobRecord
-from trainfeed.jobs.kubernetes import launcher as _job_code
-from trainfeed.jobs.kubernetes.launcher import JobCode
-from trainfeed.models import ModelsFolder, RemovedModel, promote, register
-from trainfeed.paths import UnfinishedFile
+from trainfeed.files import UnfinishedFile
+from trainfeed.files.stores import Location, posix
+from trainfeed.files.stores import mounts as _probe
+from trainfeed.files.stores.folder_manifest import Patience
+from trainfeed.files.stores.folder_transfer import temporary_folder
+from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.pipeline.upkeep import leftovers_of_dataset, sweep
-from trainfeed.storage import Location, posix
-from trainfeed.storage import mounts as _probe
-from trainfeed.storage.folder_manifest import Patience
-from trainfeed.storage.folder_transfer import temporary_folder
+from trainfeed.training.jobs import JobRecord
+from trainfeed.training.jobs.kubernetes import launcher as _job_code
+from trainfeed.training.jobs.kubernetes.launcher import JobCode
+from trainfeed.training.models import ModelsFolder, RemovedModel, promote, register
 from trainfeed.training.tagged import tagged_training
 from trainfeed.uploads import mark_announced
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.versions import Skip, TrainingMarks, init_root, write_skip
+from trainfeed.versions.lease import hold_versions
+from trainfeed.versions.skip import AcceptedHole, write_hole
 
 __all__ = ["cli", "finished", "labelled"]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from trainfeed import canonical_json
-from trainfeed.dataset.manifest import ShardEntry
-from trainfeed.dataset.order import check_shards, shard_name
+from trainfeed.core import canonical_json
 from trainfeed.errors import ConfigError
+from trainfeed.versions.manifest import ShardEntry
+from trainfeed.versions.order import check_shards, shard_name
 
 MANY = "output: {codec: zstd, shards: 100000}"
 

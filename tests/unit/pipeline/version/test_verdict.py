@@ -3,9 +3,7 @@
 import pytest
 
 from tests.unit.pipeline.test_concurrent import run_until
-from trainfeed import canonical_json
-from trainfeed.dataset import Ledger
-from trainfeed.dataset.manifest import ShardEntry
+from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError, GateError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.check import check
@@ -13,6 +11,8 @@ from trainfeed.pipeline.functions.account import Lateness, RecordAccount
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.stage import Stage
 from trainfeed.pipeline.version import ShardPart, Verdict
+from trainfeed.versions import Ledger
+from trainfeed.versions.manifest import ShardEntry
 
 ENTRY = ShardEntry(
     name="clicks-train-00000-of-00000",

@@ -13,9 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
-from trainfeed import canonical_json
-from trainfeed.dataset.sealed_json import sealed
-from trainfeed.dataset.waive import (
+from trainfeed.core import canonical_json
+from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
+from trainfeed.pipeline.check import check, judge
+from trainfeed.pipeline.publish import publish
+from trainfeed.pipeline.waivers import waiver_states
+from trainfeed.versions.sealed_json import sealed
+from trainfeed.versions.waive import (
     Applied,
     Waiver,
     lift_refused,
@@ -23,10 +27,6 @@ from trainfeed.dataset.waive import (
     read_waivers,
     write_waiver,
 )
-from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
-from trainfeed.pipeline.check import check, judge
-from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.waivers import waiver_states
 
 PAST = datetime(2026, 3, 1, tzinfo=UTC)
 AFTER = PAST + timedelta(days=2)

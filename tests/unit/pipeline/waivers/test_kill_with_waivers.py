@@ -9,7 +9,7 @@ import pytest
 from tests.unit.forks import in_a_fork
 from tests.unit.pipeline.test_kill import WAIVER_POINTS
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConflictError, GateError, NotFoundError
 from trainfeed.pipeline.check import check
 from trainfeed.pipeline.publish import publish

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.pipeline.waivers.conftest import DAY, wished
-from trainfeed.dataset.waive import read_waivers
 from trainfeed.errors import (
     AccessDeniedError,
     ConfigError,
@@ -22,6 +21,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.waivers import WaiverWish, next_command, waivable, waive, waiver_states
+from trainfeed.versions.waive import read_waivers
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LATER = NOW + timedelta(days=2)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.test_kill import ROOT, command
-from trainfeed import memory_group
+from trainfeed.core import memory_group
+from trainfeed.core.faults import VARIABLE
 from trainfeed.errors import EngineError
-from trainfeed.faults import VARIABLE
 from trainfeed.pipeline.workers import pool as _engine
 
 # An interpreter with pyarrow and a worker beside it need less, the function below takes more.

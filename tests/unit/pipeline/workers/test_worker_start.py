@@ -15,7 +15,7 @@ NOT_NEEDED = {
     "typer",
     "trainfeed.pipeline.quarantine_access",
     "trainfeed.pipeline.run_stage",
-    "trainfeed.dataset.waive",
+    "trainfeed.versions.waive",
 }
 
 

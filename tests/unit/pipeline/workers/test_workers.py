@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.pipeline.workers.module_job import ModulesAtHand
 from tests.unit.processes import LIMIT_S
+from trainfeed.core.faults import VARIABLE
 from trainfeed.errors import EngineError
-from trainfeed.faults import VARIABLE
 from trainfeed.pipeline import local as _parallel
 from trainfeed.pipeline import local as pipeline
 from trainfeed.pipeline.workers import pool as _engine

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.retention.landing.landings import DAY, NEXT, NOW, published
-from trainfeed.config import KafkaSettings
+from trainfeed.core.config import KafkaSettings
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainfeed.retention import Context, execute, plan_removals
-from trainfeed.retention.landing import LandingFiles
+from trainfeed.upkeep.retention import Context, execute, plan_removals
+from trainfeed.upkeep.retention.landing import LandingFiles
 
 DAY, NEXT = "2024-03-01", "2024-03-02"
 NOW = datetime(2024, 6, 1, tzinfo=UTC)

@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.pipeline.clicks import batch, day
 from tests.unit.retention.landing.landings import DAY, KINDS, NOW, found, landed, names, prune
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.upkeep import sweep
-from trainfeed.retention import execute
+from trainfeed.upkeep.retention import execute
 
 
 def test_files_go_days_after_the_publication_and_the_others_stay(built):

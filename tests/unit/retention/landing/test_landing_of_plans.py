@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.retention.landing.landings import DAY, KINDS, NOW, found, landed, names, prune
-from trainfeed.dataset import init_root
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
-from trainfeed.retention import KINDS as ALL
-from trainfeed.retention import execute
-from trainfeed.retention import prune as prune_all
+from trainfeed.upkeep.retention import KINDS as ALL
+from trainfeed.upkeep.retention import execute
+from trainfeed.upkeep.retention import prune as prune_all
+from trainfeed.versions import init_root
 
 
 @pytest.fixture

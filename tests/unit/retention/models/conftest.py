@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.conftest import project
-from trainfeed.models import Candidate, ModelJob, ModelsFolder, model_version, register
-from trainfeed.retention import Context, prune
-from trainfeed.retention.models import ModelVersions
+from trainfeed.training.models import Candidate, ModelJob, ModelsFolder, model_version, register
+from trainfeed.upkeep.retention import Context, prune
+from trainfeed.upkeep.retention.models import ModelVersions
 
 __all__ = ["project"]
 
@@ -83,7 +83,7 @@ def whys(items):
 
 def whole(folder):
     """Return the numbers of the versions that readers get, each verified."""
-    from trainfeed.models import Model
+    from trainfeed.training.models import Model
 
     for number in folder.versions():
         Model.open(folder, number).verify()

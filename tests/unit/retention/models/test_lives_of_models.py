@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.unit.pipeline.clicks import CODE, SPEC
 from tests.unit.retention.models.conftest import TRAIN, Clicker, whole
-from trainfeed.config import Environment
-from trainfeed.dataset import init_root
+from trainfeed.core.config import Environment
 from trainfeed.errors import NotFoundError
-from trainfeed.models import PROD, current, hold_model, promote, rollback
 from trainfeed.specification import RetentionRule, RetentionSpec, load_spec
+from trainfeed.training.models import PROD, current, hold_model, promote, rollback
+from trainfeed.versions import init_root
 
 
 class LivesOfModels(RuleBasedStateMachine):

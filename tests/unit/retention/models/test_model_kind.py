@@ -6,9 +6,8 @@ import pytest
 
 from tests.unit.forks import in_a_fork
 from tests.unit.retention.models.conftest import NOW, names, whole, whys
-from trainfeed.dataset.history import actions
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
-from trainfeed.models import (
+from trainfeed.training.models import (
     PROD,
     Model,
     RemovedModel,
@@ -17,8 +16,9 @@ from trainfeed.models import (
     register,
     rollback,
 )
-from trainfeed.retention import execute, plan_removals
-from trainfeed.retention.models import ModelVersions
+from trainfeed.upkeep.retention import execute, plan_removals
+from trainfeed.upkeep.retention.models import ModelVersions
+from trainfeed.versions.history import actions
 
 KINDS = (ModelVersions(),)
 

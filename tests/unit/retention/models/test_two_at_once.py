@@ -8,11 +8,11 @@ import pytest
 from tests.unit.forks import held_elsewhere
 from tests.unit.models.test_registration import killed_at
 from tests.unit.retention.models.conftest import names, whole, whys
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import NotFoundError
-from trainfeed.models import PROD, Model, alias_lock, current, history, hold_model, promote
-from trainfeed.retention import execute, models, plan_removals
-from trainfeed.retention.models import ModelVersions
+from trainfeed.training.models import PROD, Model, alias_lock, current, history, hold_model, promote
+from trainfeed.upkeep.retention import execute, models, plan_removals
+from trainfeed.upkeep.retention.models import ModelVersions
 
 POINTS = ("models.after_record", "models.after_rename")
 KINDS = (ModelVersions(),)
@@ -84,7 +84,7 @@ def test_look_and_removal_are_one_step_for_changes_of_aliases(clicker, monkeypat
 
 def _lock_now(folder):
     from trainfeed.errors import StorageError
-    from trainfeed.storage import posix
+    from trainfeed.files.stores import posix
 
     try:
         with posix.file_lock(folder.path / ".aliases.lock", timeout_s=0):
@@ -99,7 +99,7 @@ def test_a_reader_that_opens_beside_a_removal_holds_the_version_or_is_told(click
         clicker.prune()
         return shared_lock(path, **options)
 
-    from trainfeed.storage import posix
+    from trainfeed.files.stores import posix
 
     shared_lock = posix.shared_lock
     monkeypatch.setattr(posix, "shared_lock", remove)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.refusals import refuse
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs import JobRecord, JobRemoval, JobResult, JobSpec
-from trainfeed.models import ModelsFolder, promote, register
-from trainfeed.retention import Context, execute, plan_removals
-from trainfeed.retention.trainings import Trainings
+from trainfeed.training.jobs import JobRecord, JobRemoval, JobResult, JobSpec
+from trainfeed.training.models import ModelsFolder, promote, register
 from trainfeed.training.promotion import candidate_of
+from trainfeed.upkeep.retention import Context, execute, plan_removals
+from trainfeed.upkeep.retention.trainings import Trainings
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 KINDS = (Trainings(),)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import ConfigError
-from trainfeed.retention import Context, execute, plan_removals
-from trainfeed.retention.leftovers import WorkFiles
+from trainfeed.upkeep.retention import Context, execute, plan_removals
+from trainfeed.upkeep.retention.leftovers import WorkFiles
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 KINDS = (WorkFiles(),)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from trainfeed.cli._app import app
 from trainfeed.errors import ConfigError
-from trainfeed.server import Access, TokenFile, new_token
+from trainfeed.serving.server import Access, TokenFile, new_token
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 
@@ -155,7 +155,7 @@ def test_a_wrong_file_is_read_and_logged_once_until_it_changes(tokens, caplog, m
     tokens.write_text(f"anna {DIGEST} read\n")
     found, reads = TokenFile(tokens), []
     monkeypatch.setattr(
-        "trainfeed.server.access.read_private",
+        "trainfeed.serving.server.access.read_private",
         lambda path, *_, **__: reads.append(path) or path.read_bytes(),
     )
     tokens.write_text("half a li")

@@ -11,6 +11,7 @@ import pytest
 import xxhash
 
 from trainfeed.errors import ChecksumError, ConfigError, FormatError, TruncatedError
+from trainfeed.files.stores import Location
 from trainfeed.sources import (
     LANDING_SCHEMA,
     LandingFile,
@@ -18,7 +19,6 @@ from trainfeed.sources import (
     landing_folder,
     landing_name,
 )
-from trainfeed.storage import Location
 
 ROWS = [
     (3, 1_356_998_400_000, b"UA1545", b'{"flight": 1545}', [("trace", b"1"), ("empty", None)]),

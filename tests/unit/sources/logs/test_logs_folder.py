@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainfeed.errors import FormatError, WindowOpenError
+from trainfeed.files.stores import Location
+from trainfeed.files.stores.local import LocalFileSystem
 from trainfeed.sources import CompleteRule, find_logs, list_entries
-from trainfeed.storage import Location
-from trainfeed.storage.local import LocalFileSystem
 
 MARKED = CompleteRule(marker="_SUCCESS", stable=None)
 STABLE = CompleteRule(marker=None, stable=timedelta(minutes=10))

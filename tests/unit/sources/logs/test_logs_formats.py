@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 
 from trainfeed.errors import FormatError
+from trainfeed.files.stores import Location
 from trainfeed.sources import LineRange, iter_lines
-from trainfeed.storage import Location
 
 TABLE = pa.table({"text": ["a", "b"] * 100, "number": range(200)})
 TEXT = b'{"value": 1}\n' * 50

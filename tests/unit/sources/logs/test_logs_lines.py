@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfeed.errors import FormatError, TruncatedError
+from trainfeed.files.stores import Location
 from trainfeed.sources import LANDING_SCHEMA, LineRange, iter_lines
 from trainfeed.sources import log_lines as _logs_lines
 from trainfeed.sources.landing import BATCH_ROWS
-from trainfeed.storage import Location
 
 FILES = {
     "no byte": b"",

@@ -10,8 +10,8 @@ import socket
 import pytest
 
 from trainfeed.errors import FormatError
+from trainfeed.files.stores import Location
 from trainfeed.sources import list_entries
-from trainfeed.storage import Location
 
 READ, STOPS = "read", "stops"
 MARKER = "_SUCCESS"

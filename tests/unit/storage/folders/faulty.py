@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from trainfeed.errors import AccessDeniedError, QuotaExceededError, StorageError
-from trainfeed.storage import FileInfo
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores import FileInfo
+from trainfeed.files.stores.local import LocalFileSystem
 
 __all__ = ["ACTIONS", "Faults", "FaultyFileSystem", "KilledHereError"]
 

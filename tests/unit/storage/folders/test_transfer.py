@@ -20,16 +20,16 @@ from trainfeed.errors import (
     StorageError,
     UnsuitableStoreError,
 )
-from trainfeed.storage import Location
-from trainfeed.storage import folder_transfer as transfer
-from trainfeed.storage.folder_manifest import (
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import folder_transfer as transfer
+from trainfeed.files.stores.folder_manifest import (
     TRANSFER_MANIFEST,
     FolderManifest,
     Patience,
     read_manifest,
     verify,
 )
-from trainfeed.storage.folder_transfer import download, download_below, upload, wait_for
+from trainfeed.files.stores.folder_transfer import download, download_below, upload, wait_for
 
 
 def without_manifest(folder: Path) -> dict[str, bytes | None]:
@@ -317,7 +317,7 @@ def test_a_model_that_is_replaced_during_its_download_is_the_new_one_or_an_error
 def test_too_little_space_is_told_before_anything_is_written(
     model: Path, place: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainfeed.storage.local.LocalFileSystem.free_bytes", lambda *_: 1)
+    monkeypatch.setattr("trainfeed.files.stores.local.LocalFileSystem.free_bytes", lambda *_: 1)
     with pytest.raises(QuotaExceededError, match="bytes are needed, 1 are free"):
         upload(model, place)
 

@@ -15,15 +15,20 @@ import pytest
 from tests.unit.forks import in_a_fork
 from tests.unit.storage.folders.conftest import FILES, contents, put
 from tests.unit.storage.folders.faulty import ACTIONS, Faults, FaultyFileSystem, KilledHereError
-from trainfeed import faults, process_ties
+from trainfeed.core import faults, process_ties
 from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
-from trainfeed.storage import Location
-from trainfeed.storage import folder_transfer as _temporary_folder
-from trainfeed.storage import folder_transfer as transfer
-from trainfeed.storage import location as _store_clock
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST, Patience
-from trainfeed.storage.folder_transfer import TransferReport, download, require_writable, upload
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import folder_transfer as _temporary_folder
+from trainfeed.files.stores import folder_transfer as transfer
+from trainfeed.files.stores import location as _store_clock
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, Patience
+from trainfeed.files.stores.folder_transfer import (
+    TransferReport,
+    download,
+    require_writable,
+    upload,
+)
+from trainfeed.files.stores.local import LocalFileSystem
 
 POINTS = (
     "transfer.after_temporary",

@@ -9,7 +9,7 @@ from tests.support.roots import as_before, reseal, unseal
 from tests.unit.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
 from trainfeed.errors import ConfigError, FormatError, GateError, JobFailedError, JobRejectedError
-from trainfeed.models import CANDIDATE, PROD, Model, ModelsFolder, current, history
+from trainfeed.training.models import CANDIDATE, PROD, Model, ModelsFolder, current, history
 from trainfeed.training.promotion import evaluate, promote
 
 CODE = """

@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.training.points import spec
 from trainfeed.errors import JobRejectedError
-from trainfeed.jobs import EXHAUSTED, REJECTED, JobRecord
+from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.training.cluster_rank import cluster_rank
-from trainfeed.usercode import digest_of_texts, training_texts
+from trainfeed.training.jobs import EXHAUSTED, REJECTED, JobRecord
 
 ROOT = Path(__file__).parents[4]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.forks import in_a_fork
 from tests.unit.training.promotion.test_promotion import CODE, DAYS, folder, judge, lift
 from tests.unit.training.test_launch import trained  # noqa: F401
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import (
     AccessDeniedError,
     ChecksumError,
@@ -23,15 +23,15 @@ from trainfeed.errors import (
     NotFoundError,
     SpecError,
 )
-from trainfeed.jobs import JobRecord, JobRoots, JobSpec
-from trainfeed.models import Model, ModelsFolder
-from trainfeed.storage import Location
-from trainfeed.storage import folder_transfer as _transfer
-from trainfeed.storage.folder_manifest import TRANSFER_MANIFEST
-from trainfeed.storage.folder_transfer import upload
-from trainfeed.storage.local import LocalFileSystem
+from trainfeed.files.stores import Location
+from trainfeed.files.stores import folder_transfer as _transfer
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST
+from trainfeed.files.stores.folder_transfer import upload
+from trainfeed.files.stores.local import LocalFileSystem
 from trainfeed.training import TrainingJob
+from trainfeed.training.jobs import JobRecord, JobRoots, JobSpec
 from trainfeed.training.launch import render, train
+from trainfeed.training.models import Model, ModelsFolder
 from trainfeed.training.transfers import (
     download_start_model,
     open_start_model,
@@ -244,7 +244,7 @@ def test_an_upload_that_cannot_be_is_found_before_the_training(clicks, store, mo
     def denied(*_: object) -> None:
         raise AccessDeniedError("denied")
 
-    monkeypatch.setattr("trainfeed.storage.local.LocalFileSystem.make_dir", denied)
+    monkeypatch.setattr("trainfeed.files.stores.local.LocalFileSystem.make_dir", denied)
     with pytest.raises(AccessDeniedError):
         require_upload(clicks.spec, clicks.env)
     assert list((store / "models").iterdir()) == []

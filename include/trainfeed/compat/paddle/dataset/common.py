@@ -18,10 +18,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from trainfeed.conversion import ShardManifest
 from trainfeed.conversion import convert as _convert
-from trainfeed.datacenters import local_source, local_target
+from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.decorators import batch
 from trainfeed.errors import ChecksumError, ConfigError, ConflictError, NotFoundError, StorageError
-from trainfeed.paths import FilePath, NewFile, matching, open_plain, os_errors, write_all
+from trainfeed.files import FilePath, NewFile, matching, open_plain, os_errors, write_all
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 # --- Downloads files, and checks their MD5 before they get their name

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from trainfeed.compat.paddle.dataset import common
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
 from trainfeed.decorators import map_blocks
 from trainfeed.errors import NotFoundError, RootError
 from trainfeed.publicsets import known_public_root, open_public

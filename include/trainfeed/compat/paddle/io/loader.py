@@ -19,8 +19,8 @@ from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.compat.paddle.places import count_cpus
 from trainfeed.decorators import iter_mapped
 from trainfeed.errors import ConfigError
-from trainfeed.processes import iter_ahead, iter_in_turn
 from trainfeed.readers import open_reader
+from trainfeed.readers.ahead import iter_ahead, iter_in_turn
 
 # --- The order of a pass, and states from which a pass continues
 

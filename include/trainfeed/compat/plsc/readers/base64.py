@@ -12,9 +12,9 @@ from trainfeed.compat.plsc.readers.jpeg import EpochSeeds
 from trainfeed.compat.plsc.settings import rank_from_environ
 from trainfeed.conversion.base64_files import base64_reader
 from trainfeed.conversion.images import ImageOptions, ImageSample
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
+from trainfeed.core.whole_numbers import whole
 from trainfeed.readers import Reader
-from trainfeed.whole_numbers import whole
 
 __all__ = ["Base64Images", "train"]
 

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from trainfeed.compat.plsc.settings import rank_from_environ
 from trainfeed.conversion.images import ImageOptions, ImageSample, image_sample, require_pillow
 from trainfeed.conversion.sorting import sort_keys
-from trainfeed.datacenters import local_source
+from trainfeed.core.datacenters import local_source
+from trainfeed.core.whole_numbers import rank_of, whole
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.paths import listed, open_plain, read_plain
+from trainfeed.files import listed, open_plain, read_plain
 from trainfeed.readers import ended
-from trainfeed.whole_numbers import rank_of, whole
 
 # --- The seeds of an epoch: one for the order of the images, one for mirroring them
 

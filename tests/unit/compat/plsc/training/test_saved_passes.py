@@ -95,7 +95,7 @@ def test_a_changed_or_missing_file_is_found(tmp_path):
 
 
 def test_metadata_that_differ_from_the_note_are_refused(tmp_path):
-    from trainfeed.jobs import digested_below, seal_checkpoint_note
+    from trainfeed.training.jobs import digested_below, seal_checkpoint_note
 
     path = save(tmp_path)
     (path / "meta.json").write_text('{"emb_dim": 2, "num_classes": 11, "pretrain_nranks": 1}')

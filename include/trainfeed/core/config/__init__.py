@@ -1,0 +1,94 @@
+"""Folders and connections of a deployment; the only reader of ``os.environ``.
+
+One ``dataset.yaml`` serves every environment; these settings differ. Airflow sets them from its
+connections; all other programs use these variables::
+
+    TRAINFEED_DATA         folder below which the others have their defaults
+    TRAINFEED_ROOT         publication root: a folder of a POSIX file system, or pfs://…
+    TRAINFEED_LANDING      folder or URI of the landing files
+    TRAINFEED_WORK         folder or URI of the files between two stages
+    TRAINFEED_KAFKA        host:port[,host:port…], or recorded:<folder or URI of recorded topics>
+    TRAINFEED_LOGS         folder or URI at which the paths of log files start
+    TRAINFEED_PUBLIC       public folder of the data centre; its folder dataset has the public sets
+    TRAINFEED_MODELS       folder or URI at which the paths of transferred models start
+    TRAINFEED_CONNECTIONS  file of further clusters, and of clusters with credentials
+    TRAINFEED_CLUSTERS     file of the Kubernetes clusters that run trainings
+    TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
+    TRAINFEED_SPARK        file of the Spark cluster that runs preprocessing with engine spark
+    TRAINFEED_DATASETS     folder of the data sets' folders
+    TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed
+    TRAINFEED_CA_FILE      certificates of the authorities that signed those of the servers
+
+A launcher tells the ranks of a job by environment where they find what the job file names::
+
+    TRAINFEED_JOB_ROOT     publication root, as the rank sees it
+    TRAINFEED_JOB_CODE     folder of the data set's code
+    TRAINFEED_JOB_MODEL    folder of the model that an evaluation is about, below that root
+    TRAINFEED_RETRIES      restarts that the rank allows itself, if the cluster does not count them
+"""
+
+from trainfeed.core.config.deployment import (
+    KAFKA_CONNECTION,
+    LOGS_CONNECTION,
+    Environment,
+    KafkaSettings,
+    environment_from_environ,
+)
+from trainfeed.core.config.variables import (
+    CA_FILE,
+    JOB_CODE,
+    JOB_MODEL,
+    JOB_RETRIES,
+    JOB_ROOT,
+    PUBLIC_FOLDER,
+    RENDEZVOUS,
+    TOKEN_FILE,
+    command_environ,
+    executor_environ,
+    is_public,
+    job_model,
+    job_places,
+    local_folder_of_executor,
+    name_hadoop_user,
+    name_rank,
+    public_folder,
+    rank_variables,
+    rendezvous,
+    root_folder,
+    service_files,
+    spark_environ,
+    training_environ,
+    worker_environ,
+)
+
+__all__ = [
+    "CA_FILE",
+    "JOB_CODE",
+    "JOB_MODEL",
+    "JOB_RETRIES",
+    "JOB_ROOT",
+    "KAFKA_CONNECTION",
+    "LOGS_CONNECTION",
+    "PUBLIC_FOLDER",
+    "RENDEZVOUS",
+    "TOKEN_FILE",
+    "Environment",
+    "KafkaSettings",
+    "command_environ",
+    "environment_from_environ",
+    "executor_environ",
+    "is_public",
+    "job_model",
+    "job_places",
+    "local_folder_of_executor",
+    "name_hadoop_user",
+    "name_rank",
+    "public_folder",
+    "rank_variables",
+    "rendezvous",
+    "root_folder",
+    "service_files",
+    "spark_environ",
+    "training_environ",
+    "worker_environ",
+]

@@ -1,0 +1,252 @@
+"""Variables of this process and of its children: its place, and what programs need to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from trainfeed.core.datacenters import is_shared, local_source, shared_place
+from trainfeed.errors import ConfigError
+
+# --- Values of settings: read from arguments and variables, and checked as places
+
+_SCHEMES: Final = ("file", "hdfs", "pfs", "webhdfs")
+
+
+def setting(variable: str, given: str | None, default: str | Path) -> str:
+    """Return an argument, or else the value of its variable, or else the default.
+
+    Raises:
+        ConfigError: The value is empty, or has a NUL.
+    """
+    value = given if given is not None else os.environ.get(variable, str(default))
+    if not value or "\0" in value:
+        raise ConfigError(
+            f"expected {variable} to name a place, got {shown(value)!r}; set or unset it"
+        )
+    return value
+
+
+def is_public(value: str) -> bool:
+    """Return whether a setting names a folder of the public area, where nothing is written."""
+    return is_shared(value) and shared_place(value).area == "pfs://public"
+
+
+def root_folder(setting: str, value: str) -> str:
+    """Return a publication root as an absolute path of this machine.
+
+    Args:
+        setting: Name of the setting, for messages.
+        value: A path, ``file:///…`` or ``pfs://…``.
+
+    Raises:
+        ConfigError: ``value`` is a place of another kind, or the area of ``pfs://…`` is not
+            mounted on this machine.
+        AccessDeniedError: A link leads out of the area.
+    """
+    if is_shared(value):
+        return local_source(value).rstrip("/")
+    scheme, separator, rest = value.partition("://")
+    if not separator:
+        return str(Path(value).absolute())
+    if scheme != "file" or not rest.startswith("/"):
+        raise ConfigError(
+            f"expected {setting} to be a folder of a mounted file system, got {shown(value)!r};"
+            " publication needs its atomic rename"
+        )
+    return rest
+
+
+def place(variable: str, value: str) -> str:
+    """Return a place of files: an absolute path, or a URI as it stands.
+
+    Raises:
+        ConfigError: The value is a URI of another scheme than ``file``, ``hdfs`` and ``webhdfs``.
+    """
+    scheme, separator, _ = value.partition("://")
+    if not separator:
+        return str(Path(value).absolute())
+    if scheme not in _SCHEMES:
+        raise ConfigError(
+            f"expected {variable} to be a path or a URI of {', '.join(_SCHEMES)},"
+            f" got {shown(value)!r}"
+        )
+    return value
+
+
+def shown(value: str) -> str:
+    """Return a setting for messages, without the text before an @, which may be a password."""
+    return re.sub(r"^([a-z0-9]+://)?.*@", r"\1…@", value)
+
+
+# --- Variables that tell this process its place: rank, job, user of HDFS, public files, servers
+
+CA_FILE: Final = "TRAINFEED_CA_FILE"
+JOB_CODE: Final = "TRAINFEED_JOB_CODE"
+JOB_MODEL: Final = "TRAINFEED_JOB_MODEL"
+JOB_RETRIES: Final = "TRAINFEED_RETRIES"
+JOB_ROOT: Final = "TRAINFEED_JOB_ROOT"
+PUBLIC_FOLDER: Final = "TRAINFEED_PUBLIC"
+RENDEZVOUS: Final = "TRAINFEED_RENDEZVOUS"
+TOKEN_FILE: Final = "TRAINFEED_TOKEN_FILE"  # noqa: S105 (the name of a variable)
+
+
+def job_places() -> tuple[Path | None, Path | None]:
+    """Return publication root and code folder as a rank sees them; None for one that is not set."""
+    root, code = (os.environ.get(name) for name in (JOB_ROOT, JOB_CODE))
+    return Path(root) if root else None, Path(code) if code else None
+
+
+def job_model() -> str | None:
+    """The folder that ``TRAINFEED_JOB_MODEL`` names, relative to the root; None in a training."""
+    return os.environ.get(JOB_MODEL) or None
+
+
+def rank_variables(names: Iterable[str]) -> dict[str, str]:
+    """What a cluster tells a rank: the variables of these names that are set."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def name_rank(values: Mapping[str, str]) -> None:
+    """Set variables of this process, by which frameworks find their rank."""
+    os.environ.update(values)
+
+
+def name_hadoop_user(user: str) -> None:
+    """Set ``HADOOP_USER_NAME``, from which the client of HDFS takes the user once per process.
+
+    Raises:
+        ConfigError: The variable names another user.
+    """
+    found = os.environ.setdefault("HADOOP_USER_NAME", user)
+    if found != user:
+        raise ConfigError(
+            f"expected HADOOP_USER_NAME to be {user!r}, or not set, got {found!r}; nothing was"
+            " transferred; unset it, or name the same user in both places"
+        )
+
+
+def rendezvous() -> str | None:
+    """Where the ranks of this job meet, as a URL for frameworks; None where nothing says it."""
+    if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
+        return "env://"
+    return os.environ.get(RENDEZVOUS) or None
+
+
+def public_folder() -> Path | None:
+    """Return the public folder of the data centre as this machine sees it; None if it is not set.
+
+    Raises:
+        ConfigError: The variable does not name a folder of a mounted file system.
+    """
+    if PUBLIC_FOLDER not in os.environ:
+        return None
+    return Path(root_folder(PUBLIC_FOLDER, setting(PUBLIC_FOLDER, None, "")))
+
+
+def service_files() -> tuple[Path | None, Path | None]:
+    """Return the files with token and authorities for servers; None for one that is not set."""
+    token, authorities = (os.environ.get(name) for name in (TOKEN_FILE, CA_FILE))
+    return Path(token) if token else None, Path(authorities) if authorities else None
+
+
+# --- The variables of processes that this one starts: what programs need, and no credentials
+
+_PACKAGES: Final = Path(__file__).parents[2]
+# Variables for the code of data sets. All others stay out, because the environment of an Airflow
+# worker has connections and keys.
+_INHERITED: Final = (
+    "CUDA_VISIBLE_DEVICES",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS",
+    "PATH",
+    "TMPDIR",
+    PUBLIC_FOLDER,
+    "TRAINFEED_FAULTS",
+    "TRAINFEED_PUBLIC",
+    "TZ",
+)
+# Variables for the clients of storage: names, places, and the place of a Kerberos ticket.
+_OF_STORAGE: Final = (
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_PROXY_USER",
+    "HADOOP_TOKEN_FILE_LOCATION",
+    "HADOOP_USER_NAME",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+    "KRB5_CONFIG",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+)
+# Variables for spark-submit: where Java and the settings of clusters are.
+_OF_SPARK: Final = (
+    "JAVA_HOME",
+    "KUBECONFIG",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_LOCAL_IP",
+    "USER",
+    "YARN_CONF_DIR",
+)
+# Spark gives every Python worker the folders of its executor under this name.
+_EXECUTOR_FOLDERS: Final = "SPARK_LOCAL_DIRS"
+
+
+def training_environ(package: str, job: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for a training process: those that programs need, no credentials.
+
+    Args:
+        package: Folder of the package trainfeed; becomes the first of ``PYTHONPATH``.
+        job: Variables of the job.
+    """
+    kept = _kept(_INHERITED)
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # No bytecode: Python compares a cached compilation by size and second only, while the code of a
+    # job is identified by a digest.
+    fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return {**kept, **job, **fixed, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def command_environ() -> dict[str, str]:
+    """Return all variables of this process, for a command that it runs with the same rights.
+
+    With ``PYTHONPATH``, the command finds the same package trainfeed.
+    """
+    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def worker_environ() -> dict[str, str]:
+    """Return the variables for a process that runs preprocessing functions: no credentials.
+
+    Besides the variables that programs need, these are the ones for clients of storage: the
+    process reads landing files or logs, and writes spill files.
+    """
+    return _kept((*_INHERITED, *_OF_STORAGE))
+
+
+def spark_environ() -> dict[str, str]:
+    """Return the variables for ``spark-submit``: what it and clients of storage need."""
+    return _kept((*_INHERITED, *_OF_STORAGE, *_OF_SPARK))
+
+
+def executor_environ() -> dict[str, str]:
+    """Return the variables that executors get from here: the account of HDFS, and faults."""
+    return _kept(("HADOOP_USER_NAME", "TRAINFEED_FAULTS"))
+
+
+def local_folder_of_executor() -> str | None:
+    """Return a folder that Spark removes with its executor; None outside of an executor."""
+    return os.environ.get(_EXECUTOR_FOLDERS, "").split(",")[0] or None
+
+
+def _kept(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -1,0 +1,34 @@
+"""Intervals: the half-open UTC spans of a schedule, their names, and requests for them."""
+
+from __future__ import annotations
+
+from trainfeed.core.intervals.schedule import (
+    PRESETS,
+    Interval,
+    Schedule,
+    TimeRange,
+    WindowRequest,
+    intervals_in,
+    name_runs,
+    parse_range,
+    range_text,
+    ready_at,
+    resolve_interval,
+)
+from trainfeed.core.intervals.times import format_time, parse_time
+
+__all__ = [
+    "PRESETS",
+    "Interval",
+    "Schedule",
+    "TimeRange",
+    "WindowRequest",
+    "format_time",
+    "intervals_in",
+    "name_runs",
+    "parse_range",
+    "parse_time",
+    "range_text",
+    "ready_at",
+    "resolve_interval",
+]

@@ -1,0 +1,19 @@
+"""Files and folders of any store: one protocol over local paths, HDFS and WebHDFS.
+
+Work files go through a ``Location``. Versions are published with
+``trainfeed.files.stores.posix``, which needs a mounted file system.
+"""
+
+from __future__ import annotations
+
+from trainfeed.files.stores.file_system import FileInfo, FileSystem
+from trainfeed.files.stores.location import CLOCK_MARGIN, Location, present, require_store_clock
+
+__all__ = [
+    "CLOCK_MARGIN",
+    "FileInfo",
+    "FileSystem",
+    "Location",
+    "present",
+    "require_store_clock",
+]

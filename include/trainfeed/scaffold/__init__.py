@@ -1,5 +1,0 @@
-"""Makes a new data set: a folder with a commented specification, functions and some records."""
-
-from trainfeed.scaffold.folder import new_dataset
-
-__all__ = ["new_dataset"]

@@ -1,0 +1,129 @@
+"""Limits of one user on the server: bytes per second, memory, descriptors, unfinished uploads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, fields
+from typing import Final
+
+from trainfeed.errors import ConfigError
+from trainfeed.serving.server import Portions, Refusal
+
+_MAX_USERS: Final = 4096
+# A longer wait is left to the client, whose request does not take a place meanwhile.
+_LONGEST_WAIT: Final = 2.0
+
+
+@dataclass(frozen=True)
+class FileLimits:
+    """Bounds of what users take from a file server; all are above 0.
+
+    Attributes:
+        bytes_per_second: Bytes of files that one user sends and receives per second.
+        burst_bytes: Bytes that one user can move at once before the rate holds.
+        uploads: Unfinished uploads of one user that are open at once.
+        all_uploads: Unfinished uploads of all users that are open at once, of which one user gets
+            half.
+        upload_idle_seconds: Time after which an upload without a request is closed; its unfinished
+            file stays for the next try.
+        buffered_bytes: Bytes of bodies in memory at once, of all users; further bodies wait.
+        small_descriptors: Descriptors of small files and their folders that are open at once, of
+            all users; further requests wait. Connections and uploads have descriptors as well.
+    """
+
+    bytes_per_second: float = float(1 << 30)
+    burst_bytes: int = 256 << 20
+    uploads: int = 64
+    all_uploads: int = 256
+    upload_idle_seconds: float = 600.0
+    buffered_bytes: int = 64 << 20
+    small_descriptors: int = 600
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not (value := getattr(self, each.name)) > 0:
+                raise ConfigError(f"expected the limit {each.name} to be above 0, got {value!r}")
+
+
+class Shares:
+    """The shares of all users, and of the memory for bodies. For one loop.
+
+    Args:
+        limits: The bounds.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, limits: FileLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._memory = _Pool(limits.buffered_bytes)
+        self._descriptors = _Pool(limits.small_descriptors)
+
+    def memory(self, user: str, num_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Take memory for a body for the time of the block; wait until enough is free."""
+        return self._memory.take(user, num_bytes)
+
+    def descriptors(self, user: str, count: int) -> AbstractAsyncContextManager[None]:
+        """Take descriptors of small files for the time of the block; wait until enough are free."""
+        return self._descriptors.take(user, count)
+
+    async def spend(self, user: str, num_bytes: int) -> None:
+        """Take bytes of a user's rate; wait a short time if the user is above the rate.
+
+        Raises:
+            Refusal: The wait would be a long one; nothing was taken.
+        """
+        wait = -self._level(user) / self._limits.bytes_per_second
+        if wait > _LONGEST_WAIT:
+            raise _too_many(f"{self._limits.bytes_per_second:.0f} bytes per second", wait)
+        self._levels[user] = self._level(user) - num_bytes, self._clock()
+        self._levels.move_to_end(user)
+        if len(self._levels) > _MAX_USERS:
+            self._levels.popitem(last=False)
+        if wait > 0:
+            await asyncio.sleep(wait)
+
+    def _level(self, user: str) -> float:
+        burst = float(self._limits.burst_bytes)
+        level, since = self._levels.get(user, (burst, self._clock()))
+        return min(burst, level + (self._clock() - since) * self._limits.bytes_per_second)
+
+
+class _Pool:
+    """A number of equal things, such as bytes of memory, that requests wait for; see ``Portions``.
+
+    Args:
+        limit: How many there are.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._portions = Portions(limit)
+        self._freed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def take(self, user: str, count: int) -> AsyncIterator[None]:
+        """Take some for the time of the block; wait until enough are free."""
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._portions.take(user, count))
+        try:
+            yield
+        finally:
+            self._portions.give(user, count)
+            async with self._freed:
+                self._freed.notify_all()
+
+
+def _too_many(expected: str, wait: float) -> Refusal:
+    return Refusal(
+        429,
+        "TooManyRequests",
+        expected=f"{expected} from one user",
+        got="more",
+        remedy="wait as Retry-After says; nothing of this request was used",
+        retry_after=wait,
+    )

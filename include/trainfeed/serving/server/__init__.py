@@ -1,0 +1,58 @@
+"""The ground of every server of trainfeed: settings, TLS, tokens, limits, audit, and their client.
+
+An app is made of routes and a table of their scopes; ``serve`` answers until SIGTERM. The rest is
+the same for all: only ``/healthz`` is free, every other request needs a token or a certificate.
+Clients import no web framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainfeed.core.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.serving.server.access import (
+        ALL_SCOPES,
+        Caller,
+        TokenFile,
+        new_token,
+        parse_expiry,
+    )
+    from trainfeed.serving.server.app import caller_of, make_app, tell_audit, tell_outcome
+    from trainfeed.serving.server.body import read_body
+    from trainfeed.serving.server.client import Access, ByteClient, Reply
+    from trainfeed.serving.server.metrics import Metrics, Parts
+    from trainfeed.serving.server.refusals import Refusal, public_text
+    from trainfeed.serving.server.run import serve
+    from trainfeed.serving.server.service_client import ServiceClient
+    from trainfeed.serving.server.settings import Limits, Portions, ServerSettings, is_loopback
+
+__all__ = [
+    "ALL_SCOPES",
+    "Access",
+    "ByteClient",
+    "Caller",
+    "Limits",
+    "Metrics",
+    "Parts",
+    "Portions",
+    "Refusal",
+    "Reply",
+    "ServerSettings",
+    "ServiceClient",
+    "TokenFile",
+    "caller_of",
+    "is_loopback",
+    "make_app",
+    "new_token",
+    "parse_expiry",
+    "public_text",
+    "read_body",
+    "serve",
+    "tell_audit",
+    "tell_outcome",
+]
+
+
+__getattr__ = on_demand(__name__, __file__)

@@ -1,0 +1,424 @@
+"""The aliases ``candidate`` and ``prod``, their history, and versions as commands name them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from trainfeed.core import faults
+from trainfeed.core.accounts import account_name, name_problem
+from trainfeed.errors import ConfigError, ConflictError, NotFoundError
+from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
+from trainfeed.files.stores import posix
+from trainfeed.training.models.model import (
+    DAMAGED,
+    Model,
+    ModelFolder,
+    ModelsFolder,
+    is_version,
+    model_version,
+    parse_version,
+    require_kept,
+)
+
+# --- The changes of an alias as files
+
+
+@dataclass(frozen=True)
+class AliasChange:
+    """One change of an alias.
+
+    Attributes:
+        kind: ``promote`` to a version, or ``rollback`` to the previous one.
+        version: Version that the alias points to after the change, such as ``v0003``.
+        at: Time of the change, ISO 8601 in UTC.
+        by: The person who made the change; by default the account.
+        why: The reason, for people.
+        request: Name of the request, such as that of a job or a run; a repeated request changes
+            nothing. None for a change by command.
+        account: The account or run that acted for the person; None in earlier files.
+        alias: ``<model>/<alias>``; None in a file that is not sealed.
+        number: Number of the change, from 1; likewise.
+    """
+
+    kind: Literal["promote", "rollback"]
+    version: str
+    at: Time
+    by: str
+    why: str
+    request: str | None = None
+    account: str | None = None
+    alias: str | None = field(default=None, compare=False, repr=False)
+    number: int | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change for reports and commands, as JSON values."""
+        names = ("kind", "version", "at", "by", "account", "why")
+        return {name: getattr(self, name) for name in names}
+
+
+def _to_json(change: AliasChange) -> dict[str, Any]:
+    return {name: value for name, value in asdict(change).items() if value is not None}
+
+
+_FILE: Final = RecordFile(
+    AliasChange,
+    "a change of an alias, with kind, version, at, by and why",
+    "nothing was changed; bring the file back from a backup; if it is the last one, it may be"
+    " removed together with LAST.json: then the change before it is the current one",
+    place=ONCE_UNSEALED["alias"],
+    to_json=_to_json,
+)
+
+
+def numbered_changes(folder: ModelFolder, alias: str) -> list[tuple[int, AliasChange]]:
+    """Return all changes of an alias with their numbers, the oldest first.
+
+    Raises:
+        FormatError: A file of the history is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    return _FILE.numbered(folder.alias(alias), alias=f"{folder.name}/{alias}")
+
+
+def new_change(
+    kind: Literal["promote", "rollback"],
+    version: str,
+    why: str,
+    request: str | None,
+    *,
+    who: str | None = None,
+    account: str | None = None,
+) -> AliasChange:
+    """Return a change that is made now, by default by the account of this process.
+
+    Raises:
+        ConfigError: The name of the person or of the account cannot be printed; nothing was
+            changed.
+    """
+    account = account or account_name()
+    by = account if who is None else who
+    for problem in filter(None, (name_problem("who", by), name_problem("account", account))):
+        raise ConfigError(f"{problem}; nothing was changed")
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return AliasChange(
+        kind=kind, version=version, at=at, by=by, why=why, request=request, account=account
+    )
+
+
+def append_change(
+    folder: ModelFolder, alias: str, known: Sequence[tuple[int, AliasChange]], change: AliasChange
+) -> bool:
+    """Write a change under the next number; return False if another one took that number first.
+
+    Raises:
+        NotFoundError: Retention has removed the version meanwhile; nothing was changed.
+        StorageError: The publication root refused or failed.
+    """
+    number = known[-1][0] + 1 if known else 1
+    faults.point("alias.before_change")
+    with alias_lock(folder):
+        require_kept(folder, parse_version(change.version))
+        named = replace(change, alias=f"{folder.name}/{alias}", number=number)
+        is_ours = _FILE.append(folder.alias(alias), number, named)
+    faults.point("alias.after_change")
+    return is_ours
+
+
+def confirm_change(
+    folder: ModelFolder, alias: str, known: Sequence[tuple[int, AliasChange]]
+) -> None:
+    """Confirm the last change, which an earlier process may have written and not confirmed.
+
+    Raises:
+        StorageError: The publication root refused or failed.
+    """
+    if known:
+        _FILE.confirm(folder.alias(alias), known[-1][0])
+
+
+@contextmanager
+def alias_lock(folder: ModelFolder) -> Iterator[None]:
+    """Hold the lock under which aliases change, and versions to which none points are removed.
+
+    Raises:
+        StorageError: Another process held the lock for a minute.
+    """
+    with posix.file_lock(folder.path / ".aliases.lock"):
+        yield
+
+
+# --- The versions that aliases point to now, or would point to after one rollback
+
+# The alias that can be rolled back.
+PROD: Final = "prod"
+
+
+def promoted_versions(changes: Iterable[AliasChange]) -> list[str]:
+    """Return the versions that an alias can still be rolled back to, and the current one, last.
+
+    A rollback removes the version that it left, so a second rollback goes one step further back,
+    and never to a version that was rolled back before.
+    """
+    stack: list[str] = []
+    for change in changes:
+        if change.kind == "promote":
+            stack.append(change.version)
+        else:
+            del stack[-1:]
+    return stack
+
+
+def pointed_versions(folder: ModelFolder) -> dict[int, str]:
+    """Return number → why it is needed, of the versions that aliases need.
+
+    Raises:
+        ConfigError: A change names something that is no version.
+        FormatError: A change is damaged: what aliases need cannot be told.
+        StorageError: The publication root refused or failed.
+    """
+    found: dict[int, str] = {}
+    for alias in folder.aliases():
+        stack = promoted_versions(change for _, change in numbered_changes(folder, alias))
+        for version in stack[-2:-1] if alias == PROD else ():
+            found.setdefault(parse_version(version), f"a rollback of {alias} leads to it")
+        for version in stack[-1:]:
+            found[parse_version(version)] = f"{alias} points to it"
+    return found
+
+
+# --- The aliases ``candidate`` and ``prod``, which point to a version of a model, and their history
+
+logger = logging.getLogger(__name__)
+
+CANDIDATE: Final = "candidate"
+
+
+def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
+    """Return all changes of an alias, the oldest first.
+
+    Raises:
+        FormatError: A file of the history is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    return [change for _, change in numbered_changes(folder, alias)]
+
+
+def current(folder: ModelFolder, alias: str) -> Model | None:
+    """Return the model that an alias points to, or None while the alias has no change.
+
+    Raises:
+        FormatError: A change, or the manifest of the model, is damaged.
+        NotFoundError: The model is gone.
+        StorageError: The publication root refused or failed.
+    """
+    version = current_version(folder, alias)
+    return None if version is None else Model.open(folder, parse_version(version))
+
+
+def current_version(folder: ModelFolder, alias: str) -> str | None:
+    """Return the name of the version that an alias points to, or None; the version is not read.
+
+    Raises:
+        FormatError: A file of the history is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    changes = history(folder, alias)
+    return changes[-1].version if changes else None
+
+
+def promote(  # noqa: PLR0913 - the options of a change
+    folder: ModelFolder,
+    alias: str,
+    number: int,
+    why: str,
+    *,
+    request: str | None = None,
+    is_forward: bool = False,
+    who: str | None = None,
+    account: str | None = None,
+) -> tuple[AliasChange, bool]:
+    """Point an alias to a version.
+
+    Args:
+        folder: The model.
+        alias: ``candidate`` or ``prod``.
+        number: Number of the version, whose files are verified first.
+        why: The reason, for people.
+        request: Name of the request; a request that is in the history already changes nothing, even
+            if the alias was rolled back afterwards.
+        is_forward: Whether an alias that points to a model of a later interval is left unchanged:
+            trainings of past intervals may end in any order. An alias that points to a damaged
+            version is changed, with a warning.
+        who: The person; the account if None.
+        account: The run that acts for the person; the account of this process if None.
+
+    Returns:
+        The change that made or keeps the alias as it is, and whether this call made it. If the
+        alias points to the version already, no change is added.
+
+    Raises:
+        ConfigError: The name of the person cannot be printed.
+        NotFoundError: There is no such version, or retention removed it.
+        ChecksumError: A file of the model differs from its manifest.
+        FormatError: A file of the model or of the history is damaged, missing or foreign.
+        StorageError: The publication root refused or failed.
+    """
+    model = Model.open(folder, number)
+    model.verify()
+    # Repeated if another process adds a change between the reading and the writing here.
+    while True:
+        changes = numbered_changes(folder, alias)
+        confirm_change(folder, alias, changes)
+        for _, change in changes:
+            if request is not None and (change.kind, change.request) == ("promote", request):
+                return change, False
+        if changes and changes[-1][1].version == model_version(number):
+            return changes[-1][1], False
+        if is_forward and changes and _is_later(folder, changes[-1][1], model):
+            return changes[-1][1], False
+        change = new_change(
+            "promote", model_version(number), why, request, who=who, account=account
+        )
+        if append_change(folder, alias, changes, change):
+            return change, True
+
+
+def rollback(
+    folder: ModelFolder,
+    why: str,
+    *,
+    expected: int | None = None,
+    request: str | None = None,
+    who: str | None = None,
+    account: str | None = None,
+) -> tuple[AliasChange, bool]:
+    """Point ``prod`` to the version before the current one.
+
+    Args:
+        folder: The model.
+        why: The reason, for people.
+        expected: Number of the version that ``prod`` must point to now; None allows any.
+        request: Name of the request, as for ``promote``.
+        who: The person, as for ``promote``.
+        account: The run that acts for the person, as for ``promote``.
+
+    Returns:
+        The change, and whether this call made it.
+
+    Raises:
+        ConfigError: The name of the person cannot be printed.
+        NotFoundError: There is no previous version, or retention removed it.
+        ConflictError: ``prod`` points to another version than ``expected``.
+        ChecksumError: A file of the previous model differs from its manifest.
+        FormatError: A file of that model or of the history is damaged, missing or foreign.
+        StorageError: The publication root refused or failed.
+    """
+    while True:
+        changes = numbered_changes(folder, PROD)
+        confirm_change(folder, PROD, changes)
+        for _, change in changes:
+            if request is not None and (change.kind, change.request) == ("rollback", request):
+                return change, False
+        before = _before(folder, [change for _, change in changes], expected)
+        Model.open(folder, parse_version(before)).verify()
+        change = new_change("rollback", before, why, request, who=who, account=account)
+        if append_change(folder, PROD, changes, change):
+            return change, True
+
+
+def _is_later(folder: ModelFolder, change: AliasChange, model: Model) -> bool:
+    try:
+        there = Model.open(folder, parse_version(change.version)).manifest.job
+    except DAMAGED as error:
+        logger.warning("%s/%s is replaced, it is damaged: %s", folder.name, change.version, error)
+        return False
+    return there.interval > model.manifest.job.interval
+
+
+def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int | None) -> str:
+    stack = promoted_versions(changes)
+    if expected is not None and stack[-1:] != [model_version(expected)]:
+        raise ConflictError(
+            f"expected prod of model {folder.name} to point to {model_version(expected)}, it points"
+            f" to {stack[-1] if stack else 'no version'}; nothing was changed; look with"
+            f" trainfeed models show {folder.name}"
+        )
+    if len(stack) < 2:
+        raise NotFoundError(
+            f"model {folder.name} has no version that prod pointed to before; nothing was changed;"
+            f" promote another one: trainfeed models promote {folder.name}/vNNNN"
+        )
+    return stack[-2]
+
+
+# --- Versions of models as commands name them: ``NAME/vNNNN``, ``NAME@prod``, ``NAME``
+
+
+@dataclass(frozen=True)
+class ChosenModel:
+    """A version of a model, named by its number or by an alias.
+
+    Attributes:
+        folder: The model.
+        alias: The alias that was named; None when a version was named.
+        number: Number of the version that was named; None when an alias was named.
+    """
+
+    folder: ModelFolder
+    alias: str | None
+    number: int | None
+
+    @classmethod
+    def parse(cls, models: ModelsFolder, text: str) -> ChosenModel:
+        """Read ``NAME/vNNNN``, ``NAME@vNNNN``, ``NAME@ALIAS`` or ``NAME``, which is ``NAME@prod``.
+
+        Raises:
+            ConfigError: ``text`` has another form.
+            NotFoundError: There is no such model; the message names the nearest one.
+        """
+        name, slash, version = text.partition("/")
+        name, at, alias = name.partition("@")
+        if slash and at:
+            raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
+        folder = _known(models, name, is_alias=bool(at))
+        if is_version(alias):
+            return cls(folder, None, parse_version(alias))
+        return (
+            cls(folder, None, parse_version(version)) if slash else cls(folder, alias or PROD, None)
+        )
+
+    def now(self) -> int:
+        """Return the number of the version, that of today if an alias was named.
+
+        Raises:
+            NotFoundError: The alias points to no version.
+            FormatError: The history of the alias is damaged.
+            StorageError: The publication root refused or failed.
+        """
+        if self.number is not None:
+            return self.number
+        model = current(self.folder, self.alias or PROD)
+        if model is None:
+            known = ", ".join(model_version(number) for number in self.folder.versions()[-5:])
+            raise NotFoundError(
+                f"expected a version of model {self.folder.name} that {self.alias} points to, there"
+                f" is none; name one: {known}; aliases of models were looked up, not tags of data"
+                " (trainfeed tags NAME)"
+            )
+        return model.manifest.version
+
+
+def _known(models: ModelsFolder, name: str, *, is_alias: bool) -> ModelFolder:
+    try:
+        return models.known(name)
+    except NotFoundError as error:
+        if not is_alias:
+            raise
+        raise NotFoundError(
+            f"{error}; aliases of models were looked up, not tags of data (trainfeed tags {name})"
+        ) from error

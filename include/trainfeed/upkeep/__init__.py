@@ -1,0 +1,3 @@
+"""What changes or removes published versions: retention, repair, withdrawals."""
+
+__all__: list[str] = []

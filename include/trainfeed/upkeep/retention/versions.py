@@ -1,0 +1,285 @@
+"""Published versions: their sizes, their removal, and generations that a person withdrew."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, cast
+
+from trainfeed.core import canonical_json, faults
+from trainfeed.core.accounts import account_name
+from trainfeed.core.intervals import parse_time
+from trainfeed.errors import NotFoundError, SnapshotError, TrainFeedError
+from trainfeed.files import listed, walk
+from trainfeed.files.stores import Location, posix
+from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
+from trainfeed.upkeep.retention.context import Context, Uses
+from trainfeed.upkeep.retention.items import Expired, Item, Kept
+from trainfeed.versions.layout import DatasetFolder, generation_name
+from trainfeed.versions.withdraw import Withdrawal, withdrawal_of, withdrawals
+
+# --- The rule about superseded generations of an interval
+
+
+def superseded_by_rule(context: Context, interval: str) -> list[int]:
+    """Return the generations of an interval that the rule does not keep."""
+    folder, rule = context.look, context.spec.retention
+    # Ascending, so the slice leaves out the newest. ``keep_days`` keeps further ones.
+    beyond = folder.generations(interval)[: -rule.keep_generations]
+    if beyond and rule.keep_days is not None:
+        before = context.now - timedelta(days=rule.keep_days)
+        beyond = [each for each in beyond if folder.published_at(interval, each) < before]
+    readable = folder.readable_generation(interval) if beyond else None
+    return [each for each in beyond if each != readable]
+
+
+def generation_rule(context: Context) -> str:
+    """Return the rule as it stands in dataset.yaml."""
+    rule = context.spec.retention
+    days = "" if rule.keep_days is None else f", keep_days: {rule.keep_days}"
+    return f"keep_generations: {rule.keep_generations}{days}"
+
+
+# --- A published version as retention sees it: size and age, from the file system alone
+
+
+@dataclass(frozen=True)
+class VersionItem(Item):
+    """A generation of an interval.
+
+    Attributes:
+        interval: Name of the interval.
+        generation: Its number.
+    """
+
+    interval: str
+    generation: int
+
+
+def version_item(folder: DatasetFolder, kind: str, interval: str, generation: int) -> VersionItem:
+    """Return a generation as an item of a kind; its age begins with the publication."""
+    path = folder.version(interval, generation)
+    return VersionItem(
+        kind=kind,
+        name=f"{interval}/{generation_name(generation)}",
+        num_bytes=size_of(path),
+        since=published_at(path),
+        places=(str(path),),
+        interval=interval,
+        generation=generation,
+    )
+
+
+def size_of(path: Path) -> int:
+    """Return the size of the files in a folder, in bytes."""
+    with posix.map_errors(path):
+        found = (file.lstat() for file in walk(path))
+        return sum(each.st_size for each in found if S_ISREG(each.st_mode))
+
+
+def published_at(path: Path) -> datetime:
+    """Return the modification time of a version: nothing changes its folder later."""
+    with posix.map_errors(path):
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def half_removed(folder: DatasetFolder, interval: str) -> Iterator[int]:
+    """Yield the generations that are marked as removed, and whose files are still there."""
+    for generation in range(1, folder.last_generation(interval) + 1):
+        if folder.is_removed(interval, generation) and folder.has_folder(interval, generation):
+            yield generation
+
+
+# --- The removal of versions: mark, second look, rename, deletion
+
+logger = logging.getLogger(__name__)
+
+
+def mark_removed(
+    context: Context, interval: str, generation: int, why: str, *, unless_read: bool = False
+) -> bool:
+    """Hide a version from every reader that begins from now on; its number is never used again.
+
+    Args:
+        context: The data set.
+        interval: Name of the interval.
+        generation: Number of the generation.
+        why: The reason.
+        unless_read: Whether to leave it if readers get it by default, as since a withdrawal.
+
+    Returns:
+        Whether it is hidden.
+    """
+    account: dict[str, Any] = {
+        "at": context.now.isoformat(),
+        "uid": os.geteuid(),
+        "who": context.who or account_name(),
+        "why": why,
+    }
+    mark = context.folder.removal_mark(interval, generation)
+    # Under this lock nobody withdraws: a withdrawal counts on the generation that it has verified.
+    with posix.file_lock(context.folder.interval_lock(interval)):
+        if unless_read and context.folder.readable_generation(interval) == generation:
+            return False
+        posix.create_exclusive(mark, canonical_json.dumps(account), is_public=True)
+    faults.point("prune.after_mark")
+    return True
+
+
+def take_back(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Show a version again whose files were not touched."""
+    mark = folder.removal_mark(interval, generation)
+    with posix.map_errors(mark):
+        mark.unlink(missing_ok=True)
+    posix.sync_dir(mark.parent)
+    faults.point("prune.after_taking_back")
+
+
+def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
+    """Delete the files of a marked version; does nothing if they are gone."""
+    path = folder.version(interval, generation)
+    if path.exists():
+        trash = Location.parse(str(folder.path / TRASH))
+        try:
+            discard(Location.parse(str(path)), trash, prefix=RETENTION)
+        except SnapshotError as error:
+            # Readers do not see it any more; the kind ``trash`` says so at the end of each run.
+            logger.debug("a part of %s stays: %s", path, error)
+            return
+        logger.info("removed %s", path)
+
+
+def uses_after_marks(context: Context, marked: Sequence[tuple[str, int]]) -> Uses:
+    """Return what is in use now; if that cannot be told, show the marked versions again."""
+    try:
+        return context.fresh_uses()
+    except TrainFeedError:
+        for interval, generation in reversed(marked):
+            take_back(context.folder, interval, generation)
+        raise
+
+
+def remove_versions(
+    context: Context,
+    expired: Sequence[Expired],
+    still_wanted: Callable[[VersionItem], str | None],
+) -> list[Kept]:
+    """Mark versions, and delete those that did not come into use before their mark.
+
+    Args:
+        context: The data set.
+        expired: The versions, of each interval in ascending order.
+        still_wanted: A further look at a version after its mark: why it has to stay, or None.
+
+    Returns:
+        The versions that stay.
+    """
+    items = [cast("VersionItem", each.item) for each in expired]
+    kept = []
+    for each, item in zip(expired, tuple(items), strict=True):
+        if not mark_removed(context, item.interval, item.generation, each.why, unless_read=True):
+            items.remove(item)
+            kept.append(Kept(item, "it is the generation that readers get now"))
+    uses = uses_after_marks(context, [(item.interval, item.generation) for item in items])
+    # The newest first: an older one is not the one that readers get while a newer one stays.
+    for item in sorted(items, key=lambda each: each.generation, reverse=True):
+        why = uses.why(item.interval, item.generation) or still_wanted(item)
+        if why is None:
+            delete_files(context.folder, item.interval, item.generation)
+        else:
+            take_back(context.folder, item.interval, item.generation)
+            kept.append(Kept(item, why))
+    return kept
+
+
+# --- The rest of removals of earlier runs that were killed between the rename and the deletion
+
+
+class KilledRemovals:
+    """Folders in ``_trash`` that a run of retention made.
+
+    Such a run holds the lock of retention until they are deleted: whatever a run finds there when
+    it has the lock was left by one that is dead.
+    """
+
+    name = "trash"
+
+    def find(self, context: Context) -> Iterator[Expired]:
+        """Yield what is there, by name."""
+        for path in listed(context.folder.trash, f"{RETENTION}*"):
+            with suppress(NotFoundError), posix.map_errors(path):  # else a run ends just now
+                since = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+                item = Item(self.name, f"_trash/{path.name}", size_of(path), since, (str(path),))
+                yield Expired(item, "a removal that was begun")
+
+    def remove(self, _context: Context, items: Sequence[Expired]) -> list[Kept]:
+        """Delete the folders; one of which a snapshot is kept stays."""
+        kept = []
+        for each in items:
+            try:
+                posix.remove_tree(Path(each.item.places[0]))
+            except SnapshotError as error:
+                kept.append(Kept(each.item, str(error)))
+        return kept
+
+
+# --- Generations that a person withdrew, and did not restore
+
+
+class WithdrawnGenerations:
+    """Withdrawn generations, ``keep_withdrawn_days`` after their withdrawal.
+
+    The mark of the withdrawal stays, so that the same content is not published again.
+    """
+
+    name = "withdrawn"
+
+    def find(self, context: Context) -> Iterator[Expired | Kept]:
+        """Yield generations that were withdrawn long enough ago, by interval and number."""
+        days = context.spec.retention.keep_withdrawn_days
+        if days is None:
+            return
+        for interval in context.look.intervals():
+            for mark in withdrawals(context.look, interval):
+                if _has_files(context.look, mark):
+                    yield from self._judged(context, mark, days)
+
+    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
+        """Remove the files of the generations for good."""
+        return remove_versions(context, items, partial(_restored, context.folder))
+
+    def _judged(self, context: Context, mark: Withdrawal, days: int) -> Iterator[Expired | Kept]:
+        item = version_item(context.folder, self.name, mark.interval, mark.generation)
+        if mark.damage is not None:
+            # Then only the manifest tells which content must not be published again.
+            yield Kept(item, f"its mark is damaged, and its files tell what it was: {mark.damage}")
+            return
+        item = replace(item, since=_time(mark))
+        if item.since > context.now - timedelta(days=days):
+            return
+        user = context.uses.why(mark.interval, mark.generation)
+        why = f"keep_withdrawn_days: {days}"
+        yield Expired(item, why) if user is None else Kept(item, user)
+
+
+def _has_files(folder: DatasetFolder, mark: Withdrawal) -> bool:
+    is_removed = folder.is_removed(mark.interval, mark.generation)
+    return not is_removed and folder.has_folder(mark.interval, mark.generation)
+
+
+def _time(mark: Withdrawal) -> datetime:
+    return parse_time(mark.at)
+
+
+def _restored(folder: DatasetFolder, item: VersionItem) -> str | None:
+    """Return why a marked version is wanted after all: a person restored it meanwhile."""
+    if withdrawal_of(folder, item.interval, item.generation) is not None:
+        return None
+    return "it was restored meanwhile"

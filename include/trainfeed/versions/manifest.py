@@ -1,0 +1,336 @@
+"""The manifest of a version: its content, its origin, and the digests that prove both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainfeed.core import canonical_json
+from trainfeed.core.datacenters import local_source
+from trainfeed.core.reading_rules import ReadingRules
+from trainfeed.errors import FormatError
+from trainfeed.files import FilePath
+from trainfeed.versions.layout import MANIFEST, is_generation, is_name, parse_generation
+from trainfeed.versions.publication import read_manifest_file
+
+# --- Compares the path of a version with its manifest: a renamed folder has the data of another day
+
+_VERSIONS: Final = "versions"
+# The name of an interval is its start, as short as the schedule allows: day, hour or minute. Length
+# of the name → the part of ``2013-01-01T05:10:00Z`` in it; 15 characters have no colon.
+_START_CHARS: Final = {10: slice(0, 10), 13: slice(0, 13), 15: slice(0, 16)}
+
+
+class _VersionPlace(NamedTuple):
+    """Data set, interval and generation from the path of a version."""
+
+    dataset: str
+    interval: str
+    generation: int
+
+
+def require_folder(path: Path) -> None:
+    """Refuse a version whose folder is a symbolic link.
+
+    Raises:
+        FormatError: The folder is a link, which could lead to another version or change.
+    """
+    if _place(path) is not None and path.is_symlink():
+        raise FormatError(
+            "expected a version folder, got a symbolic link, which is not followed; nothing was"
+            " read; put the version itself here, or remove the link",
+            path=str(path),
+        )
+
+
+def require_place(path: Path, dataset: str, start: str, generation: int) -> None:
+    """Compare the values of a manifest with the version's path.
+
+    Args:
+        path: Folder of the version.
+        dataset: Name of the data set in the manifest.
+        start: Start of the interval in the manifest, as ``2013-01-01T05:10:00Z``.
+        generation: Number of the generation in the manifest.
+
+    Raises:
+        FormatError: The version belongs elsewhere; the message names every difference.
+    """
+    place = _place(path)
+    if place is None:
+        return
+    found = _VersionPlace(dataset, _interval_name(start, len(place.interval)), generation)
+    differences = [
+        f"{name} {promised!r}, the manifest says {actual!r}"
+        for name, promised, actual in zip(place._fields, place, found, strict=True)
+        if promised != actual
+    ]
+    if differences:
+        raise FormatError(
+            f"expected {'; '.join(differences)}: this is another version in the place of the one"
+            " that the path names; nothing was read; restore the right folder from a backup, or"
+            " remove this one and build the interval again",
+            path=str(path),
+        )
+
+
+def _place(path: Path) -> _VersionPlace | None:
+    interval, versions, dataset = path.absolute().parents[:3]
+    if versions.name != _VERSIONS or not is_generation(path.name) or not is_name(dataset.name):
+        return None
+    return _VersionPlace(dataset.name, interval.name, parse_generation(path.name))
+
+
+def _interval_name(start: str, num_chars: int) -> str:
+    text = start[_START_CHARS.get(num_chars, slice(None))]
+    return text.replace(":", "") if num_chars == 15 else text
+
+
+# --- The manifest of a version: its content, its origin, and the digests that prove both
+
+FORMAT: Final = 1
+
+# Files whose records take a byte or more each, and offsets.
+_PLAIN: Final = (None, "none")
+_FileName = Annotated[
+    str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,199}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
+]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Count = Annotated[int, Field(ge=0)]
+
+
+# Keys that were added later. They are left out where they do not apply, so that the bytes of other
+# manifests stay the same.
+_OPTIONAL: Final = frozenset(
+    {
+        "empty_because",
+        "passed_over",
+        "reading_rules",
+        "references",
+        "schema_changes",
+        "shard_skew",
+        "uploads",
+    }
+)
+
+
+class _ManifestModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ShardEntry(_ManifestModel):
+    """One shard: size in bytes, samples, and the digests of its file and of its records."""
+
+    name: _FileName
+    bytes: _Count
+    samples: _Count
+    sha256: _Digest
+    records_sha256: _Digest
+
+
+class SplitEntry(_ManifestModel):
+    """One split: its share in millionths (0 for ``late``), samples and shards in order."""
+
+    millionths: _Count
+    samples: _Count
+    shards: list[ShardEntry]
+
+
+class FileEntry(_ManifestModel):
+    """Any other file of the version."""
+
+    name: _FileName
+    bytes: _Count
+    sha256: _Digest
+
+
+class IntervalEntry(_ManifestModel):
+    """Start and end (exclusive) of the interval, as ``2013-01-01T00:00:00Z``."""
+
+    start: str
+    end: str
+
+
+class Manifest(_ManifestModel):
+    """The manifest; the format defines each field.
+
+    ``empty_because`` is optional: source string → why nothing was read of it, in versions for
+    which nothing was read at all. ``passed_over`` is optional: name → reason of every entry of the
+    folder of logs that was not read; it is no part of the fingerprint. ``uploads`` is optional: the
+    labelled files that were joined with the samples, the kind of join, and its account.
+    ``references`` is optional: interval, generation and digest of the earlier versions that gates
+    compared with. ``schema_changes`` is optional: every change of the schema since the newest of
+    them. ``shard_skew`` is optional: the largest shard of a split divided by its mean shard, by
+    samples and by bytes, for the split in which it is largest; in versions with several shards in a
+    split. ``reading_rules`` is optional: the number of the rules by which values were read; 0, and
+    not in the file, for the first ones, and for data sets that the rules do not concern.
+    """
+
+    format: int
+    dataset: str
+    interval: IntervalEntry
+    generation: Annotated[int, Field(ge=1)]
+    supersedes: dict[str, Any] | None
+    fingerprint: _Digest
+    content_digest: _Digest
+    empty: bool
+    fields: Annotated[list[dict[str, Any]], Field(alias="schema")]
+    splits: dict[str, SplitEntry]
+    files: list[FileEntry]
+    sources: list[str]
+    inputs: dict[str, dict[str, Any]]
+    gaps: list[dict[str, Any]]
+    late: dict[str, Any]
+    ledger: dict[str, Any]
+    quarantine: dict[str, Any]
+    filtered: dict[str, int]
+    gates: list[dict[str, Any]]
+    waivers: list[dict[str, Any]]
+    code: dict[str, Any]
+    lookups: dict[str, str]
+    libraries: dict[str, str]
+    plan: str
+    empty_because: dict[str, str] = Field(default_factory=dict)
+    passed_over: dict[str, str] = Field(default_factory=dict)
+    uploads: dict[str, Any] = Field(default_factory=dict)
+    references: list[dict[str, Any]] = Field(default_factory=list)
+    schema_changes: list[dict[str, Any]] = Field(default_factory=list)
+    shard_skew: dict[str, float] = Field(default_factory=dict)
+    reading_rules: _Count = 0
+
+    @property
+    def rules(self) -> ReadingRules:
+        """The rules by which the values of the version were read.
+
+        Raises:
+            FormatError: A newer trainfeed has rules that this one does not know.
+        """
+        try:
+            return ReadingRules(self.reading_rules or ReadingRules.GUESSED)
+        except ValueError as error:
+            raise FormatError(f"the version is of a newer trainfeed: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON."""
+        return canonical_json.dumps(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file, without keys that do not apply."""
+        value = self.model_dump(by_alias=True)
+        return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
+
+    def file_digests(self) -> dict[str, tuple[int, str]]:
+        """Return name → (bytes, sha256) of every file that the version must have.
+
+        The manifest's own two files and BUILT.json, which no digest covers, are left out.
+        """
+        shards = [shard for split in self.splits.values() for shard in split.shards]
+        entries: list[ShardEntry | FileEntry] = [*shards, *self.files]
+        return {entry.name: (entry.bytes, entry.sha256) for entry in entries}
+
+    def num_samples(self) -> int:
+        """Return the number of samples of all splits."""
+        return sum(split.samples for split in self.splits.values())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, path: str | None = None) -> Manifest:
+        """Parse a manifest; every value is checked.
+
+        Raises:
+            FormatError: ``data`` is no manifest, one whose counts contradict each other, or one
+                of a newer version of trainfeed.
+        """
+        value = canonical_json.loads(data, path=path)
+        if isinstance(value, dict) and value.get("format") != FORMAT:
+            raise FormatError(
+                f"expected a manifest of format {FORMAT}, got {value.get('format')!r};"
+                " a newer trainfeed wrote it",
+                path=path,
+            )
+        try:
+            manifest = cls.model_validate(value)
+            _require_equal_counts(manifest)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise FormatError(f"expected a manifest: {place}: {first['msg']}", path=path) from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"expected a manifest whose counts agree: {error}; nothing was read; restore the"
+                " version from a backup, or withdraw it and build the interval with --rebuild WHY",
+                path=path,
+            ) from error
+        return manifest
+
+    @classmethod
+    def read(cls, folder: FilePath) -> tuple[Manifest, str]:
+        """Read the manifest of a version and verify its digest.
+
+        Args:
+            folder: The version.
+
+        Returns:
+            The manifest and its SHA-256 in hex.
+
+        Raises:
+            NotFoundError: No version is there.
+            ChecksumError: The manifest is not the one that was published.
+            FormatError: The files are no manifest or no digest; the folder is a symbolic link; the
+                manifest names another data set, interval or generation than the path.
+            StorageError: The file system refused or failed.
+        """
+        folder = Path(local_source(folder))
+        require_folder(folder)
+        data, actual = read_manifest_file(folder, what="version")
+        manifest = cls.from_bytes(data, path=str(folder / MANIFEST))
+        require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
+        return manifest, actual
+
+
+def content_digest(
+    schema: Sequence[Mapping[str, Any]], records_sha256: Mapping[str, Sequence[str]]
+) -> str:
+    """Return the digest of a version's content, independent of codec and library versions.
+
+    Args:
+        schema: The schema as JSON.
+        records_sha256: Split → digests of its shards' records, in order.
+    """
+    splits = {name: list(digests) for name, digests in records_sha256.items()}
+    return canonical_json.sha256_of({"schema": list(schema), "splits": splits})
+
+
+def _require_equal_counts(manifest: Manifest) -> None:
+    """Compare inputs, ledger, splits and quarantine, as far as whole numbers say it.
+
+    ``Version.verify`` compares the ledger as a whole: its sums take longer than all the rest.
+    """
+    ledger, inputs = manifest.ledger, manifest.inputs
+    samples = quarantined = filtered = 0
+    for source, account in ledger.items():
+        read, valid = account["read"]["records"], account["valid"]
+        refused = account["quarantined"]["records"]
+        left_out = 0
+        for leaf in account["filtered"].values():
+            left_out += leaf["records"]
+        if read != valid["records"] + refused + left_out:
+            raise ValueError(f"ledger of {source}: read is not valid, quarantined and filtered")
+        planned = inputs[source]
+        # A compressed byte may be many records. Offsets may be without one.
+        if read > planned["end"] - planned["start"] and planned.get("compression") in _PLAIN:
+            raise ValueError(f"ledger of {source}: {read} records of {planned!r}")
+        samples += valid["samples"]
+        quarantined += refused
+        filtered += left_out
+    if not len(manifest.sources) == len(inputs) == len(ledger) or not inputs.keys() >= {
+        *manifest.sources
+    }:
+        raise ValueError(f"ledger of {[*ledger]}, inputs {[*inputs]}, sources {manifest.sources}")
+    found = manifest.num_samples(), manifest.quarantine["records"], sum(manifest.filtered.values())
+    if found != (samples, quarantined, filtered):
+        raise ValueError(
+            f"samples, quarantined and filtered records: {found}, in the ledger"
+            f" {(samples, quarantined, filtered)}"
+        )
