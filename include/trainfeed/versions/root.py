@@ -7,8 +7,8 @@ itself. All other code refuses a folder without a marker, and names the command.
 
 ``<root>/TRAINFEED.json`` is a ``trainfeed.files.records.RootMark``. Readers of versions need no
 marker: a root with data sets that was made before there were markers, or is mounted read-only, can
-be read as it is. The first write to a root whose mark is not sealed seals it; from then on, only the unsealed
-files that the mark lists count.
+be read as it is. The first write to a root whose mark is not sealed seals it; from then on, only
+the unsealed files that the mark lists count.
 """
 
 from __future__ import annotations
