@@ -2,8 +2,8 @@
 
 ``python docs/document_rooms.py [--check]``. A line is a folder, or a module that is in none:
 its depth, how many modules it has, and the first sentence of its docstring. Rooms stand in the
-order in which they may import each other, as ``pyproject.toml`` has it, from above to below; where no contract
-orders them, in the order of the alphabet.
+order in which they may import each other, as ``pyproject.toml`` has it, from above to below; where
+no contract orders them, in the order of the alphabet.
 """
 
 from __future__ import annotations
