@@ -200,7 +200,7 @@ nightly-spark: setup-dev data data/scikit-learn/.done data/obp/.done .venv-spark
 	$(ON_SPARK) -m nightly $(PYTEST)
 	$(BIN)python -m services run --require spark hdfs cephfs -- $(BIN)python -m pytest -m nightly tests/integration/spark_stores $(PYTEST)
 nightly-dispatch: setup-dev ## Sixty passes of dispatch in which trainers, the master, or both are killed at random
-	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/dispatch/test_kills.py $(PYTEST)
+	TEST_DISPATCH_ROUNDS=60 nice -n 10 $(BIN)python -m pytest tests/unit/serving/dispatch/test_kills.py $(PYTEST)
 nightly-retention: setup-dev ## A part of a simulated year of nights with retention, at most an hour: landing on a real HDFS, versions on a real CephFS; the next call goes on
 	nice -n 10 $(BIN)python -m services run --require hdfs cephfs -- $(BIN)python -m tests.retention 366 1 --keep $(NIGHTS) --minutes 55 || [ $$? -eq 75 ]
 nightly-kills: setup-dev ## A part of the kills of every command at every call that changes a file, at most an hour: on a local root, then on a real CephFS that a reader polls; the next call goes on

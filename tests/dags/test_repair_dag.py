@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from tests.unit.pipeline.conftest import project
-from tests.unit.repair.conftest import flip
+from tests.unit.upkeep.repair.conftest import flip
 from trainfeed.versions.history import actions
 
 __all__ = ["project"]

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.unit.outdated.forward import (
+from tests.unit.look.outdated.forward import (
     DAYS,
     POINTS,
     brought_forward,

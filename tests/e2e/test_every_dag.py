@@ -22,7 +22,7 @@ from services._home import REPOSITORY
 from services.airflow import AirflowStack
 from tests.e2e.predicting import predicted, service
 from tests.e2e.ways import until
-from tests.unit.models.conftest import finished
+from tests.unit.training.models.conftest import finished
 from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import ShardManifest
 from trainfeed.errors import TrainFeedError

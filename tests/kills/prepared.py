@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.unit.pipeline.clicks import CODE, SPEC, Project, batch, day
 from tests.unit.pipeline.log_project import LogProject, make_log_project
 from tests.unit.pipeline.test_kill import command as killed_build
-from tests.unit.repair.conftest import flip
+from tests.unit.upkeep.repair.conftest import flip
 from tests.unit.uploads.labelled import CODE as LABELLED_CODE
 from tests.unit.uploads.labelled import SPEC as LABELLED_SPEC
 from tests.unit.uploads.labelled import Labelled, clicks, csv_of

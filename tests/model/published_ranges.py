@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from tests.unit.status.published import publish
+from tests.unit.look.status.published import publish
 from trainfeed.core.intervals import Schedule, format_time, range_text
 from trainfeed.errors import ConflictError
 from trainfeed.versions import Skip, lift_skip, record_schedule, write_skip

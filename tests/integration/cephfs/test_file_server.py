@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pfs.service.file_servers import Storage, running
+from tests.unit.serving.pfs.service.file_servers import Storage, running
 from trainfeed.errors import QuotaExceededError
 from trainfeed.serving.pfs.tree import CHUNK_BYTES, SourceState, Target
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.storage.file_system_behaviour import FileSystemBehaviour
-from tests.unit.storage.racing import race_creations, race_renames
+from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour
+from tests.unit.files.stores.racing import race_creations, race_renames
 from trainfeed.errors import (
     ConflictError,
     QuotaExceededError,

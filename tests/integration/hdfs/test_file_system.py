@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.storage.file_system_behaviour import FileSystemBehaviour
+from tests.unit.files.stores.file_system_behaviour import FileSystemBehaviour
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import hdfs as _hdfs
 

@@ -18,8 +18,8 @@ import pytest
 import requests
 
 from services.hdfs import Hdfs
+from tests.unit.files.stores.folders.conftest import FILES, contents, put
 from tests.unit.processes import until
-from tests.unit.storage.folders.conftest import FILES, contents, put
 from trainfeed.core import faults
 from trainfeed.errors import (
     AccessDeniedError,

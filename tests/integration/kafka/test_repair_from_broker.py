@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.pipeline.clicks import CODE, SPEC, Project
-from tests.unit.repair.conftest import DAY, contents, flip, outcomes, repaired, shards
+from tests.unit.upkeep.repair.conftest import DAY, contents, flip, outcomes, repaired, shards
 from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.versions import init_root
 

@@ -29,8 +29,11 @@ def names_in(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             names.add(node.name)
-        if isinstance(node, ast.ImportFrom) and node.module == "tests.unit.storage." + BEHAVIOUR:
-            names |= names_in(ROOT / "tests/unit/storage" / f"{BEHAVIOUR}.py")
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "tests.unit.files.stores." + BEHAVIOUR
+        ):
+            names |= names_in(ROOT / "tests/unit/files/stores" / f"{BEHAVIOUR}.py")
     return names
 
 

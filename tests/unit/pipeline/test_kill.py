@@ -43,7 +43,7 @@ POINTS = [
 ]
 # Only there when samples exceed the memory: killed at in test_external_sort.py.
 EXTERNAL_POINTS = ["preprocess.after_merged_block"]
-# Killed at in upkeep/test_housekeeping.py and tests/unit/retention/test_superseded.py.
+# Killed at in upkeep/test_housekeeping.py and tests/unit/upkeep/retention/test_superseded.py.
 PRUNE_POINTS = ["discard.after_rename"]
 # Only there for data sets with uploads: killed at in tests/unit/uploads/test_kill_with_uploads.py.
 LABEL_POINTS = ["labels.before_rename", "labels.after_rename"]
@@ -55,7 +55,7 @@ WAIVER_POINTS = [
     "waiver.before_apply",
     "waiver.after_apply",
 ]
-# Only there for data sets with lookups: killed at in tests/unit/difference/test_kept_lookups.py.
+# Only with lookups: killed at in tests/unit/look/difference/test_kept_lookups.py.
 LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
 QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]

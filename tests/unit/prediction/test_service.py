@@ -15,7 +15,7 @@ import pytest
 from tests.unit.pipeline.conftest import make_project
 from tests.unit.prediction.conftest import make_predicting
 from tests.unit.processes import is_running, until
-from tests.unit.server.test_serve import certified
+from tests.unit.serving.server.test_serve import certified
 from trainfeed.serving.server import new_token
 from trainfeed.training.models import rollback
 

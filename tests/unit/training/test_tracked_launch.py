@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.models.test_registration import damage
-from tests.unit.tracking.mlflow_stand_in import StandIn, start
+from tests.unit.training.models.test_registration import damage
+from tests.unit.training.tracking.mlflow_stand_in import StandIn, start
 from trainfeed.errors import ConfigError, GateError, JobFailedError
 from trainfeed.training.jobs import JobRecord
 from trainfeed.training.launch import train

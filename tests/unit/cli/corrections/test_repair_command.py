@@ -2,7 +2,7 @@
 
 import json
 
-from tests.unit.repair.conftest import flip
+from tests.unit.upkeep.repair.conftest import flip
 
 DAY = "2024-03-01"
 TARGET = f"clicks/{DAY}/g0001"

@@ -11,7 +11,7 @@ import yaml
 
 from tests.kubernetes_schemas import problems
 from tests.unit.cli.conftest import cli
-from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
+from tests.unit.training.jobs.kubernetes.cluster import IMAGE, SETTINGS, Cluster
 from trainfeed.errors import AccessDeniedError
 from trainfeed.training.jobs import JobRecord, JobResult, KubernetesLauncher
 from trainfeed.training.jobs.kubernetes.api import ApiError

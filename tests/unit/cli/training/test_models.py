@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.roots import reseal
 from tests.unit.cli.conftest import cli
-from tests.unit.models.test_registration import damage
 from tests.unit.pipeline.conftest import project
+from tests.unit.training.models.test_registration import damage
 from tests.unit.training.promotion.test_promotion import clicks, make, trained
 from trainfeed.training.models import Model, ModelsFolder
 

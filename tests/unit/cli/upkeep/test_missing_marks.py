@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.dataset.coverage.test_coverage import publish
+from tests.unit.versions.coverage.test_coverage import publish
 from trainfeed.core.intervals import Interval, Schedule
 from trainfeed.versions import DatasetFolder
 from trainfeed.versions.accept_hole import accept_hole, revoke_hole

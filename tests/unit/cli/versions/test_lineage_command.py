@@ -3,7 +3,7 @@
 import json
 
 from tests.unit.cli.conftest import cli
-from tests.unit.lineage.conftest import job, original, project
+from tests.unit.look.lineage.conftest import job, original, project
 
 __all__ = ["cli", "job", "original", "project"]
 

@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.corrections import TagVersionsOperator
-from tests.unit.dataset.tags.conftest import ASKED, DAYS, clicks
+from tests.unit.versions.tags.conftest import ASKED, DAYS, clicks
 from trainfeed.versions.tag_files import current_tag, tag_history
 
 __all__ = ["clicks"]

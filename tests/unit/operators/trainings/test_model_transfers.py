@@ -15,8 +15,8 @@ from operators.trainings import (
     TrainingJobOperator,
     UploadModelOperator,
 )
-from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import SPEC
+from tests.unit.training.models.conftest import finished, folder, root
 from trainfeed.training.models import register
 
 __all__ = ["finished", "folder", "root"]

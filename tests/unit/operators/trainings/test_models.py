@@ -9,8 +9,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from operators.links import LINKS, ModelLink
 from operators.trainings import ChangeProdOperator, EvaluateModelOperator, PromoteModelOperator
-from tests.unit.models.conftest import finished, folder, root
 from tests.unit.operators.conftest import STARTED_AT
+from tests.unit.training.models.conftest import finished, folder, root
 from trainfeed.errors import GateError
 from trainfeed.training.models import PROD, current, history, promote, register
 

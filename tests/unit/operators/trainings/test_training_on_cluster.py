@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from operators.job_trigger import TrainingJobTrigger
 from operators.trainings import TrainingJobOperator
-from tests.unit.jobs.kubernetes.cluster import IMAGE, SETTINGS, Ground
+from tests.unit.training.jobs.kubernetes.cluster import IMAGE, SETTINGS, Ground
 from trainfeed.training.jobs import JobLook, JobState
 from trainfeed.training.jobs.kubernetes.api import ApiError
 from trainfeed.training.launch import Launched

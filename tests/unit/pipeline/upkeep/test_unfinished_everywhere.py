@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import cli
-from tests.unit.models.conftest import finished
 from tests.unit.pipeline.upkeep.test_housekeeping import files, grow_old
+from tests.unit.training.models.conftest import finished
 from tests.unit.training.points import job_in, writer
 from tests.unit.uploads.conftest import labelled
 from tests.unit.uploads.labelled import csv_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.roots import as_before, reseal, unseal
-from tests.unit.models.test_registration import damage, killed_at
+from tests.unit.training.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
 from trainfeed.errors import ConfigError, FormatError, GateError, JobFailedError, JobRejectedError
 from trainfeed.training.models import CANDIDATE, PROD, Model, ModelsFolder, current, history

@@ -1,0 +1,78 @@
+"""``trainfeed bring-forward`` as a process, and what it should end with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.unit.pipeline.test_kill import POINTS
+from tests.unit.processes import LIMIT_S
+from trainfeed.core import faults
+from trainfeed.pipeline import OutdatedRule
+
+__all__ = [
+    "DAYS",
+    "POINTS",
+    "brought_forward",
+    "command",
+    "make_outdated",
+    "require_brought_forward",
+]
+
+ROOT = Path(__file__).parents[4]
+DAYS = ("2024-03-01", "2024-03-02")
+
+
+def make_outdated(project, days=DAYS):
+    """Build days, and change the seed."""
+    for name in days:
+        project.build(name)
+    project.edit("seed: 7", "seed: 8")
+
+
+def command(project, *arguments, fault=None):
+    """Start a command on a project; with a fault, the first process that comes to it is killed."""
+    once = project.path / "faults"
+    once.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainfeed", *arguments],
+        env={
+            "PYTHONPATH": str(ROOT / "include"),
+            "TRAINFEED_ROOT": project.env.root,
+            "TRAINFEED_LANDING": project.env.landing,
+            "TRAINFEED_WORK": project.env.work,
+            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+            "TRAINFEED_DATASETS": str(project.env.datasets),
+            **({faults.VARIABLE: f"{fault}:kill:{once}"} if fault else {}),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def brought_forward(project, *options, fault=None):
+    """Bring all days forward; return status and messages."""
+    process = command(project, "bring-forward", "clicks/2024-03", *options, fault=fault)
+    _, messages = process.communicate(timeout=LIMIT_S)
+    return process.returncode, messages
+
+
+def compared(version):
+    """Return the manifest without its references: which generation was there depends on time."""
+    return version.manifest.model_copy(update={"references": []})
+
+
+def require_brought_forward(project, days=DAYS):
+    """Compare days with those of a project in which nothing was disturbed."""
+    undisturbed = project.elsewhere("undisturbed")
+    undisturbed.edit("seed: 8", "seed: 7")
+    make_outdated(undisturbed, days)
+    for name in days:
+        undisturbed.build(name, outdated=OutdatedRule.REBUILD)
+        assert project.folder.last_generation(name) == 2
+        found = project.version(name)
+        assert list(found.problems()) == []
+        assert compared(found) == compared(undisturbed.version(name))
+    assert not list(project.folder.staging.glob("*-g*"))

@@ -1,0 +1,195 @@
+"""SIGKILL at every point of a repair: no reader gets wrong bytes, and the retry completes."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.processes import LIMIT_S
+from tests.unit.upkeep.repair.conftest import contents, flip, repaired, shards
+from trainfeed.core import faults
+from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.pipeline.upkeep import sweep
+from trainfeed.upkeep.repair import files as _file_repair
+from trainfeed.versions import Version
+from trainfeed.versions.history import actions
+
+ROOT = Path(__file__).parents[4]
+DAY = "2024-03-01"
+LONG_AGO = 1_700_000_000
+POINTS = [
+    "history.after_action",
+    "repair.before_trash",
+    "repair.after_trash",
+    "repair.after_ingest",
+    "repair.after_shard",
+    "repair.before_swap",
+    "repair.after_swap",
+]
+MANIFEST_POINTS = ["repair.before_manifest", "repair.between_manifests"]
+
+
+def start(project, fault=None):
+    return subprocess.Popen(
+        [sys.executable, "-m", "trainfeed", "repair", f"clicks/{DAY}/g0001", "--json"],
+        env={
+            "PYTHONPATH": str(ROOT / "include"),
+            "TRAINFEED_ROOT": project.env.root,
+            "TRAINFEED_LANDING": project.env.landing,
+            "TRAINFEED_WORK": project.env.work,
+            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+            "TRAINFEED_DATASETS": str(project.env.datasets),
+            **({faults.VARIABLE: f"{fault}:kill"} if fault else {}),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    process.communicate(timeout=LIMIT_S)
+    return process.returncode
+
+
+def damage(project):
+    path = project.folder.version(DAY, 1)
+    flip(path / shards(project)[1])
+    (path / "CHUNKS.arrow").unlink()
+    (path / "notes.txt").write_text("x")
+    return path
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_repair_that_was_killed_is_completed_by_the_next(published, point):
+    before = contents(published)
+    path = damage(published)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    damaged = contents(published)
+    assert ended(start(published, point)) == -9
+    # Every file is the damaged one, gone, or the published one; nothing else has appeared.
+    for name, found in contents(published).items():
+        assert found in {before.get(name), damaged.get(name)}
+    assert repaired(published).is_whole
+    assert contents(published) == before
+    Version.open(path).verify()
+    # The history ends with all that was done, and retention knows the age of the version.
+    *begun, last = actions(published.folder)
+    assert {each.action for each in begun} == {"repair"}
+    assert (last.action, set(last.details["files"].values())) == ("repaired", {"repaired"})
+    assert last.details["files"].keys() == begun[0].details["files"].keys()
+    assert path.stat().st_mtime == LONG_AGO
+
+
+def test_a_repair_that_was_killed_after_its_last_change_is_ended_once_by_the_next(published):
+    path = published.folder.version(DAY, 1)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    name = shards(published)[1]
+    flip(path / name)
+    assert ended(start(published, "repair.after_swap")) == -9
+    for _ in range(2):
+        report = repaired(published)
+        assert (report.is_whole, report.files) == (True, ())
+        began, last = actions(published.folder)
+        assert (last.action, last.details["files"]) == ("repaired", {name: "repaired"})
+        assert (last.target, last.why) == (began.target, began.why)
+        assert path.stat().st_mtime == LONG_AGO
+
+
+def test_a_repair_of_one_version_does_not_end_that_of_another(published):
+    published.build(rebuild="again")
+    flip(published.folder.version(DAY, 1) / shards(published)[1])
+    assert ended(start(published, "repair.after_swap")) == -9
+    assert repaired(published, 2).is_whole
+    assert [each.action for each in actions(published.folder)] == ["repair"]
+
+
+@pytest.mark.parametrize("point", MANIFEST_POINTS)
+def test_a_manifest_is_refused_or_right_when_its_repair_is_killed(published, point):
+    before = contents(published)
+    path = published.folder.version(DAY, 1)
+    flip(path / "MANIFEST.json")
+    assert ended(start(published, point)) == -9
+    with suppress(FormatError, NotFoundError):
+        Version.open(path).verify()
+    assert repaired(published).is_whole
+    assert contents(published) == before
+
+
+def test_what_a_kill_leaves_behind_is_swept(published):
+    damage(published)
+    assert ended(start(published, "repair.after_shard")) == -9
+    left = [*published.folder.staging.glob("repair-*"), *(published.path / "work/spill").iterdir()]
+    assert len(left) == 2
+    sweep(published.env, older_than=timedelta(0))
+    assert not any(path.exists() for path in left)
+
+
+def test_every_point_of_a_repair_is_killed_at():
+    sources = (path.read_text() for path in (ROOT / "include/trainfeed/upkeep/repair").glob("*.py"))
+    named = set(re.findall(r'faults\.point\("([^"]+)"\)', "".join(sources)))
+    assert named == {*POINTS, *MANIFEST_POINTS} - {"history.after_action"}
+
+
+def test_two_repairs_at_once_end_with_the_published_bytes(published):
+    before = contents(published)
+    damage(published)
+    processes = [start(published) for _ in range(2)]
+    assert [ended(process) for process in processes] == [0, 0]
+    assert contents(published) == before
+    assert not list(published.folder.staging.glob("repair-*"))
+
+
+def test_a_reader_with_the_file_open_keeps_it_and_the_next_one_reads_what_was_published(
+    published,
+):
+    before = contents(published)
+    name = shards(published)[1]
+    path = damage(published)
+    with (path / name).open("rb") as file:
+        wrong = file.read(10)
+        repaired(published)
+        file.seek(0)
+        assert file.read(10) == wrong
+    assert (path / name).read_bytes() == before[name][0]
+
+
+def test_an_observer_never_sees_other_bytes_than_the_damaged_and_the_published_ones(published):
+    before = contents(published)
+    path = damage(published)
+    name = next(each for each in before if "-train-00000" in each)
+    seen, stop = set(), threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            seen.add((path / name).read_bytes())
+
+    wrong = (path / name).read_bytes()
+    thread = threading.Thread(target=watch)
+    thread.start()
+    repaired(published)
+    stop.set()
+    thread.join()
+    assert seen <= {wrong, before[name][0]}
+
+
+def test_a_version_that_retention_takes_meanwhile_is_told(published, monkeypatch, tmp_path):
+    path = damage(published)
+    (path / "notes.txt").unlink()
+    real = _file_repair.rebuild
+
+    def taken(*arguments):
+        done = real(*arguments)
+        path.rename(tmp_path / "trash")
+        return done
+
+    monkeypatch.setattr(_file_repair, "rebuild", taken)
+    with pytest.raises(NotFoundError):
+        repaired(published)
+    assert not path.exists()
