@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.fault_points import PACKAGE, modules_of, points_in, source_of
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 from trainfeed.errors import NotFoundError
@@ -142,10 +143,8 @@ def test_shards_in_tfrecord_are_written_anew_too(project, point):
 
 
 def test_every_point_of_the_stages_is_killed_at():
-    package = ROOT / "include/trainfeed"
-    paths = [*(package / "pipeline").rglob("*.py"), package / "dataset/publication/_staging.py"]
-    source = "".join(path.read_text() for path in paths)
-    named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
+    named = points_in("pipeline", "versions/publication.py")
+    source = source_of(modules_of(PACKAGE / "pipeline"))
     started = {f"{stage}.start" for stage in re.findall(r'run_stage\(\s*"(\w+)"', source)}
     elsewhere = {
         *EXTERNAL_POINTS,

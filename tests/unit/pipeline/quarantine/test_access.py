@@ -201,7 +201,7 @@ def test_no_other_module_reads_raw_bytes():
     package = Path(trainfeed.__file__).parent
     paths = package.rglob("*.py")
     readers = {path.stem for path in paths if re.search(r"\braw_records\b", path.read_text())}
-    assert readers == {"_quarantined", "_raw_access", "_turned_down"}
+    assert readers == {"quarantine", "quarantine_access"}
 
 
 def test_the_name_of_the_file_is_below_the_data_set(tmp_path):

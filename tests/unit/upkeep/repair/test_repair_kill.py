@@ -1,7 +1,6 @@
 """SIGKILL at every point of a repair: no reader gets wrong bytes, and the retry completes."""
 
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.fault_points import points_in
 from tests.unit.processes import LIMIT_S
 from tests.unit.upkeep.repair.conftest import contents, flip, repaired, shards
 from trainfeed.core import faults
@@ -132,9 +132,8 @@ def test_what_a_kill_leaves_behind_is_swept(published):
 
 
 def test_every_point_of_a_repair_is_killed_at():
-    sources = (path.read_text() for path in (ROOT / "include/trainfeed/upkeep/repair").glob("*.py"))
-    named = set(re.findall(r'faults\.point\("([^"]+)"\)', "".join(sources)))
-    assert named == {*POINTS, *MANIFEST_POINTS} - {"history.after_action"}
+    named = {*POINTS, *MANIFEST_POINTS} - {"history.after_action"}
+    assert points_in("upkeep/repair") == named
 
 
 def test_two_repairs_at_once_end_with_the_published_bytes(published):

@@ -4,10 +4,10 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
+from tests.unit.fault_points import points_in
 from tests.unit.upkeep.withdrawal.conftest import ADA, DAY
 from trainfeed.core import faults
 from trainfeed.errors import ConflictError
@@ -64,12 +64,7 @@ def test_a_killed_restoration_is_before_or_after_and_a_retry_ends_it(twice, poin
 
 
 def test_every_point_is_killed_at():
-    source = "".join(
-        path.read_text()
-        for room in ("withdrawal", "dataset/withdrawals")
-        for path in (Path(faults.__file__).parent / room).glob("*.py")
-    )
-    named = {part.split('"')[1] for part in source.split("faults.point(")[1:]}
+    named = points_in("upkeep/withdrawal", "versions/withdraw.py")
     assert named == {*POINTS["withdraw"], *POINTS["restore"]} - {"history.after_action"}
 
 

@@ -1,6 +1,5 @@
 """A kill at every point of a change leaves the old tag or the new one, and a repetition ends it."""
 
-import re
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.fault_points import points_in
 from tests.unit.processes import LIMIT_S
 from tests.unit.versions.tags.conftest import ASKED, DAYS
 from tests.unit.versions.tags.test_tags import decided, give
@@ -67,10 +67,7 @@ def test_a_killed_change_is_whole_or_absent_and_its_repetition_makes_it_once(cli
 
 
 def test_every_point_is_killed_at():
-    source = "".join(
-        path.read_text() for path in (ROOT / "include/trainfeed/versions/tags").glob("*.py")
-    )
-    named = set(re.findall(r'faults\.point\("([^"]+)"\)', source))
+    named = points_in("versions/tag.py", "versions/tag_files.py")
     assert named == set(POINTS) - {"history.after_action"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.fault_points import points_in
 from tests.unit.files.stores.folders.conftest import FILES, contents, put
 from tests.unit.files.stores.folders.faulty import (
     ACTIONS,
@@ -161,8 +161,7 @@ def test_after_a_real_kill_the_next_transfer_completes_and_cleans(
 
 
 def test_every_point_of_a_transfer_is_killed_at() -> None:
-    sources = [path.read_text() for path in Path(transfer.__file__).parent.glob("*.py")]
-    assert set(re.findall(r'faults\.point\("([^"]+)"\)', "".join(sources))) == set(POINTS)
+    assert points_in("files/stores") == set(POINTS)
 
 
 def test_a_transfer_that_still_runs_keeps_its_temporary_folder(

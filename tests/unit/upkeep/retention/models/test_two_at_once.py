@@ -1,17 +1,15 @@
 """A removal that is killed at any step, and one beside a promotion: a version is whole or gone."""
 
-import re
-from pathlib import Path
-
 import pytest
 
+from tests.unit.fault_points import points_in
 from tests.unit.forks import held_elsewhere
 from tests.unit.training.models.test_registration import killed_at
 from tests.unit.upkeep.retention.models.conftest import names, whole, whys
 from trainfeed.core import faults
 from trainfeed.errors import NotFoundError
 from trainfeed.training.models import PROD, Model, alias_lock, current, history, hold_model, promote
-from trainfeed.upkeep.retention import execute, models, plan_removals
+from trainfeed.upkeep.retention import execute, plan_removals
 from trainfeed.upkeep.retention.models import ModelVersions
 
 POINTS = ("models.after_record", "models.after_rename")
@@ -40,8 +38,7 @@ def test_after_a_kill_a_version_is_whole_or_gone_and_the_next_run_completes(
 
 
 def test_every_point_of_the_room_is_killed_at():
-    source = Path(models.__file__).read_text()
-    assert set(re.findall(r'faults\.point\("([^"]+)"\)', source)) == set(POINTS)
+    assert points_in("upkeep/retention/models.py") == set(POINTS)
 
 
 def test_a_promotion_between_look_and_removal_wins(clicker):
