@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from trainfeed.functions import training_digest
+from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.training import TrainingJob
 from trainfeed.training.jobs import (
     RESULT_FILE,
@@ -43,7 +43,7 @@ TRAINER = "def main(job):\n    return {'a': 1.0}\n"
 def job_of(code: Path, versions: list[JobVersion], **fields: Any) -> JobSpec:
     """Return a job over versions."""
     known = {"dataset": "flights", "interval": "2013-01-03", "folder": ".", "entry": "train:main"}
-    digest = training_digest(code)
+    digest = digest_of_texts(training_texts(code))
     return JobSpec.named(**known, code=digest, seed=7, versions=versions, **fields)
 
 

@@ -21,17 +21,17 @@ ON_RANKS["paddle"] = PADDLE
 # Runs a program twice, the second time as after a stop; says which samples arrived.
 TWICE = """
 import runpy, sys
-from trainfeed.adapters import _passes
+from trainfeed.adapters import passes
 
 seen = []
-first = _passes.Adapted._pass
+first = passes.Adapted._pass
 
 def noted(self):
     for batch in first(self):
         seen.extend(batch["visitor"].tolist())
         yield batch
 
-_passes.Adapted._pass = noted
+passes.Adapted._pass = noted
 for _ in range(2):
     seen.clear()
     runpy.run_path("train.py", run_name="__main__")

@@ -17,7 +17,7 @@ LARGE_FOLDERS = {
     "include/trainfeed/cli": "a module for each group of commands",
 }
 # Modules behind a face that list their names: users' scripts import them, or they lend names.
-WITH_LISTS = {"compat", "errors.py", "storage/posix.py"}
+WITH_LISTS = {"compat", "errors.py", "files/stores/posix.py"}
 
 
 def modules():

@@ -19,8 +19,17 @@ from trainfeed.specification import load_spec, load_specs
 from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.root import data_sets_of
 
-INNER = ("datacenters", "dispatch", "jobs", "models", "records", "server", "tracking", "usercode")
+INNER = ("core", "functions", "serving")
 PUBLIC = {
+    "trainfeed.cli.scaffold",
+    "trainfeed.core.accounts",
+    "trainfeed.core.config",
+    *(f"trainfeed.look.{name}" for name in ("difference", "lineage", "outdated", "status")),
+    *(f"trainfeed.upkeep.{name}" for name in ("repair", "retention", "withdrawal")),
+    "trainfeed.versions.drift",
+    "trainfeed.files.attempts",
+    "trainfeed.readers.ahead",
+    "trainfeed.serving.pfs",
     "trainfeed.versions.layout",
     "trainfeed.versions.root",
     "trainfeed.files.stores.posix",
@@ -86,7 +95,8 @@ def public_functions():
         parts = info.name.split(".")
         # Rooms in a room, modules behind a face, and these faces are for the rooms around them.
         is_public = len(parts) == 2 or (info.ispkg and parts[1] == "compat") or info.name in PUBLIC
-        if not is_public or parts[1] in INNER or any(part.startswith("_") for part in parts):
+        is_inner = parts[1] in INNER and info.name not in PUBLIC
+        if not is_public or is_inner or any(part.startswith("_") for part in parts):
             continue
         module = importlib.import_module(info.name)
         for name in public_names(module):

@@ -311,7 +311,7 @@ import faulthandler
 import resource
 import sys
 from pathlib import Path
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.errors import StorageError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores.folder_transfer import Patience, upload

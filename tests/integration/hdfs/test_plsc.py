@@ -21,7 +21,7 @@ PROGRAM = """
 import logging, sys
 from pathlib import Path
 logging.basicConfig(level=logging.DEBUG)
-from trainfeed.compat.plsc import Entry, Report, _engine
+from trainfeed.compat.plsc import Entry, Report, engine
 address, user_and_password, save, checkpoint = sys.stdin.read().split("|")
 
 def train(settings, readers):
@@ -36,7 +36,7 @@ def train(settings, readers):
             pass
     return Report()
 
-_engine.train = train
+engine.train = train
 entry = Entry()
 entry.set_with_test(False)
 if entry.settings.world_size == 1:

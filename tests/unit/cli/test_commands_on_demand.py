@@ -69,9 +69,8 @@ def test_help_and_version_load_no_command_and_no_large_library(option, shown):
         for name in (
             "_app",
             "_command_table",
-            "_group_on_demand",
-            "_light_parameters",
-            "_printing",
+            "command_groups",
+            "printing",
         )
     }
 

@@ -36,7 +36,7 @@ def test_a_fault_with_a_folder_fires_once(monkeypatch, tmp_path):
 
 
 def test_kill_ends_the_process_at_once():
-    code = "from trainfeed import faults; faults.point('a.b'); print('alive')"
+    code = "from trainfeed.core import faults; faults.point('a.b'); print('alive')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={faults.VARIABLE: "a.b:kill", "PYTHONPATH": "include"},

@@ -151,7 +151,7 @@ def test_data_sets_are_beside_the_operators_wherever_a_task_starts(monkeypatch, 
     monkeypatch.chdir(tmp_path)
     folder = datasets_folder()
     assert folder.parts[-2:] == ("include", "datasets")
-    assert (folder.parent.parent / "operators" / "datasets.py").is_file()
+    assert (folder.parent.parent / "operators" / "connections.py").is_file()
 
 
 def test_the_variable_moves_the_data_sets(monkeypatch, tmp_path):

@@ -226,7 +226,7 @@ def test_a_folder_that_is_exchanged_for_a_link_after_the_list_gives_no_files_of_
         place.symlink_to(tmp_path / "foreign")
         return files
 
-    monkeypatch.setattr("trainfeed.uploads.files.found_uploads", exchange_then)
+    monkeypatch.setattr("trainfeed.uploads.check.found_uploads", exchange_then)
     report = labelled.check()
     assert report.accepted == ()
     assert "expected a folder of uploads, got a link" in report.refused[0].reason

@@ -155,7 +155,7 @@ def service_files() -> tuple[Path | None, Path | None]:
 
 # --- The variables of processes that this one starts: what programs need, and no credentials
 
-_PACKAGES: Final = Path(__file__).parents[2]
+_PACKAGES: Final = Path(__file__).parents[3]
 # Variables for the code of data sets. All others stay out, because the environment of an Airflow
 # worker has connections and keys.
 _INHERITED: Final = (

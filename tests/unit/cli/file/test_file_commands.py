@@ -172,7 +172,7 @@ def test_verify_finds_damage_and_what_is_missing(cli, shards):
 
 
 def test_the_remedy_names_the_program_as_it_was_called(cli, torn, monkeypatch):
-    monkeypatch.setattr("trainfeed.cli.printing.program", lambda: "python -m trainfeed")
+    monkeypatch.setattr("trainfeed.cli.file_contents.program", lambda: "python -m trainfeed")
     _, _, messages = cli("verify", "a", "--deep")
     remedy = "keep what is whole: python -m trainfeed file repair FILE --output NEW\n"
     assert remedy in messages
@@ -405,7 +405,7 @@ def test_verify_refuses_a_folder_without_a_set(cli, shards):
 def test_long_work_tells_how_far_it_is(cli, shards, monkeypatch, command, told):
     calls = []
     monkeypatch.setattr(
-        "trainfeed.cli.file_contents.progress",
+        "trainfeed.cli.new_files.progress",
         lambda _: contextlib.nullcontext(lambda *numbers: calls.append(numbers)),
     )
     assert cli(*command)[0] == 0

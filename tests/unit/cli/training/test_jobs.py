@@ -28,7 +28,9 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "PodFail
 def cluster(monkeypatch, project, tmp_path):
     """A cluster in memory, whose jobs run ``clicks``; jobs end as soon as they are made."""
     found = Cluster()
-    monkeypatch.setattr("trainfeed.training.jobs.kubernetes.api.KubernetesApi", lambda _: found)
+    monkeypatch.setattr(
+        "trainfeed.training.jobs.kubernetes.launcher.KubernetesApi", lambda _: found
+    )
     (tmp_path / "clusters.yaml").write_text(yaml.safe_dump({"kubernetes_default": SETTINGS}))
     monkeypatch.setenv("TRAINFEED_CLUSTERS", str(tmp_path / "clusters.yaml"))
     (project.env.datasets / "clicks" / "train.py").write_text("def main(job):\n    return {'a': 1}")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainfeed.compat.plsc import engine as _engine
+from trainfeed.compat.plsc import engine
 from trainfeed.compat.plsc.entry import Entry
 from trainfeed.compat.plsc.settings import Report
 
@@ -37,7 +37,7 @@ def calls(monkeypatch):
         return engine
 
     for name in ("train", "test", "predict", "convert_for_prediction"):
-        monkeypatch.setattr(_engine, name, called(name))
+        monkeypatch.setattr(engine, name, called(name))
     return found
 
 

@@ -165,7 +165,7 @@ def test_a_prediction_needs_its_reader(entry, calls, tmp_path):
 
 
 def test_a_begun_pass_ends_with_a_training_that_fails(entry, monkeypatch):
-    from trainfeed.compat.plsc import engine as _engine
+    from trainfeed.compat.plsc import engine
 
     ended = []
 
@@ -179,7 +179,7 @@ def test_a_begun_pass_ends_with_a_training_that_fails(entry, monkeypatch):
     def fails(settings, readers):
         raise RuntimeError("the engine")
 
-    monkeypatch.setattr(_engine, "train", fails)
+    monkeypatch.setattr(engine, "train", fails)
     entry.train_reader = read
     with pytest.raises(RuntimeError, match="the engine"):
         entry.train()

@@ -328,7 +328,7 @@ def test_tests_and_predictions_download_their_model_and_upload_nothing(
 PROGRAM = """
 import glob, logging, pathlib, sys
 logging.basicConfig(level=logging.DEBUG)
-from trainfeed.compat.plsc import Entry, Report, _engine
+from trainfeed.compat.plsc import Entry, Report, engine
 ugi, store = sys.stdin.read().split("|")
 
 def train(settings, readers):
@@ -341,7 +341,7 @@ def train(settings, readers):
             pass
     return Report()
 
-_engine.train = train
+engine.train = train
 entry = Entry()
 entry.set_with_test(False)
 entry.set_loss_type("softmax")

@@ -18,9 +18,9 @@ __all__ = ["project"]
 CODE = """
 import sys
 from pathlib import Path
-from trainfeed import faults
+from trainfeed.core import faults
 from trainfeed.versions import DatasetFolder
-from trainfeed.pipeline.plans import keep_lookups
+from trainfeed.pipeline.code_copies import keep_lookups
 from trainfeed.specification import load_spec
 keep_lookups(DatasetFolder(Path(sys.argv[1]), "clicks"), load_spec(sys.argv[2]))
 """

@@ -38,7 +38,7 @@ def spec(clicks, set_connection, ground):
 @pytest.fixture
 def cluster(monkeypatch, ground):
     monkeypatch.setattr(
-        "trainfeed.training.jobs.kubernetes.api.KubernetesApi", lambda _: ground.cluster
+        "trainfeed.training.jobs.kubernetes.launcher.KubernetesApi", lambda _: ground.cluster
     )
     return ground.cluster
 

@@ -31,7 +31,7 @@ READ = """
 import sys
 from pathlib import Path
 from trainfeed.versions import Version
-from trainfeed.pipeline.quarantine import quarantine_of_version, read_raw
+from trainfeed.pipeline.quarantine_access import quarantine_of_version, read_raw
 
 root, version = map(Path, sys.argv[1:3])
 found = quarantine_of_version(Version.open(version))

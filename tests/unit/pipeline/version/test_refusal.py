@@ -138,7 +138,7 @@ def test_damaged_quarantine_does_not_hide_that_a_gate_failed(project, monkeypatc
     def damaged(*_):
         raise GateError("damaged")
 
-    monkeypatch.setattr("trainfeed.pipeline.quarantine.turned_down", damaged)
+    monkeypatch.setattr("trainfeed.pipeline.check.turned_down", damaged)
     assert "quarantined: 18 not_json" in str(refused(project))
 
 

@@ -19,7 +19,7 @@ from trainfeed.versions.withdraw import withdrawals
 CALL = """
 import sys
 from pathlib import Path
-from trainfeed import withdrawal
+from trainfeed.upkeep import withdrawal
 from trainfeed.core.config import Environment
 env = Environment(root=sys.argv[2], landing="unused", work="unused", kafka={}, datasets=Path())
 maker = withdrawal.Maker("ada", "builder", "labels of yesterday")
