@@ -111,8 +111,7 @@ def walk(checkout: Path, folder: Path) -> set[tuple[str, str]]:
         command = [sys.executable, *arguments]
         subprocess.run(command, cwd=project, env=environment, check=True, stdout=sys.stderr)
 
-    if (package / "cli" / "_init.py").exists():  # earlier commits made the root by themselves
-        python("-m", "trainfeed", "init", "data/root")
+    python("-m", "trainfeed", "init", "data/root")
     python("-m", "trainfeed", "new", "walked")
     log.unlink()
     python("-m", "trainfeed", "build", "walked", "--interval", INTERVAL)

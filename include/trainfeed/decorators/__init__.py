@@ -1,25 +1,45 @@
 """Reader decorators: functions from readers to readers; they use blocks if readers have them."""
 
-from trainfeed.decorators.batches import (
-    as_batches,
-    batch,
-    check_batch,
-    collate,
-    feed,
-    is_batch,
-    strict_batches,
-)
-from trainfeed.decorators.caching import cache
-from trainfeed.decorators.combine import ComposeNotAligned, chain, compose, map_blocks, map_readers
-from trainfeed.decorators.parallel import (
-    PipeReader,
-    buffered,
-    iter_mapped,
-    multiprocess_reader,
-    xmap_readers,
-)
-from trainfeed.decorators.select import BlockResumable, Fake, Resumable, firstn, resumable, shuffle
-from trainfeed.decorators.stage import before_fork, set_epoch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainfeed.core.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.decorators.batches import (
+        as_batches,
+        batch,
+        check_batch,
+        collate,
+        feed,
+        is_batch,
+        strict_batches,
+    )
+    from trainfeed.decorators.caching import cache
+    from trainfeed.decorators.combine import (
+        ComposeNotAligned,
+        chain,
+        compose,
+        map_blocks,
+        map_readers,
+    )
+    from trainfeed.decorators.parallel import (
+        PipeReader,
+        buffered,
+        iter_mapped,
+        multiprocess_reader,
+        xmap_readers,
+    )
+    from trainfeed.decorators.select import (
+        BlockResumable,
+        Fake,
+        Resumable,
+        firstn,
+        resumable,
+        shuffle,
+    )
+    from trainfeed.decorators.stage import before_fork, set_epoch
 
 __all__ = [
     "BlockResumable",
@@ -49,3 +69,5 @@ __all__ = [
     "strict_batches",
     "xmap_readers",
 ]
+
+__getattr__ = on_demand(__name__, __file__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from numbers import Real
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from trainfeed.core.whole_numbers import whole
 from trainfeed.decorators import buffered, is_batch, multiprocess_reader, set_epoch
@@ -36,7 +37,10 @@ from trainfeed.loader.state import (
     Weights,
 )
 from trainfeed.loader.windows import Source
-from trainfeed.readers import DatasetReader, ReaderLike, open_reader
+from trainfeed.readers import ReaderLike, open_reader
+
+if TYPE_CHECKING:
+    from trainfeed.readers import DatasetReader
 
 # --- The settings of a loader, checked when it is made
 
@@ -530,12 +534,21 @@ def open_sets(dataset: Any, options: LoaderOptions, stats: LoaderStats) -> Opene
 
 
 def _by_number(dataset: Any) -> bool:
-    if isinstance(dataset, DatasetReader | RecordFiles | TFRecordFiles):
+    if is_published(dataset) or isinstance(dataset, RecordFiles | TFRecordFiles):
         return True
     # The classes IterableDataset of torch and Paddle inherit both methods, but these only raise.
     if any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__):
         return False
     return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+
+
+def is_published(dataset: object) -> TypeGuard[DatasetReader]:
+    """Return whether an object is a published data set.
+
+    Without one, its module, which brings manifests along, was never imported.
+    """
+    published = sys.modules.get("trainfeed.readers.published")
+    return published is not None and isinstance(dataset, published.DatasetReader)
 
 
 def _refuse_paths(dataset: Any) -> None:
@@ -552,7 +565,7 @@ def _source(dataset: Any, options: LoaderOptions) -> Source:
     _refuse_paths(dataset)
     verify, deadline_s = options.verify, options.read_deadline_s
     max_skipped, in_order = options.max_skipped_chunks, not options.shuffle
-    if isinstance(dataset, DatasetReader):
+    if is_published(dataset):
         return published_source(
             dataset,
             verify=verify,

@@ -17,13 +17,13 @@ from trainfeed.files import FilePath, SetWatch, expand_paths
 from trainfeed.loader.chunk_samples import ShardSource
 from trainfeed.loader.chunks import ChunkTable, ShardAccess, Verify
 from trainfeed.loader.files import DEFAULT_READ_DEADLINE_S, ShardFiles, is_network
-from trainfeed.readers import DatasetReader
 from trainfeed.recordio import MAX_RAW_BYTES, ChunkInfo, RecordIndex
 from trainfeed.samples import LENGTH_BYTES, Schema
 from trainfeed.versions.chunk_index import Chunk
 
 if TYPE_CHECKING:
     from trainfeed.loader.tfrecord_source import PlaceFinder, TFRecordSource
+    from trainfeed.readers import DatasetReader
 
 
 # --- Published versions as a source; workers do not import this module or manifests

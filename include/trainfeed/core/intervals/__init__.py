@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from trainfeed.core.intervals.schedule import (
-    PRESETS,
-    Interval,
-    Schedule,
-    TimeRange,
-    WindowRequest,
-    intervals_in,
-    name_runs,
-    parse_range,
-    range_text,
-    ready_at,
-    resolve_interval,
-)
-from trainfeed.core.intervals.times import format_time, parse_time
+from typing import TYPE_CHECKING
+
+from trainfeed.core.lazy_faces import on_demand
+
+if TYPE_CHECKING:
+    from trainfeed.core.intervals.schedule import (
+        PRESETS,
+        Interval,
+        Schedule,
+        TimeRange,
+        WindowRequest,
+        intervals_in,
+        name_runs,
+        parse_range,
+        range_text,
+        ready_at,
+        resolve_interval,
+    )
+    from trainfeed.core.intervals.times import format_time, parse_time
 
 __all__ = [
     "PRESETS",
@@ -32,3 +37,5 @@ __all__ = [
     "ready_at",
     "resolve_interval",
 ]
+
+__getattr__ = on_demand(__name__, __file__)
