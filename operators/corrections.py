@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from trainfeed.versions.tag_files import Decision, Tag
 
 
-# --- Operators of corrections that people ask for. This face imports nothing, to keep DAGs fast
-
-
 # --- The folder of a data set that a form names: known, or an error with the nearest name
 
 

@@ -146,6 +146,3 @@ class BuildOnSparkOperator(StageOperator):
         """End the application."""
         if self._application is not None:
             self._application.cancel()
-
-
-# --- The task that preprocesses and converts on a Spark cluster, and its connection

@@ -169,9 +169,6 @@ class UnitOperator(StageOperator):
         return self.built(context, planned, self.run_stage).to_json()
 
 
-# --- Operators of a build, from uploads to a version. This face imports nothing, to keep DAGs fast
-
-
 # --- Staged shards → proof of completeness and quality
 
 # The verdict of a build that only gates with the severity ``ask`` stop.

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from trainfeed.versions.tag_files import Tag
 
 
-# --- Operators of trainings and their models. This face imports nothing, to keep DAGs fast
-
-
 # --- Folder of ``train.model.upload`` → proof that models can be written there, before a training
 
 

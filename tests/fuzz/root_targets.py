@@ -38,7 +38,7 @@ from trainfeed.sources import LANDING_SCHEMA, LandingFile, LandingWriter, Record
 from trainfeed.training.jobs import JobRecord, JobSpec
 from trainfeed.training.models import PROD, ModelManifest, ModelsFolder, history
 from trainfeed.uploads import Receipt, ReceiptBook, Refusal, unannounced
-from trainfeed.uploads.receipts import Seen, from_sealed, to_sealed
+from trainfeed.uploads.receipts import RECEIPTS, REFUSALS, Seen
 from trainfeed.versions import DatasetFolder, Ledger, Manifest, Version
 from trainfeed.versions.interval_notes import read_unpublished
 from trainfeed.versions.layout import plan_id_of
@@ -192,7 +192,7 @@ def receipt(data: bytes) -> None:
     path = _placed(folder.receipts / "refused" / "0.json", data)
     with suppress(TrainFeedError):
         (refusal,) = ReceiptBook(folder).refusals()
-        assert from_sealed(Refusal, to_sealed(refusal), path="a") == refusal
+        assert REFUSALS.parse(REFUSALS.dumps(refusal), path) == refusal
     path.unlink()
     path = _placed(folder.receipts / "announced.json", data)
     with suppress(TrainFeedError):
@@ -200,7 +200,7 @@ def receipt(data: bytes) -> None:
     path.unlink()
     _placed(folder.receipts / "00000001.json", data)
     (found,) = ReceiptBook(folder).receipts()
-    assert from_sealed(Receipt, to_sealed(found), path="a") == found
+    assert RECEIPTS.parse(RECEIPTS.dumps(found), path) == found
     assert found.interval
 
 

@@ -298,6 +298,3 @@ def accept_hole(
     typer.echo(printable_lines(f"{name}/{hole.range} {state} {hole.told}"))
     if not revoke:
         print_message(f"to take it back: trainfeed accept-hole {target} --revoke --why WHY")
-
-
-# --- Corrections of published data on the command line: withdrawals, tags, and damaged files

@@ -26,6 +26,3 @@ for _name, _command, _example in (
     ("stats", file_stats.stats, "stats shards/ --html stats.html"),
 ):
     app.command(_name, epilog=f"Example: trainfeed file {_example}")(_command)
-
-
-# --- The commands ``trainfeed file …`` and ``process-base64``

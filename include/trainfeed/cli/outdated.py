@@ -335,6 +335,3 @@ def _refuse_unreadable(report: OutdatedReport) -> None:
             f" trainfeed verify {report.dataset}/{names[0]}"
         )
         raise typer.Exit(_DAMAGED)
-
-
-# --- ``trainfeed build``: intervals on this machine, one or a range, and previews of builds

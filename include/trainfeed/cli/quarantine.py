@@ -462,6 +462,3 @@ for _name, _command, _example in (
     ("audit", list_accesses, "trainfeed quarantine audit flights"),
 ):
     app.command(_name, epilog=f"Example: {_example}")(_command)
-
-
-# --- ``trainfeed quarantine``: records that builds turned down; their bytes, preview and replay

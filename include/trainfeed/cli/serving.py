@@ -303,6 +303,3 @@ def _require_predictions(counts: Counts, output: Path | None, *, skip_bad: bool)
         f" {json.dumps(counts.first_bad)}; {kept}; correct the records, or accept that with"
         " --skip-bad"
     )
-
-
-# --- The servers' commands: ``serve``, ``dispatch``, ``token``, and ``predict`` beside them

@@ -350,6 +350,3 @@ def _end_of_check(report: UploadsReport) -> None:
         print_message(damage)
     if report.refused or report.damaged:
         raise typer.Exit(3)
-
-
-# --- What data sets begin with: the publication root, a folder of their own, public data, uploads

@@ -353,6 +353,3 @@ def _tell_declined(spec: DatasetSpec, env: Environment) -> None:
 def _trained_row(report: Mapping[str, Any]) -> list[object]:
     metrics = ", ".join(f"{name} {value:g}" for name, value in report.get("metrics", {}).items())
     return [{**report, "metrics": metrics}.get(column, "") for column in _TRAINED]
-
-
-# --- ``trainfeed train``, ``jobs`` and ``models``: trainings, where they run, and what they make

@@ -570,6 +570,3 @@ def _fix(fix: Repair) -> dict[str, Any]:
         "commands": list(fix.commands),
         "warning": _WARNING,
     }
-
-
-# --- Upkeep on the command line: leftovers, generations, waivers, boundaries of topics

@@ -190,6 +190,3 @@ def _usual_split(version: Version) -> str:
     if not splits:
         raise ConfigError(f"expected a version with at least one split, got none in {version.path}")
     return _TRAIN if _TRAIN in splits else max(splits, key=lambda name: splits[name].samples)
-
-
-# --- Published versions on the command line: state, lists, one version, its samples, proof, speed

@@ -28,6 +28,7 @@ from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.core.whole_numbers import rank_of, whole
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.files import durable_file, read_plain
+from trainfeed.files.records import RecordFile
 from trainfeed.files.stores.posix import map_errors, replace_file
 
 # --- Rows of base64 image files: ``base64<TAB>label`` or ``label<TAB>base64``
@@ -180,6 +181,21 @@ class RankFiles:
         (commit / _HEAD).unlink()
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """Name of each file of a rank → its size."""
+
+    bytes: dict[str, int]
+
+
+_SIZES: Final = RecordFile(
+    _Sizes,
+    "the sizes of the files of all ranks",
+    "nothing was read; run trainfeed process-base64 again",
+    max_bytes=canonical_json.MAX_BYTES,
+)
+
+
 def write_sizes(staging: Path, ranks: Sequence[str]) -> None:
     """Write the sizes of the files of all ranks: a row that is lost at an end leaves no trace.
 
@@ -188,7 +204,7 @@ def write_sizes(staging: Path, ranks: Sequence[str]) -> None:
     """
     sizes = {name: (staging / name).stat().st_size for name in ranks}
     with durable_file(staging / _SIZES_NAME) as file:
-        file.write(canonical_json.seal(canonical_json.dumps({"bytes": sizes}).removesuffix(b"}")))
+        file.write(_SIZES.dumps(_Sizes(sizes)))
 
 
 def require_size(path: Path) -> None:
@@ -199,25 +215,15 @@ def require_size(path: Path) -> None:
         NotFoundError: There is no file of the rank.
         StorageError: The file system refused.
     """
-    place, again = path.with_name(_SIZES_NAME), "run trainfeed process-base64 again"
-    try:
-        data = read_small(place)
-    except NotFoundError:
+    if (sizes := _SIZES.read(path.with_name(_SIZES_NAME))) is None:
         return
-    try:
-        canonical_json.require_intact(data, path=str(place))
-        wanted = canonical_json.loads(data, path=str(place))["bytes"].get(path.name)
-    except (AttributeError, FormatError, KeyError, TypeError) as error:
-        raise FormatError(
-            f"expected the sizes of the files of all ranks: {error}; nothing was read; {again}",
-            path=str(place),
-        ) from error
+    wanted = sizes.bytes.get(path.name)
     with map_errors(path):
         found = path.stat().st_size
     if found != wanted:
         raise FormatError(
             f"expected {wanted} bytes, as {_SIZES_NAME} says, got {found}: the file was changed"
-            f" after all of them were complete; nothing was read; {again}",
+            f" after all of them were complete; {_SIZES.remedy}",
             path=str(path),
         )
 
@@ -518,6 +524,3 @@ def _good_row(data: bytes | None) -> GoodRow:
     if isinstance(row, BadRow):
         raise FormatError(row.reason)
     return row
-
-
-# --- Base64 image files, shuffled and distributed to ranks; images as normalised arrays

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trainfeed.conversion.arrow import ColumnOptions
 from trainfeed.conversion.csv_files import CsvOptions
-from trainfeed.conversion.foreign_input import read_small
 from trainfeed.conversion.record_files import AnyCodec, ConvertOptions
 from trainfeed.conversion.sample_files import SourceOptions
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.to_shards import FileInputs, open_inputs
 from trainfeed.core import canonical_json
 from trainfeed.core.datacenters import is_shared, local_source, local_target
-from trainfeed.errors import ConfigError, FormatError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.files import FilePath, expand_paths, make_folders
-from trainfeed.files.stores.posix import create_exclusive, map_errors
+from trainfeed.files.records import RecordFile
+from trainfeed.files.stores.posix import map_errors
 from trainfeed.samples import Schema
 from trainfeed.versions.shards import Encoding, FileFormat, ShardFormat
 
@@ -223,7 +223,7 @@ class ConversionPlan:
         with map_errors(folder):
             make_folders(folder)
         # Of two attempts at the same time only one writes; both then load the same plan.
-        create_exclusive(path, sealed({"plan": folder.name, **plan._to_json()}))
+        _FILE.write_once(path, plan)
         return cls.load(folder)
 
     @classmethod
@@ -235,11 +235,14 @@ class ConversionPlan:
             FormatError: The plan is damaged, or that of another conversion.
         """
         path = folder / _PLAN_NAME
-        value = read_sealed(path, "a plan", f"remove {folder}, and run the conversion again")
-        try:
-            return cls._from_json(folder, value)
-        except (AttributeError, KeyError, TypeError, ValueError, ConfigError) as error:
-            raise FormatError(f"expected a plan: {error}", path=str(path)) from error
+        if (found := _FILE.read(path, name=folder.name)) is None:
+            raise NotFoundError(f"{path}: there is no such plan")
+        return replace(found, folder=folder)
+
+    @property
+    def name(self) -> str:
+        """Name of the plan, that of its folder."""
+        return self.folder.name
 
     @property
     def num_samples(self) -> int:
@@ -269,9 +272,11 @@ class ConversionPlan:
         numbers = self.shards_of(unit)
         return list(self.target.shards(self.num_samples)[numbers.start : numbers.stop])
 
-    def _to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of the file."""
         target = self.target
         return {
+            "plan": self.name,
             "output": str(target.output),
             "shards": target.num_shards,
             "prefix": target.prefix,
@@ -288,9 +293,13 @@ class ConversionPlan:
         }
 
     @classmethod
-    def _from_json(cls, folder: Path, value: Mapping[str, Any]) -> ConversionPlan:
-        if value["plan"] != folder.name:
-            raise ValueError(f"expected that of {folder.name}, got {value['plan']!r}")
+    def from_json(cls, value: Mapping[str, Any]) -> ConversionPlan:
+        """Return the plan of a file; its folder is the name alone.
+
+        Raises:
+            KeyError, TypeError, ValueError, ConfigError: It is something else.
+        """
+        folder = Path(value["plan"])
         schema = value["schema"]
         target = ConversionTarget(
             Path(value["output"]),
@@ -309,27 +318,15 @@ class ConversionPlan:
         return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)
 
 
-def sealed(value: Mapping[str, Any]) -> bytes:
-    """Return the content of a file of a conversion: canonical JSON with its own digest."""
-    return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
-
-
-def read_sealed(path: Path, what: str, remedy: str) -> dict[str, Any]:
-    """Return the value in a file of a conversion.
-
-    Raises:
-        NotFoundError: There is no file.
-        FormatError: The file is damaged.
-    """
-    data = read_small(path)
-    try:
-        canonical_json.require_intact(data, path=str(path))
-        value: dict[str, Any] = canonical_json.loads(data, path=str(path))
-    except FormatError as error:
-        raise FormatError(
-            f"expected {what}: {error.args[0]}; nothing was published; {remedy}", path=str(path)
-        ) from error
-    return value
+_FILE: Final = RecordFile(
+    ConversionPlan,
+    "a plan",
+    "nothing was published; remove its folder, and run the conversion again",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+    to_json=ConversionPlan.to_json,
+    from_json=ConversionPlan.from_json,
+)
 
 
 def _planned(inputs: FileInputs) -> tuple[ConversionInput, ...]:

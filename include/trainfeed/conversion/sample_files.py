@@ -628,6 +628,3 @@ def _shards_of(folder: Path) -> list[Path]:
     if problems := manifest.problems(folder):
         raise FormatError("; ".join(problems[:3]), path=str(folder / manifest_name(found[0])))
     return [folder / shard.name for shard in manifest.shards]
-
-
-# --- File formats of other programs; each has a module that reads and writes it

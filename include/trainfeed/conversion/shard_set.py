@@ -315,6 +315,3 @@ class ConversionTarget:
             if options.on_progress is not None:
                 options.on_progress(num_samples, num_written)
             yield shard
-
-
-# --- A set of shards: writing and publication; its manifest is in ``trainfeed.versions.shards``

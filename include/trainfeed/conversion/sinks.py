@@ -229,6 +229,3 @@ def _as_decoded(source: SampleFile) -> Iterator[Any]:
     if source.container is not None:
         return source.samples()
     return (codec.decode(codec.encode(sample)) for sample in source.samples())
-
-
-# --- Files of any format as samples: recognises, opens and writes them

@@ -309,6 +309,3 @@ def _between(loaded: LoadedBuckets, low: int, high: int) -> LoadedBuckets:
 def _allocate(num_samples: int, payload_bytes: int) -> LoadedBuckets:
     keys: Uint64s = np.empty(num_samples, np.uint64)
     return LoadedBuckets(keys, np.empty(num_samples, np.uint32), np.empty(payload_bytes, np.uint8))
-
-
-# --- The external sort of a conversion: sorted runs on disk, in buckets of keys, read in order

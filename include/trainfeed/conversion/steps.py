@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.conversion.journal import owned_folder
-from trainfeed.conversion.plan import ConversionPlan, ConversionRequest, Roots, read_sealed, sealed
+from trainfeed.conversion.plan import ConversionPlan, ConversionRequest, Roots
 from trainfeed.conversion.record_files import ConvertOptions
 from trainfeed.conversion.sample_files import open_sample_file
 from trainfeed.conversion.shard_set import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, iter_sorted, num_samples_of
 from trainfeed.conversion.spill import Spill
 from trainfeed.conversion.to_shards import add_file
-from trainfeed.core import faults
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import (
     ConflictError,
     FormatError,
@@ -24,14 +25,9 @@ from trainfeed.errors import (
 )
 from trainfeed.files import UnfinishedFile, listed, make_folders
 from trainfeed.files.attempts import attempt
+from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import Location
-from trainfeed.files.stores.posix import (
-    create_exclusive,
-    map_errors,
-    remove_tree,
-    rename_directory,
-    sync_dir,
-)
+from trainfeed.files.stores.posix import map_errors, remove_tree, rename_directory, sync_dir
 from trainfeed.versions.shards import ShardInfo, ShardManifest
 
 # --- The steps of a conversion in different processes: plan, scatter, gather, publish
@@ -39,6 +35,24 @@ from trainfeed.versions.shards import ShardInfo, ShardManifest
 _OPTIONS: Final = ConvertOptions()
 _MAX_UNITS: Final = 64
 _REMEDY: Final = "give the machine or container more memory, or run fewer such tasks at once in it"
+
+
+@dataclass(frozen=True)
+class _UnitAccount:
+    """The shards that a unit has written."""
+
+    plan: str
+    unit: int
+    shards: list[dict[str, Any]]
+
+
+_ACCOUNTS: Final = RecordFile(
+    _UnitAccount,
+    "the account of a unit",
+    "nothing was published; remove the file, and clear the step that writes the shards of the unit",
+    mode=0o644,
+    max_bytes=canonical_json.MAX_BYTES,
+)
 
 
 def plan_conversion(
@@ -163,11 +177,9 @@ def _settle(plan: ConversionPlan, unit: int, folder: Path, infos: list[ShardInfo
     """Write the account of a unit, and give the folder of the attempt the unit's name."""
     sync_dir(folder)
     faults.point("convert.before_account")
-    account = sealed(
-        {"plan": plan.folder.name, "unit": unit, "shards": [info.to_json() for info in infos]}
-    )
     path = _account_path(plan, unit)
-    if not create_exclusive(path, account) and _account(plan, unit) != infos:
+    account = _UnitAccount(plan.name, unit, [info.to_json() for info in infos])
+    if not _ACCOUNTS.write_once(path, account) and _account(plan, unit) != infos:
         raise NonDeterminismError(
             f"two attempts at unit {unit} of conversion {plan.folder.name} wrote different shards;"
             " nothing was published; run the conversion again, with one version of trainfeed and"
@@ -255,14 +267,12 @@ def _accounts(plan: ConversionPlan) -> list[ShardInfo]:
 
 def _account(plan: ConversionPlan, unit: int) -> list[ShardInfo]:
     path = _account_path(plan, unit)
-    remedy = "remove the file, and clear the step that writes the shards of the unit"
-    value = read_sealed(path, f"the account of unit {unit}", remedy)
-    infos = [ShardInfo.from_json(each) for each in value["shards"]]
-    found = (value["plan"], value["unit"], [(info.name, info.num_records) for info in infos])
-    if found != (plan.folder.name, unit, plan.sizes_of(unit)):
+    if (found := _ACCOUNTS.read(path, plan=plan.name, unit=unit)) is None:
+        raise NotFoundError(f"{path}: there is no account of unit {unit}")
+    infos = [ShardInfo.from_json(each) for each in found.shards]
+    if [(info.name, info.num_records) for info in infos] != plan.sizes_of(unit):
         raise FormatError(
-            f"expected the account of unit {unit} with the shards of the plan; nothing was"
-            f" published; {remedy}",
+            f"expected {_ACCOUNTS.what} with the shards of the plan; {_ACCOUNTS.remedy}",
             path=str(path),
         )
     return infos
@@ -335,6 +345,3 @@ def _require_count(found: int, expected: int, path: str) -> None:
             f"expected {expected} samples as planned, got {found}; run the conversion again",
             path=path,
         )
-
-
-# --- A conversion in tasks: plan, scatter, gather and publish, in different processes

@@ -356,6 +356,3 @@ class _CachedBlocks(_Keeping, BlockStage):
         if self.batched:
             return self._kept.items_from(start)
         return self._kept.rows_from(start)
-
-
-# --- ``cache``: keeps one pass over a reader for all later passes, in memory or in a file

@@ -16,13 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core import canonical_json
 from trainfeed.core.memory_group import KillCount
 from trainfeed.core.process_ties import start_ticks
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files import write_all
+from trainfeed.files.records import record_of
 from trainfeed.files.stores import Location
 
 # Folder of the marks of builds, in the work folder.
@@ -117,12 +118,6 @@ class _Mark:
         began = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(began, _host(), pid, start_ticks(pid), KillCount().counts)
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> _Mark:
-        mark = cls(**value)
-        mark.kills.items()
-        return mark
-
     def is_at_work(self) -> bool:
         return self.started is not None and start_ticks(self.pid) == self.started
 
@@ -159,10 +154,10 @@ def _why(last: _Mark, remedy: str) -> str:
 
 def _read(mark: Location) -> _Mark | None:
     try:
-        return _Mark.from_json(canonical_json.loads(mark.read_bytes(max_bytes=_MAX_BYTES)))
+        return record_of(_Mark, canonical_json.loads(mark.read_bytes(max_bytes=_MAX_BYTES)))
     except NotFoundError:
         return None
-    except (TypeError, AttributeError):
+    except ValueError:
         logger.warning("%s is no mark of an attempt; it is replaced", mark.uri)
         return None
 

@@ -21,12 +21,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+)
 
 from trainfeed.core import canonical_json
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -70,7 +80,7 @@ class RecordFile(Generic[T]):
 
     Attributes:
         type: A dataclass. Its members are checked strictly; unknown members of a file, which a
-            later trainfeed may have added, are ignored.
+            later trainfeed may have added, are ignored. Or ``dict``, for a JSON object as it is.
         what: What the file should be, for messages.
         remedy: What was kept, and what to do about a damaged file, likewise.
         mode: Permissions, which the umask reduces; None for a file that every account may read.
@@ -78,9 +88,12 @@ class RecordFile(Generic[T]):
         place: Path of the files in a publication root, a value of ``ONCE_UNSEALED``; None for a
             kind that always had a seal.
         follow: Whether a symbolic link at the path of a file is followed.
+        format: Number that files have as the member ``format``; None for a kind without one.
+        left_out: Members of the dataclass that a file does not have.
         to_json: Returns the JSON of a record; by default the members of the dataclass.
-        from_json: Returns the record of parsed JSON; by default a check of types. Raises
+        from_json: Returns the record of parsed JSON; by default ``record_of``. Raises
             ``ValueError``, ``TypeError``, ``KeyError`` or a ``FormatError`` for other values.
+        check: Raises one of these for a record whose types are right, and which is wrong.
     """
 
     type: type[T]
@@ -90,8 +103,11 @@ class RecordFile(Generic[T]):
     max_bytes: int = _MAX_BYTES
     place: str | None = None
     follow: bool = False
+    format: int | None = None
+    left_out: Collection[str] = ()
     to_json: Callable[[T], Any] | None = None
     from_json: Callable[[Any], T] | None = None
+    check: Callable[[T], object] | None = None
 
     def read(self, path: Path, **expected: object) -> T | None:
         """Return the record of a file, or None if there is no such file.
@@ -113,15 +129,15 @@ class RecordFile(Generic[T]):
             raise self._damaged(path, error) from error
         return self.parse(data, path, **expected)
 
-    def parse(self, data: bytes, path: Path, **expected: object) -> T:
-        """Return the record in the content of a file; see ``read``."""
+    def parse(self, data: bytes, path: Path | str, **expected: object) -> T:
+        """Return the record in the content of a file, or of an object of a store; see ``read``."""
         try:
             self._require_sealed(data, path)
             value = canonical_json.loads(data, path=str(path))
-            value.pop("digest", None)
-            record = self._adapter(value)
+            record = self._record(value)
             for name, wanted in expected.items():
-                if (found := getattr(record, name)) not in (wanted, None):
+                found = record.get(name) if isinstance(record, dict) else getattr(record, name)
+                if found not in (wanted, None):
                     raise ValueError(f"{name}: expected {wanted!r}, got {found!r}")  # noqa: TRY301
         except (
             AttributeError,
@@ -136,7 +152,10 @@ class RecordFile(Generic[T]):
 
     def dumps(self, record: T) -> bytes:
         """Return the content of a file: canonical JSON that ends with its own digest."""
-        value = asdict(record) if self.to_json is None else self.to_json(record)  # type: ignore[call-overload]
+        value = dict((self.to_json or _members)(record))
+        value = {name: each for name, each in value.items() if name not in self.left_out}
+        if self.format is not None:
+            value["format"] = self.format
         return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
 
     def write_once(self, path: Path, record: T) -> bool:
@@ -241,12 +260,12 @@ class RecordFile(Generic[T]):
         found = _CONFIRMED.read(folder / _CONFIRMED_NAME)
         return 0 if found is None else found.number
 
-    def _require_sealed(self, data: bytes, path: Path) -> None:
+    def _require_sealed(self, data: bytes, path: Path | str) -> None:
         try:
             canonical_json.require_intact(data, path=str(path))
         except FormatError:
             # The unsealed form is one line; a damaged seal still has its own line.
-            if self.place is None or b"\n" in data or not self._may_be_unsealed(data, path):
+            if self.place is None or b"\n" in data or not self._may_be_unsealed(data, Path(path)):
                 raise
 
     def _may_be_unsealed(self, data: bytes, path: Path) -> bool:
@@ -259,36 +278,59 @@ class RecordFile(Generic[T]):
                 return known is None or known.get(name) == hashlib.sha256(data).hexdigest()
         return True
 
-    def _damaged(self, path: Path, why: object) -> FormatError:
+    def _damaged(self, path: Path | str, why: object) -> FormatError:
         # The place stands at the end of the message, once.
         text = why.args[0] if isinstance(why, FormatError) else str(why)
         short = text if len(text) <= _SHOWN else text[:_SHOWN] + " …"
         return FormatError(f"expected {self.what}: {short}; {self.remedy}", path=str(path))
 
-    @cached_property
-    def _adapter(self) -> Callable[[Any], T]:
-        if self.from_json is not None:
-            return self.from_json
-        # On demand: commands that read no such file start faster.
-        from msgspec import convert
-
-        from trainfeed.core.intervals import parse_time
-
-        hints = get_type_hints(self.type, include_extras=True)
-        times = [name for name, hint in hints.items() if Time in (hint, *get_args(hint))]
-
-        def checked(value: Any) -> T:
-            record = convert(value, self.type)
-            for name in times:
-                if (time := getattr(record, name)) is not None:
-                    parse_time(time)
-            return record
-
-        return checked
+    def _record(self, value: dict[str, Any]) -> T:
+        for name in ("digest", *self.left_out):
+            value.pop(name, None)
+        if self.format is not None and (found := value.pop("format")) != self.format:
+            raise ValueError(f"expected format {self.format}, got {found!r} of another trainfeed")
+        record = record_of(self.type, value) if self.from_json is None else self.from_json(value)
+        if self.check is not None:
+            self.check(record)
+        return record
 
     @cached_property
     def _access(self) -> dict[str, Any]:
         return {"is_public": True} if self.mode is None else {"mode": self.mode}
+
+
+def record_of(kind: type[T], value: Any) -> T:
+    """Return the record of parsed JSON, such as a part of another file; its types are checked.
+
+    Raises:
+        ValueError, WindowError: It is something else.
+    """
+    adapter: Callable[[Any], T] = _adapter(cast("Hashable", kind))
+    return adapter(value)
+
+
+@cache
+def _adapter(kind: Any) -> Callable[[Any], Any]:
+    # On demand: commands that read no such file start faster.
+    from msgspec import convert
+
+    from trainfeed.core.intervals import parse_time
+
+    hints = get_type_hints(kind, include_extras=True)
+    times = [name for name, hint in hints.items() if Time in (hint, *get_args(hint))]
+
+    def checked(value: Any) -> Any:
+        record = convert(value, kind)
+        for name in times:
+            if (time := getattr(record, name)) is not None:
+                parse_time(time)
+        return record
+
+    return checked
+
+
+def _members(record: Any) -> dict[str, Any]:
+    return record if isinstance(record, dict) else asdict(record)
 
 
 @dataclass(frozen=True)
@@ -339,7 +381,7 @@ def _mark_from_json(value: Any) -> RootMark:
 class _RootMarks(RecordFile[RootMark]):
     """The marks of roots. A mark with a list is sealed; one without has never been."""
 
-    def _require_sealed(self, data: bytes, path: Path) -> None:
+    def _require_sealed(self, data: bytes, path: Path | str) -> None:
         if b"\n" in data or b'"unsealed"' in data:
             canonical_json.require_intact(data, path=str(path))
 

@@ -622,6 +622,3 @@ def joined(pieces: Sequence[tuple[Columns, Rows, int]]) -> Columns:
         targets.put(columns, slice(end, end + count), rows)
         end += count
     return targets.columns(total)
-
-
-# --- Columns of samples in lent memory: fixed, ragged, scattered

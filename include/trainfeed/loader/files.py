@@ -402,6 +402,3 @@ def _close_unused(entry: _OpenShard) -> None:
             os.close(entry.fd)
         # A second call must not close the number again: another file may have it by now.
         entry.retired = False
-
-
-# --- Shard files as the loader opens, maps and reads them

@@ -527,6 +527,3 @@ class EpochPart:
             # On to the rank's first index after the window; a short window may have none of its
             # own.
             index += stride * -(-(stop - index) // stride)
-
-
-# --- The order of an epoch, and which part of it belongs to which rank and batch

@@ -496,6 +496,3 @@ class LoaderStats:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-# --- The values that a loader hands out: batches, its state, its report

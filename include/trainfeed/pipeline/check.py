@@ -49,6 +49,7 @@ from trainfeed.pipeline.run_stage import measured_again, run_stage
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage, kept
 from trainfeed.pipeline.version import (
+    VERDICTS,
     CheckedShard,
     LateCounts,
     QuarantineCounts,
@@ -523,7 +524,7 @@ def _check(stage: Stage) -> CheckReport:
         logger.warning("check %s: a gate failed, and its severity is warn: %s", name, warning)
     for waiver in verdict.waivers:
         logger.warning("check %s: failed gates pass by a waiver: %s", name, waiver.told)
-    data = verdict.to_bytes()
+    data = VERDICTS.dumps(verdict)
     stage.verdict_file.write_atomic(lambda file: _write(file, data))
     return CheckReport(
         samples=counts.samples,

@@ -375,6 +375,3 @@ def _read(location: Location) -> tuple[bytes, dict[str, Any]]:
     with closing(ArrowWithTrailer(location)) as file:
         pieces = [piece for table in file.iter_tables() for piece in table[_DATA].to_pylist()]
         return b"".join(pieces), file.trailer
-
-
-# --- Labels of uploads in a build: one work file, the join with samples, and its account

@@ -764,6 +764,3 @@ def _is_same(folder: DatasetFolder, plan: Plan, *, joins: bool) -> bool:
     alike = found.model_copy(update=update).to_bytes() == plan.to_bytes()
     reads = read_statistics(found.quality)
     return alike and all(each.is_usable(folder, statistics=reads) for each in found.references)
-
-
-# --- Plans: the inputs and outputs of an interval, fixed before anything is read

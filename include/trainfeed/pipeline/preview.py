@@ -698,6 +698,3 @@ def _first(planned: Mapping[str, Planned], limit: int) -> dict[str, Planned]:
         source: part.model_copy(update={"end": part.start + shares[source]})
         for source, part in inputs.items()
     }
-
-
-# --- Builds that publish nothing: a preview of the first records, and a dry run

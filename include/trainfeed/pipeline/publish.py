@@ -42,7 +42,7 @@ from trainfeed.pipeline.reports import Build, JsonObject, PublishReport, StageRe
 from trainfeed.pipeline.run_stage import lift_end, measured_again, recorded_end, run_stage
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version import ShardPart, Verdict
+from trainfeed.pipeline.version import VERDICTS, ShardPart, Verdict
 from trainfeed.samples import Schema, Statistics
 from trainfeed.versions import (
     DatasetFolder,
@@ -349,7 +349,7 @@ def _verdict(stage: Stage) -> Verdict:
             f"plan {stage.plan.plan_id} has not passed check: {stage.verdict_file.uri} is missing;"
             " nothing was published; build the interval again (in Airflow: clear the task check)"
         )
-    verdict = Verdict.from_bytes(stage.verdict_file.read_bytes(), path=stage.verdict_file.uri)
+    verdict = VERDICTS.parse(stage.verdict_file.read_bytes(), stage.verdict_file.uri)
     plan = stage.plan
     own = [(shard.split, plan.shard_name(shard)) for shard in plan.all_shards()]
     found = (verdict.dataset, verdict.interval, verdict.plan_id)

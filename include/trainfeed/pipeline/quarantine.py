@@ -432,6 +432,3 @@ def _work_files(place: Location) -> list[FileInfo]:
     return sorted(
         (info for info in found if _WORK_FILE.fullmatch(info.name)), key=lambda info: info.name
     )
-
-
-# --- Records that a build turned down: their files, excerpts without secrets, audited bytes

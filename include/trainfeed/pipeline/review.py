@@ -693,6 +693,3 @@ def _notes(spec: DatasetSpec, landed: LandedAgain) -> list[str]:
             f" keeps only their first {MOST_RAW_BYTES} bytes"
         )
     return notes
-
-
-# --- A closer look at quarantined records: whole from landing, and through the function of today

@@ -336,6 +336,3 @@ def full(stage: Stage, error: QuotaExceededError) -> QuotaExceededError:
 def _line(place: str, needed: int | None, free: int | None) -> str:
     want = "an unknown number of" if needed is None else f"about {needed}"
     return f"{place}: {want} bytes needed in all, {'unknown' if free is None else free} free"
-
-
-# --- Steps that all stages share before, during and after their work: plan, code, staging, space

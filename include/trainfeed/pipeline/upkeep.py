@@ -277,6 +277,3 @@ def _require_clocks(env: Environment) -> None:
     ]
     for place in (*places, *([work / ATTEMPTS] if work.exists() else [])):
         require_store_clock(place, "nothing was removed")
-
-
-# --- Removes files of killed and abandoned builds

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError, TrainFeedError
+from trainfeed.files.records import RecordFile
 from trainfeed.pipeline.gates.result import Counts, FieldFacts, GateResult, told
 from trainfeed.pipeline.labels import JoinAccount
 from trainfeed.pipeline.plans import unit_of_input
@@ -325,29 +325,6 @@ class Verdict:
     schema_changes: Sequence[JsonObject] = ()
     shard_skew: Mapping[str, float] = field(default_factory=dict)
 
-    def to_bytes(self) -> bytes:
-        """Return the work file: canonical JSON that ends with its own digest."""
-        value = canonical_json.dumps(
-            {
-                "dataset": self.dataset,
-                "interval": self.interval,
-                "plan_id": self.plan_id,
-                "plan_sha256": self.plan_sha256,
-                "ledger": self.ledger.to_json(),
-                "quarantine": self.quarantine.to_json(),
-                "filtered": dict(self.filtered),
-                "late": self.late.to_json(),
-                "shards": [shard.to_json() for shard in self.shards],
-                "statistics": dict(self.statistics),
-                "gates": [gate.to_json() for gate in self.gates],
-                "waivers": [waiver.to_json() for waiver in self.waivers],
-                **({} if self.joined is None else {"joined": self.joined.to_json()}),
-                "schema_changes": list(self.schema_changes),
-                "shard_skew": dict(self.shard_skew),
-            }
-        )
-        return canonical_json.seal(value.removesuffix(b"}"))
-
     def contradictions(self) -> list[str]:
         """Return one line for each count that does not agree with the ledger."""
         samples = sum(leaf.valid.samples for leaf in self.ledger.values())
@@ -364,47 +341,60 @@ class Verdict:
         ]
         return [*self.ledger.imbalances(), *lines]
 
-    @classmethod
-    def from_bytes(cls, data: bytes, *, path: str) -> Verdict:
-        """Read the work file.
 
-        Args:
-            data: Content of the file.
-            path: Path or URI of the file, for messages.
+def _verdict_to_json(verdict: Verdict) -> JsonObject:
+    return {
+        "dataset": verdict.dataset,
+        "interval": verdict.interval,
+        "plan_id": verdict.plan_id,
+        "plan_sha256": verdict.plan_sha256,
+        "ledger": verdict.ledger.to_json(),
+        "quarantine": verdict.quarantine.to_json(),
+        "filtered": dict(verdict.filtered),
+        "late": verdict.late.to_json(),
+        "shards": [shard.to_json() for shard in verdict.shards],
+        "statistics": dict(verdict.statistics),
+        "gates": [gate.to_json() for gate in verdict.gates],
+        "waivers": [waiver.to_json() for waiver in verdict.waivers],
+        **({} if verdict.joined is None else {"joined": verdict.joined.to_json()}),
+        "schema_changes": list(verdict.schema_changes),
+        "shard_skew": dict(verdict.shard_skew),
+    }
 
-        Raises:
-            FormatError: The file was changed, is no verdict, or contradicts itself.
-        """
-        try:
-            canonical_json.require_intact(data, path=path)
-            value = canonical_json.loads(data, path=path)
-            verdict = cls(
-                dataset=value["dataset"],
-                interval=value["interval"],
-                plan_id=value["plan_id"],
-                plan_sha256=value["plan_sha256"],
-                ledger=Ledger.from_json(value["ledger"]),
-                quarantine=QuarantineCounts(_counts(value["quarantine"]["reasons"])),
-                filtered=_counts(value["filtered"]),
-                late=LateCounts(**value["late"]),
-                shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
-                statistics=dict(value["statistics"]),
-                gates=[GateResult.from_json(gate) for gate in value["gates"]],
-                waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
-                joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
-                schema_changes=[dict(change) for change in value.get("schema_changes", ())],
-                shard_skew=_ratios(value.get("shard_skew", {})),
-            )
-            if lines := verdict.contradictions():
-                raise FormatError("; ".join(lines))  # noqa: TRY301
-        except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
-            why = error.args[0] if isinstance(error, FormatError) else repr(error)
-            raise FormatError(
-                f"expected the verdict of check, sealed and without a contradiction: {why}; nothing"
-                " was published; build the interval again (in Airflow: clear the task check)",
-                path=path,
-            ) from error
-        return verdict
+
+def _verdict_from_json(value: Any) -> Verdict:
+    return Verdict(
+        dataset=value["dataset"],
+        interval=value["interval"],
+        plan_id=value["plan_id"],
+        plan_sha256=value["plan_sha256"],
+        ledger=Ledger.from_json(value["ledger"]),
+        quarantine=QuarantineCounts(_counts(value["quarantine"]["reasons"])),
+        filtered=_counts(value["filtered"]),
+        late=LateCounts(**value["late"]),
+        shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
+        statistics=dict(value["statistics"]),
+        gates=[GateResult.from_json(gate) for gate in value["gates"]],
+        waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
+        joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
+        schema_changes=[dict(change) for change in value.get("schema_changes", ())],
+        shard_skew=_ratios(value.get("shard_skew", {})),
+    )
+
+
+def _require_no_contradictions(verdict: Verdict) -> None:
+    if lines := verdict.contradictions():
+        raise ValueError("; ".join(lines))
+
+
+VERDICTS: Final = RecordFile(
+    Verdict,
+    "the verdict of check, sealed and without a contradiction",
+    "nothing was published; build the interval again (in Airflow: clear the task check)",
+    to_json=_verdict_to_json,
+    from_json=_verdict_from_json,
+    check=_require_no_contradictions,
+)
 
 
 def filtered_reasons(ledger: Ledger) -> dict[str, int]:
@@ -584,6 +574,3 @@ def _first(values: Mapping[str, ValueT], count: int) -> dict[str, ValueT]:
 def _command(version: Version) -> str:
     name = f"{version.manifest.dataset}/{version.path.parent.name}/{version.path.name}"
     return f"trainfeed quarantine show {name}"
-
-
-# --- The parts of a version: shards, verdict, manifest, and reports about it

@@ -451,6 +451,3 @@ def _state(
         mine == {name: each.get(name) for name in mine} for each in manifest.waivers
     )
     return ("used" if is_used else "unused"), path.name
-
-
-# --- Waivers in a build: the judgement of ``check``, work that is not done again, and ``waive``

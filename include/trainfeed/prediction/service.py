@@ -305,6 +305,3 @@ async def _ended(task: asyncio.Task[None]) -> None:
     # Its own error, if it ended before, is in the log.
     with suppress(asyncio.CancelledError, Exception):
         await task
-
-
-# --- The service of predictions: ``trainfeed serve``

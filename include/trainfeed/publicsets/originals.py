@@ -457,6 +457,3 @@ def _word_list(paragraphs: Mapping[tuple[str, ...], str]) -> bytes:
     kept = [word for word, count in counts.items() if count >= _MIN_COUNT]
     kept.sort(key=lambda word: (-counts[word], word))
     return "\n".join(["word", *kept, _UNKNOWN, ""]).encode()
-
-
-# --- The originals of public sets: files that a folder or an installed package has, as records

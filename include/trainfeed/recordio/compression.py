@@ -397,6 +397,3 @@ _CODERS: Final = {
         default_level=1,
     ),
 }
-
-
-# --- The codecs of RecordIO, and the sizes that compressed data announce

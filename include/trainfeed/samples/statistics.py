@@ -492,6 +492,3 @@ def _block_values(schema: Schema) -> int:
     fitting = _WAITING_BYTES // max(1, sum(widths))
     # The largest power of two that fits.
     return max(_LEAST_BLOCK_VALUES, min(BLOCK_VALUES, 1 << max(0, fitting.bit_length() - 1)))
-
-
-# --- Statistics of samples, computed in parts and merged

@@ -499,6 +499,3 @@ class ValueCodec:
             FormatError: The record does not hold a value.
         """
         return decode_value(bytes(record))
-
-
-# --- Values of any kind as records, and records back to values with every length checked

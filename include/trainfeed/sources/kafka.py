@@ -422,6 +422,3 @@ class KafkaTopic:
             consumer = Consumer({**consumer_config(self._settings), "error_cb": errors.collect})
             consumer.assign([TopicPartition(span.topic, span.partition, span.start)])
         return consumer
-
-
-# --- Topics of a Kafka cluster

@@ -413,6 +413,3 @@ def _map_errors(path: str | None) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise FormatError(f"damaged Arrow file: {error}", path=path) from error
-
-
-# --- Landing files: records of a topic partition or a log file, unchanged from the source

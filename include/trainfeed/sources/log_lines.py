@@ -287,6 +287,3 @@ class _Lines:
             path=self._span.location.uri,
             offset_bytes=offset,
         )
-
-
-# --- Folders of log files

@@ -415,6 +415,3 @@ def _unfit(train: TrainSpec, names: tuple[str, ...]) -> Iterator[tuple[str, str]
         if name in train.model_fields_set:
             text = f"expected no {name} beside launcher {train.launcher}; leave one out"
             yield name, text
-
-
-# --- The part ``train`` of a specification: launch, model, gates, tracking

@@ -460,6 +460,3 @@ def _without_row(column: FeatureColumn, values: NDArray[Any] | None) -> _Value:
         return text
     # Not values[0], which turns the value of a field without shape into a scalar.
     return values.reshape(values.shape[1:])
-
-
-# --- Examples, the messages in TFRecord files, to arrays and back

@@ -235,6 +235,3 @@ def _sync(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-# --- Checkpoints of a training: their files, and the note that seals each of them

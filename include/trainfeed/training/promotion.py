@@ -256,28 +256,14 @@ def closed(job: str, model: str, report: GateReport) -> GateError:
 GATE_FILE: Final = "gate.json"
 
 
-@dataclass(frozen=True)
-class _Gate:
-    """The report of the gate about a job; the job is None in a file that is not sealed."""
-
-    report: Mapping[str, Any]
-    job: str | None = None
-
-
-def _gate(value: Mapping[str, Any]) -> _Gate:
-    report = {name: each for name, each in value.items() if name != "job"}
-    return _Gate(report, value.get("job"))
-
-
-_FILE: Final = RecordFile(
-    _Gate,
+# The report of the gate, and ``job``: name of the job, which is missing without a seal.
+_FILE: Final[RecordFile[dict[str, Any]]] = RecordFile(
+    dict,
     "the verdict of the gate on a job",
     "nothing was changed; a job that has no version yet is judged again",
     mode=0o644,
     max_bytes=canonical_json.MAX_BYTES,
     place=ONCE_UNSEALED["gate of a training"],
-    to_json=lambda gate: {**gate.report, "job": gate.job},
-    from_json=_gate,
 )
 
 
@@ -410,7 +396,7 @@ def _judged(judgement: Judgement) -> tuple[Candidate, dict[str, Any]]:
     report = judgement.report(metrics)
     kept = report.to_json()
     home = judgement.record.home
-    _FILE.replace(home / GATE_FILE, _Gate(kept, home.name))
+    _FILE.replace(home / GATE_FILE, {**kept, "job": home.name})
     faults.point("evaluate.after_gate")
     if not report.passed:
         raise closed(judgement.candidate.job.name, judgement.folder.name, report)
@@ -426,7 +412,4 @@ def _kept(home: Path) -> dict[str, Any]:
     if found is None:
         logger.warning("the gate that the model passed is not known any more: %s is gone", home)
         return {}
-    return dict(found.report)
-
-
-# --- From a finished job to a promoted model: the gate, the version, the alias; each step once
+    return {name: each for name, each in found.items() if name != "job"}

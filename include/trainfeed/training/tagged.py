@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core.intervals import Interval
 from trainfeed.core.version_names import check_version_name, split_version_name
 from trainfeed.errors import ConflictError
-from trainfeed.files.records import RecordFile
+from trainfeed.files.records import RecordFile, record_of
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions import DatasetFolder
-from trainfeed.versions.sealed_json import text_of
 from trainfeed.versions.tag_files import Tag, require_tag
 
 
@@ -90,16 +88,11 @@ class _Request:
     dataset: str | None = None
     tag: str | None = None
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> _Request:
-        # Files of before have the number as text.
-        number = int(value["number"])
-        return cls(text_of(value, "request"), number, value.get("dataset"), value.get("tag"))
-
 
 _FILE: Final = RecordFile(
     _Request,
     "a request for a tag",
     "nothing was started; move the file away and ask again",
-    from_json=_Request.from_json,
+    # Files of before have the number as text.
+    from_json=lambda value: record_of(_Request, {**value, "number": int(value["number"])}),
 )

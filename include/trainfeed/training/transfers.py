@@ -282,6 +282,3 @@ def _make_public(folder: Path) -> None:
     with posix.map_errors(folder):
         for path in [*walk(folder), folder]:
             path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
-
-
-# --- Models to and from stores around a training, outside its ranks; each step can be repeated

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from trainfeed.core import canonical_json, faults
+from trainfeed.core import faults
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
-from trainfeed.files import is_there, listed, listed_folder, read_plain
+from trainfeed.files import is_there, listed, listed_folder
+from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import posix
 from trainfeed.versions import Manifest
 from trainfeed.versions.layout import DatasetFolder
 
 # --- Receipts of accepted uploads, and refusals of the others: sealed JSON, one file each
 
-_FORMAT: Final = 1
-_TYPES: Final = {"int": int, "str": str}
+T = TypeVar("T")
+
 _KINDS: Final = frozenset({"csv", "jsonl", "parquet"})
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -94,86 +95,54 @@ class Refusal:
     checked_at: str
 
 
-_REMEDIES: Final[Mapping[type[Receipt] | type[Refusal], str]] = {
-    Receipt: "nothing was changed; bring the file back from a backup",
-    Refusal: "nothing was changed; remove the file: the next check reads the upload again",
-}
+class _UploadFile(RecordFile[T]):
+    """A file with a broken seal is a ``ChecksumError``, as kept bytes that were changed are."""
+
+    def _damaged(self, path: Path | str, why: object) -> FormatError:
+        error = super()._damaged(path, why)
+        if isinstance(why, ChecksumError):
+            return ChecksumError(*error.args, path=error.path)
+        return error
 
 
-def to_sealed(value: Receipt | Refusal) -> bytes:
-    """Return the file of a receipt or refusal."""
-    body = canonical_json.dumps({"format": _FORMAT, **asdict(value)})
-    return canonical_json.seal(body.removesuffix(b"}") + b"\n}\n")
-
-
-def from_sealed(kind: type[Receipt] | type[Refusal], data: bytes, *, path: str) -> Any:
-    """Read the file of a receipt or refusal; returns an object of ``kind``.
-
-    Raises:
-        ChecksumError: The file was changed.
-        FormatError: The file is of another kind, or of a later trainfeed.
-    """
-    what = f"expected the {kind.__name__.lower()} of an upload"
-    try:
-        canonical_json.require_intact(data, path=path)
-    except ChecksumError as error:
-        raise ChecksumError(f"{what}: {error.args[0]}; {_REMEDIES[kind]}", path=path) from error
-    found = canonical_json.loads(data, path=path)
-    try:
-        return _of_json(kind, found)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{what}, got {error!r}; {_REMEDIES[kind]}", path=path) from error
-
-
-def _of_json(kind: type[Receipt] | type[Refusal], found: Mapping[str, Any]) -> Receipt | Refusal:
-    if found["format"] != _FORMAT:
-        raise ValueError(f"format {found['format']!r} of a later trainfeed")
-    values = {each.name: _typed(found[each.name], each.type) for each in fields(kind)}
-    seen = values["seen"]
-    if seen is not None:
-        values["seen"] = Seen(
-            **{each.name: _typed(seen[each.name], "int") for each in fields(Seen)}
-        )
-    made = kind(**values)
-    if isinstance(made, Receipt) and not _is_sound(made):
-        raise ValueError("a name, kind or digest that no upload has")
-    return made
-
-
-def _typed(value: Any, kind: object) -> Any:
-    """Return a value if it has the type that a field is annotated with."""
-    if kind in _TYPES and type(value) is not _TYPES[str(kind)]:
-        raise TypeError(f"{value!r:.60} in place of {kind}")
-    return value
-
-
-def _is_sound(receipt: Receipt) -> bool:
+def _require_sound(receipt: Receipt) -> None:
     # The name and the digest become parts of paths.
     parts = receipt.name.split("/")
-    return (
-        len(parts) == 2
-        and not {"", ".", ".."}.intersection(parts)
-        and receipt.kind in _KINDS
-        and _DIGEST.fullmatch(receipt.sha256) is not None
-        and receipt.number > 0
-    )
+    if (
+        len(parts) != 2
+        or {"", ".", ".."}.intersection(parts)
+        or receipt.kind not in _KINDS
+        or _DIGEST.fullmatch(receipt.sha256) is None
+        or receipt.number < 1
+    ):
+        raise ValueError("a name, kind or digest that no upload has")
+
+
+RECEIPTS: Final = _UploadFile(
+    Receipt,
+    "the receipt of an upload",
+    "nothing was changed; bring the file back from a backup",
+    follow=True,
+    format=1,
+    check=_require_sound,
+)
+REFUSALS: Final = _UploadFile(
+    Refusal,
+    "the refusal of an upload",
+    "nothing was changed; remove the file: the next check reads the upload again",
+    follow=True,
+    format=1,
+)
 
 
 # --- The receipts of a data set: a numbered list to which files are added, and never removed
 
 # Missing receipts in a row that are each looked for in versions.
 _MOST_MISSING: Final = 100
-_MAX_BYTES: Final = 64 << 10
 _NUMBER: Final = re.compile(r"([0-9]{8})\.json")
 _REFUSED: Final = "refused"
 _CONTENT: Final = "content"
 _ANNOUNCED: Final = "announced.json"
-_ANNOUNCED_FORMAT: Final = 1
-_MOST_ANNOUNCED: Final = 4 << 10
-_ANNOUNCED_REMEDY: Final = (
-    "no receipt was changed; bring the folder of receipts back from a backup, or remove this file:"
-    " the next run sends an event for all receipts once more"
-)
 _INTERVALS: Final = "intervals"
 _OF_INTERVAL: Final = re.compile(r"([0-9]{8})\.(.+)")
 
@@ -285,15 +254,12 @@ class ReceiptBook:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        posix.make_public_dir(self._folder)
         while True:
             found = self.receipt(receipt.name)
             if found is not None:
                 return found, False
             numbered = replace(receipt, number=self._last + 1)
-            if posix.create_exclusive(
-                self._path(numbered.number), to_sealed(numbered), is_public=True
-            ):
+            if RECEIPTS.write_once(self._path(numbered.number), numbered):
                 faults.point("uploads.after_receipt")
                 self._mark(numbered)
                 return numbered, True
@@ -305,21 +271,17 @@ class ReceiptBook:
             FormatError: A refusal is damaged.
             StorageError: The publication root refused or failed.
         """
-        found = [_refusal(path) for path in listed(self._folder / _REFUSED, "*.json")]
-        return sorted(found, key=lambda refusal: refusal.name)
+        found = map(REFUSALS.read, listed(self._folder / _REFUSED, "*.json"))
+        return sorted(filter(None, found), key=lambda refusal: refusal.name)
 
     def refuse(self, refusal: Refusal) -> None:
         """Write down why an upload is refused; a refusal of that name before is replaced."""
-        path = self._refused(refusal.name)
-        posix.make_public_dir(path.parent)
-        posix.replace_file(path, to_sealed(refusal), is_public=True)
+        REFUSALS.replace(self._refused(refusal.name), refusal)
         faults.point("uploads.after_refusal")
 
     def lift(self, name: str) -> None:
         """Remove the refusal of an upload, if there is one."""
-        path = self._refused(name)
-        with posix.map_errors(path), suppress(FileNotFoundError):
-            path.unlink()
+        REFUSALS.lift(self._refused(name))
 
     def _read_all(self) -> list[Receipt | LostReceipt]:
         names = (path.name for path in listed_folder(self._folder))
@@ -371,17 +333,8 @@ class ReceiptBook:
 
     def _read(self, number: int) -> Receipt:
         path = self._path(number)
-        try:
-            data = read_plain(path, follow=True, max_bytes=_MAX_BYTES)
-        except NotFoundError as error:
-            raise _missing(path, f"number {number}") from error
-        found: Receipt = from_sealed(Receipt, data, path=str(path))
-        if found.number != number:
-            raise FormatError(
-                f"expected the receipt number {number}, got {found.number}; nothing was changed;"
-                " bring the file back from a backup",
-                path=str(path),
-            )
+        if (found := RECEIPTS.read(path, number=number)) is None:
+            raise _missing(path, f"number {number}")
         return found
 
     def _path(self, number: int) -> Path:
@@ -411,10 +364,27 @@ def _missing(path: Path, what: str) -> FormatError:
     )
 
 
-def _refusal(path: Path) -> Refusal:
-    data = read_plain(path, follow=True, max_bytes=_MAX_BYTES)
-    found: Refusal = from_sealed(Refusal, data, path=str(path))
-    return found
+@dataclass(frozen=True)
+class _Announced:
+    """The number of the last receipt that an event was sent for."""
+
+    number: int
+
+    def require_sound(self) -> None:
+        """Refuse a number that no receipt has."""
+        if self.number < 0:
+            raise ValueError(f"number: got {self.number}")
+
+
+_ANNOUNCEMENTS: Final = _UploadFile(
+    _Announced,
+    "the number of the last receipt with an event",
+    "no receipt was changed; bring the folder of receipts back from a backup, or remove this file:"
+    " the next run sends an event for all receipts once more",
+    follow=True,
+    format=1,
+    check=_Announced.require_sound,
+)
 
 
 def announced_number(folder: DatasetFolder) -> int:
@@ -424,24 +394,8 @@ def announced_number(folder: DatasetFolder) -> int:
         FormatError: The file is damaged.
         StorageError: The publication root refused or failed.
     """
-    path = announced_path(folder)
-    try:
-        data = read_plain(path, follow=True, max_bytes=_MOST_ANNOUNCED)
-    except NotFoundError:
-        return 0
-    try:
-        canonical_json.require_intact(data, path=str(path))
-        found = canonical_json.loads(data, path=str(path))
-    except ChecksumError as error:
-        raise ChecksumError(f"{error.args[0]}; {_ANNOUNCED_REMEDY}", path=str(path)) from error
-    number = found.get("number")
-    if found.get("format") != _ANNOUNCED_FORMAT or type(number) is not int or number < 0:
-        raise FormatError(
-            f"expected the number of the last receipt with an event, got {found!r:.100};"
-            f" {_ANNOUNCED_REMEDY}",
-            path=str(path),
-        )
-    return number
+    found = _ANNOUNCEMENTS.read(announced_path(folder))
+    return 0 if found is None else found.number
 
 
 def announced_path(folder: DatasetFolder) -> Path:
@@ -477,6 +431,4 @@ def mark_announced(folder: DatasetFolder, number: int) -> None:
     """
     faults.point("uploads.before_announced")
     if number > announced_number(folder):
-        text = canonical_json.dumps({"format": _FORMAT, "number": number})
-        data = canonical_json.seal(text.removesuffix(b"}") + b"\n}\n")
-        posix.replace_file(announced_path(folder), data, is_public=True)
+        _ANNOUNCEMENTS.replace(announced_path(folder), _Announced(number))

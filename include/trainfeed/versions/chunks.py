@@ -85,6 +85,3 @@ def _of_recordio(chunk: Chunk) -> ChunkInfo:
     if not isinstance(chunk, ChunkInfo):
         raise TypeError(f"expected a chunk of RecordIO, got {type(chunk).__name__}")
     return chunk
-
-
-# --- Chunks of a data set's shards, in either format; keeps TFRecord out of readers of RecordIO

@@ -682,6 +682,3 @@ def _opened(folder: DatasetFolder, name: str, number: int) -> Version:
     from trainfeed.versions.version import Version
 
     return Version.resolve(folder, name, number)
-
-
-# --- The state of requested intervals: published, skipped by a decision, or missing

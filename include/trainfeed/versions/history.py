@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from trainfeed.core.accounts import account_name, person
 from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import FormatError, WindowError
 from trainfeed.files import is_there, listed_folder
-from trainfeed.files.records import RecordFile
+from trainfeed.files.records import RecordFile, Time, record_of
 from trainfeed.versions.layout import (
     DatasetFolder,
     check_name,
@@ -49,7 +49,7 @@ class Action:
     who: str
     account: str
     host: str
-    at: str
+    at: Time
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -82,24 +82,6 @@ class Action:
             at=format_time(datetime.now(UTC)),
             details=dict(details or {}),
         )
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Action:
-        """Return the action of a file; keys that later versions add are ignored.
-
-        Raises:
-            TypeError: A value is missing, or has another type.
-            WindowError: The time is none.
-        """
-        names = {each.name for each in fields(cls)}
-        found = cls(**{key: each for key, each in value.items() if key in names})
-        texts = {name: each for name, each in vars(found).items() if name != "details"}
-        if wrong := [name for name, each in texts.items() if not isinstance(each, str)]:
-            raise TypeError(f"{wrong[0]}: expected text, got {texts[wrong[0]]!r}")
-        if not isinstance(found.details, dict):
-            raise TypeError(f"details: expected an object, got {found.details!r}")
-        parse_time(found.at)
-        return found
 
     @property
     def told_target(self) -> str:
@@ -194,7 +176,7 @@ class _Named:
 
 
 def _named(value: Mapping[str, Any]) -> _Named:
-    action = Action.from_json(value)
+    action = record_of(Action, value)
     return _Named(action, _name(action, value))
 
 
@@ -211,9 +193,6 @@ _FILE: Final = RecordFile(
     to_json=lambda named: named.action.to_json(),
     from_json=_named,
 )
-
-
-# --- The history of a data set: what people and upkeep changed in it, by whom, when and why
 
 
 # --- Decisions of the history whose mark is not there

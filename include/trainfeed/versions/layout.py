@@ -380,6 +380,3 @@ class DatasetFolder(DatasetPaths):
     def _entries(self, interval: str) -> list[tuple[int, str]]:
         matches = map(GENERATION.fullmatch, self.names_in(self.interval(interval)))
         return [(int(m[1]), m[2] or "") for m in matches if m]
-
-
-# --- The layout of data sets below the publication root, and the rules for names in it

@@ -614,6 +614,3 @@ class _Holder:
                     f" ended; nothing of it can be read; open the interval again:"
                     f" trainfeed ls {self._folder.name}"
                 )
-
-
-# --- Leases: who reads or builds versions now, as files that run out by themselves

@@ -369,6 +369,3 @@ def _read_digest(path: Path) -> str:
     if not _SHA256.fullmatch(digest):
         raise FormatError(f"expected 64 hex digits, got {digest[:80]!r}", path=str(path))
     return digest.decode()
-
-
-# --- Folders that appear whole by one rename, with their manifest files: versions and models

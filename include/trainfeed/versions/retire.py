@@ -5,23 +5,19 @@ Also what readers of such intervals are told, with the commands that give them t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from trainfeed.core import faults
 from trainfeed.core.accounts import person
-from trainfeed.core.intervals import parse_time
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
-from trainfeed.files.records import RecordFile
+from trainfeed.files.records import RecordFile, Time
 from trainfeed.versions.layout import DatasetFolder, is_name
-from trainfeed.versions.sealed_json import text_of
 from trainfeed.versions.withdraw import Withdrawal, told_withdrawals, withdrawals
 
 # --- A retirement: who removed all versions of an interval, when and why
-
-_TEXTS: Final = ("who", "account", "why", "at")
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Retirement:
     who: str
     account: str
     why: str
-    at: str
+    at: Time
     damage: str | None = None
     dataset: str | None = field(default=None, compare=False, repr=False)
 
@@ -55,24 +51,6 @@ class Retirement:
             return f"{self.interval} was retired; who and why cannot be told: {self.damage}"
         who = person(self.who, self.account)
         return f"{self.interval} was retired at {self.at} by {who}: {self.why}"
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Retirement:
-        """Return the retirement of a file; keys that later versions add are ignored.
-
-        Raises:
-            KeyError, TypeError, ValueError, WindowError: It is something else.
-        """
-        texts = {name: text_of(value, name) for name in _TEXTS}
-        parse_time(texts["at"])
-        if type(value["last_generation"]) is not int:
-            raise TypeError(f"last_generation: expected a number, got {value['last_generation']!r}")
-        return cls(
-            interval=text_of(value, "interval"),
-            last_generation=value["last_generation"],
-            dataset=value.get("dataset"),
-            **texts,
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
@@ -85,8 +63,7 @@ _FILE: Final = RecordFile(
     Retirement,
     "the retirement of an interval",
     "the interval counts as retired; build it again with --rebuild 'WHY'",
-    to_json=Retirement.to_json,
-    from_json=Retirement.from_json,
+    left_out=("damage",),
 )
 
 
@@ -300,6 +277,3 @@ def generation_for_readers(folder: DatasetFolder, interval: str) -> int:
             f"data set {folder.name!r} has no version of {interval} for readers{told};"
             f" {'; '.join(missing_remedies(folder, [interval]))}"
         ) from error
-
-
-# --- Retired intervals: all their versions are removed for good, and a file says by whom and why

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core.intervals import Schedule, format_time, parse_time
-from trainfeed.files.records import ONCE_UNSEALED, RecordFile
+from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.versions.layout import DatasetFolder
-
-_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
 class _Recorded:
     """The content of the file; ``dataset`` is None in a file that is not sealed."""
 
-    schedule: Schedule
-    dataset: str | None
+    cron: str
+    first: Time
+    last: Time | None
+    dataset: str | None = None
 
-
-def _to_json(recorded: _Recorded) -> dict[str, Any]:
-    schedule = recorded.schedule
-    return {
-        "format": _FORMAT,
-        "dataset": recorded.dataset,
-        "cron": schedule.cron,
-        "first": format_time(schedule.first),
-        "last": None if schedule.last is None else format_time(schedule.last),
-    }
-
-
-def _from_json(value: Any) -> _Recorded:
-    if value["format"] != _FORMAT or not isinstance(value["cron"], str):
-        raise ValueError(f"expected format {_FORMAT}, got {value!r}")
-    last = value["last"]
-    schedule = Schedule(
-        value["cron"], parse_time(value["first"]), None if last is None else parse_time(last)
-    )
-    return _Recorded(schedule, value.get("dataset"))
+    @property
+    def schedule(self) -> Schedule:
+        last = None if self.last is None else parse_time(self.last)
+        return Schedule(self.cron, parse_time(self.first), last)
 
 
 _FILE: Final = RecordFile(
@@ -46,8 +30,8 @@ _FILE: Final = RecordFile(
     "the schedule of a data set",
     "nothing was changed; the next build of the data set writes the file again",
     place=ONCE_UNSEALED["schedule"],
-    to_json=_to_json,
-    from_json=_from_json,
+    format=1,
+    check=lambda recorded: recorded.schedule,
 )
 
 
@@ -57,7 +41,9 @@ def record_schedule(folder: DatasetFolder, schedule: Schedule) -> None:
     Raises:
         StorageError: The publication root refused or failed. The file is the old one, or absent.
     """
-    _FILE.replace(folder.schedule, _Recorded(schedule, folder.name))
+    first, last = format_time(schedule.first), schedule.last
+    text = None if last is None else format_time(last)
+    _FILE.replace(folder.schedule, _Recorded(schedule.cron, first, text, folder.name))
 
 
 def read_schedule(folder: DatasetFolder) -> Schedule | None:

@@ -369,6 +369,3 @@ def _manifest_if_any(folder: Path, prefix: str) -> ShardManifest | None:
 def _loaded(folder: Path, prefix: str, _mark: FileMark) -> ShardManifest:
     """Return a manifest; kept, because the files of a set are often asked for one by one."""
     return ShardManifest.load(folder, prefix)
-
-
-# --- Sets of shards that conversions write, with their manifest; not those of versions

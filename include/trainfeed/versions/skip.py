@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core.accounts import person
 from trainfeed.core.intervals import parse_time, range_text
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.versions.layout import DatasetFolder
-from trainfeed.versions.sealed_json import text_of
 
 # --- The marker of an interval that is skipped
 
@@ -147,18 +145,6 @@ class AcceptedHole:
     def told(self) -> str:
         """Who accepted it, when and why, for messages."""
         return f"accepted by {person(self.who, self.account)} on {self.at}: {self.why}"
-
-
-def hole_from_json(value: Mapping[str, Any]) -> AcceptedHole:
-    """Return the decision in a part of another file.
-
-    Raises:
-        KeyError, TypeError, WindowError: It is something else.
-    """
-    texts = {each.name: text_of(value, each.name) for each in fields(AcceptedHole)[:-1]}
-    hole = AcceptedHole(**texts, request=value.get("request"))
-    _ = hole.span
-    return hole
 
 
 _HOLE_FILE: Final = RecordFile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.accounts import account_name, name_problem, person, reason_problem
-from trainfeed.core.intervals import format_time, parse_range, parse_time
+from trainfeed.core.intervals import format_time, parse_range
 from trainfeed.core.version_names import check_version_name
 from trainfeed.errors import (
     AccessDeniedError,
@@ -24,18 +24,14 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.files import listed_folder
-from trainfeed.files.records import RecordFile
+from trainfeed.files.records import RecordFile, Time, record_of
 from trainfeed.specification import did_you_mean
 from trainfeed.versions.layout import DatasetFolder, check_name, generation_name, is_name
-from trainfeed.versions.skip import AcceptedHole, Skip, hole_from_json
+from trainfeed.versions.skip import AcceptedHole, Skip
 
 # --- A change of a tag: the exact versions that the tag names from then on, and who decided it
 
 Kind = Literal["tag", "untag"]
-
-_DECISION: Final = ("why", "who", "account", "at")
-_TEXTS: Final = ("tag", "range", *_DECISION)
-_SKIP_TEXTS: Final = ("interval", "why", "at")
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ class Decision:
     why: str
     who: str
     account: str
-    at: str
+    at: Time
     request: str | None = None
 
     @classmethod
@@ -194,19 +190,17 @@ class Tag:
             ValueError: A value is not valid.
             ConfigError: A name or the range is not valid.
         """
-        if wrong := [name for name in _TEXTS if not isinstance(value[name], str)]:
-            raise TypeError(f"{wrong[0]}: expected text, got {value[wrong[0]]!r}")
+        if not isinstance(value["tag"], str):
+            raise TypeError(f"tag: expected text, got {value['tag']!r}")
         if type(value["number"]) is not int:
             raise TypeError(f"number: expected a number, got {value['number']!r}")
         if value["kind"] not in get_args(Kind):
             raise ValueError(f"kind: got {value['kind']!r}")
         parse_range(value["range"])
-        parse_time(value["at"])
-        made = Decision(**{name: value[name] for name in _DECISION}, request=_request_of(value))
         versions = tuple(map(TaggedVersion.from_json, value["versions"]))
-        skipped = tuple(map(_skip_of, value["skipped"]))
+        skipped = tuple(record_of(Skip, each) for each in value["skipped"])
         missing = tuple(parse_range(each).text for each in value["missing"])
-        accepted = tuple(map(hole_from_json, value.get("accepted", ())))
+        accepted = tuple(record_of(AcceptedHole, each) for each in value.get("accepted", ()))
         return cls(
             value["tag"],
             value["number"],
@@ -215,7 +209,7 @@ class Tag:
             versions,
             skipped,
             missing,
-            made,
+            record_of(Decision, value),
             accepted,
             value.get("dataset"),
         )
@@ -240,23 +234,6 @@ def _skip_json(skip: Skip) -> dict[str, Any]:
     # Members that came later are left out where they are not set, so the bytes stay the same.
     value = {name: each for name, each in asdict(skip).items() if name != "dataset"}
     return {name: each for name, each in value.items() if each is not None or name == "until"}
-
-
-def _skip_of(value: Mapping[str, Any]) -> Skip:
-    known = {each.name: value[each.name] for each in fields(Skip) if each.name in value}
-    found = Skip(**{"until": value["until"], **known})
-    texts = [each for name, each in known.items() if each is not None or name in _SKIP_TEXTS]
-    if not all(isinstance(each, str) for each in texts):
-        raise TypeError(f"expected the decision to skip an interval, got {value!r}")
-    _ = found.span
-    return found
-
-
-def _request_of(value: Mapping[str, Any]) -> str | None:
-    request = value.get("request")
-    if request is not None and not isinstance(request, str):
-        raise TypeError(f"request: expected text, got {request!r}")
-    return request
 
 
 # --- The changes of a tag as files: numbered, created exclusively, and never changed

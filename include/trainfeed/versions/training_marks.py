@@ -163,18 +163,6 @@ class LaunchedJob:
     tag: str | None = None
     home: str | None = None
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> LaunchedJob:
-        """Return the job of a file; further members are those of ranks and launchers.
-
-        Raises:
-            KeyError, TypeError: It is something else.
-        """
-        versions = value["versions"]
-        if not isinstance(versions, list) or not all(isinstance(each, dict) for each in versions):
-            raise TypeError(f"versions: expected a list of objects, got {versions!r}")
-        return cls(versions, value.get("tag"), value.get("home"))
-
 
 _JOB_FILE: Final = RecordFile(
     LaunchedJob,
@@ -182,7 +170,6 @@ _JOB_FILE: Final = RecordFile(
     "bring the file back from a backup, or train again",
     max_bytes=canonical_json.MAX_BYTES,
     place=ONCE_UNSEALED["job"],
-    from_json=LaunchedJob.from_json,
 )
 
 
@@ -459,6 +446,3 @@ class TrainingMarks:
     def _older(self) -> dict[str, int]:
         found = _SINCE_FILE.read(self._home / _SINCE, dataset=self._folder.name)
         return {} if found is None else found.versions
-
-
-# --- Marks about the versions that a training has seen, so that none stays without a training

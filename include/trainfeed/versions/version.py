@@ -388,6 +388,3 @@ class PositionFile:
         return FormatError(
             f"expected {problem}; compare the version: trainfeed verify", path=str(self._path)
         )
-
-
-# --- A published version, opened and verified, for readers, trainings and pages

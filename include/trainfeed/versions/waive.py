@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,18 +12,18 @@ from typing import Any, Final
 from trainfeed.core import canonical_json
 from trainfeed.core.accounts import person
 from trainfeed.core.intervals import parse_time
-from trainfeed.errors import ConflictError, FormatError, NotFoundError, WindowError
+from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.files import is_there, listed
-from trainfeed.files.stores import posix
+from trainfeed.files.records import RecordFile, Time, record_of
 from trainfeed.specification import gate_name
 from trainfeed.versions.layout import DatasetFolder, check_name
-from trainfeed.versions.sealed_json import read_sealed, sealed, text_of
 
 # --- The files about failed gates, beside the plan: their names, and sealed JSON in them
 
 Gate = Mapping[str, Any]
 
 MODE: Final = 0o640
+_MAX_BYTES: Final = 1 << 20
 
 _WORDS: Final = frozenset({"allowed", "because"})
 _CHANGES: Final = "changes"
@@ -78,28 +77,14 @@ def waiver_numbers(folder: DatasetFolder, interval: str, plan_id: str) -> list[i
     return sorted(int(match[1]) for match in found if match)
 
 
-def gates_of(value: Mapping[str, Any]) -> tuple[Gate, ...]:
-    """Return the member ``gates``: gates as a manifest has them, each with ``check`` and ``value``.
-
-    Raises:
-        TypeError: It is something else.
-        KeyError: A key is missing.
-    """
-    gates = value["gates"]
-    if not isinstance(gates, list) or not all(isinstance(gate, dict) for gate in gates):
-        raise TypeError(f"gates: expected a list of gates, got {gates!r}")
-    for gate in gates:
-        text_of(gate, "check")
+def _require_gates(record: Waiver | Applied | Refused) -> None:
+    for gate in record.gates:
+        if not isinstance(gate["check"], str):
+            raise TypeError(f"check: expected text, got {gate['check']!r}")
         _ = gate["value"]
-    return tuple(gates)
 
 
 # --- A waiver: who lets failed gates of one plan pass, why
-
-_TEXTS: Final = ("who", "account", "why", "until", "at")
-_REMEDY: Final = (
-    "nothing was published; look who could write there, move the file away, and waive again"
-)
 
 
 @dataclass(frozen=True)
@@ -120,8 +105,8 @@ class Waiver:
     who: str
     account: str
     why: str
-    until: str
-    at: str
+    until: Time
+    at: Time
     gates: tuple[Gate, ...]
 
     @property
@@ -138,8 +123,18 @@ class Waiver:
         return any(is_same_gate(gate, mine) for mine in self.gates)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file."""
+        """Return the JSON that commands print."""
         return {**vars(self), "gates": list(self.gates)}
+
+
+_WAIVER_FILE: Final = RecordFile(
+    Waiver,
+    "a waiver of the plan",
+    "nothing was published; look who could write there, move the file away, and waive again",
+    mode=MODE,
+    max_bytes=_MAX_BYTES,
+    check=_require_gates,
+)
 
 
 def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: int) -> None:
@@ -156,7 +151,7 @@ def write_waiver(folder: DatasetFolder, interval: str, waiver: Waiver, number: i
         StorageError: The publication root refused or failed.
     """
     path = waiver_path(folder, interval, waiver.plan, number)
-    if not posix.create_exclusive(path, sealed(waiver.to_json()), mode=MODE):
+    if not _WAIVER_FILE.write_once(path, waiver):
         first = read_waiver(folder, interval, waiver.plan, number)
         raise ConflictError(
             f"{path}: gates of {folder.name}/{interval} were waived meanwhile by {first.told};"
@@ -184,21 +179,9 @@ def read_waiver(folder: DatasetFolder, interval: str, plan_id: str, number: int)
         StorageError: The publication root refused or failed.
     """
     path = waiver_path(folder, interval, plan_id, number)
-    what = f"a waiver of plan {plan_id}"
-    value = read_sealed(path, what, _REMEDY)
-    try:
-        return _parse_waiver(value, plan_id)
-    except (KeyError, TypeError, ValueError, WindowError) as error:
-        raise FormatError(f"expected {what}: {error}; {_REMEDY}", path=str(path)) from error
-
-
-def _parse_waiver(value: dict[str, Any], plan_id: str) -> Waiver:
-    if value["plan"] != plan_id:
-        raise ValueError(f"got one of plan {value['plan']!r}")
-    texts = {name: text_of(value, name) for name in _TEXTS}
-    parse_time(texts["until"])
-    parse_time(texts["at"])
-    return Waiver(plan=plan_id, **texts, gates=gates_of(value))
+    if (found := _WAIVER_FILE.read(path, plan=plan_id)) is None:
+        raise NotFoundError(f"{path}: there is no such waiver")
+    return found
 
 
 # --- Which waivers let failed gates of a plan pass: decided once, by the first ``check`` that does
@@ -235,11 +218,11 @@ class Applied:
         """Read the JSON of ``to_json``.
 
         Raises:
-            KeyError: A key is missing.
-            TypeError: A value is of another type.
+            KeyError, TypeError, ValueError: It is something else.
         """
-        names = ("who", "account", "why", "until", "at")
-        return cls(**{name: text_of(value, name) for name in names}, gates=gates_of(value))
+        applied = record_of(cls, value)
+        _require_gates(applied)
+        return applied
 
     @property
     def told(self) -> str:
@@ -251,6 +234,29 @@ class Applied:
     def to_json(self) -> dict[str, Any]:
         """Return the entry of the manifest."""
         return {**vars(self), "gates": list(self.gates)}
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """The waivers in use for some failed gates of a plan."""
+
+    plan: str
+    waivers: tuple[Applied, ...]
+
+
+def _require_all_gates(decided: _Decided) -> None:
+    for applied in decided.waivers:
+        _require_gates(applied)
+
+
+_DECIDED_FILE: Final = RecordFile(
+    _Decided,
+    "the waivers in use of the plan",
+    "nothing was published; move the file away; the next check decides again",
+    mode=MODE,
+    max_bytes=_MAX_BYTES,
+    check=_require_all_gates,
+)
 
 
 def apply_waivers(
@@ -277,8 +283,7 @@ def apply_waivers(
         StorageError: The publication root refused or failed. Nothing was decided.
     """
     path = applied_path(folder, interval, plan_id, list(map(gate_facts, gates)))
-    value = {"plan": plan_id, "waivers": [waiver.to_json() for waiver in waivers]}
-    posix.create_exclusive(path, sealed(value), mode=MODE)
+    _DECIDED_FILE.write_once(path, _Decided(plan_id, tuple(waivers)))
     return read_applied(folder, interval, plan_id, gates) or ()
 
 
@@ -295,21 +300,8 @@ def read_applied(
     # Earlier releases named the decision by the gates with their words.
     if not is_there(path) and is_there(earlier := applied_path(folder, interval, plan_id, gates)):
         path = earlier
-    what = f"the waivers in use of plan {plan_id}"
-    remedy = "nothing was published; move the file away; the next check decides again"
-    try:
-        return _parse_applied(read_sealed(path, what, remedy), plan_id)
-    except NotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError) as error:
-        message = f"expected {what}: {error}; {remedy}"
-        raise FormatError(message, path=str(path)) from error
-
-
-def _parse_applied(value: dict[str, Any], plan_id: str) -> tuple[Applied, ...]:
-    if value["plan"] != plan_id:
-        raise ValueError(f"got those of plan {value['plan']!r}")
-    return tuple(map(Applied.from_json, value["waivers"]))
+    found = _DECIDED_FILE.read(path, plan=plan_id)
+    return None if found is None else found.waivers
 
 
 # --- The failed gates of a plan, with their values: what a person sees before waiving them
@@ -331,9 +323,15 @@ class Refused:
     gates: tuple[Gate, ...]
     lines: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file."""
-        return {**vars(self), "gates": list(self.gates), "lines": list(self.lines)}
+
+_REFUSED_FILE: Final = RecordFile(
+    Refused,
+    "the failed gates of the plan",
+    "nothing was changed; build the interval again, which measures them again",
+    mode=MODE,
+    max_bytes=_MAX_BYTES,
+    check=_require_gates,
+)
 
 
 def write_refused(folder: DatasetFolder, interval: str, refused: Refused) -> None:
@@ -342,11 +340,7 @@ def write_refused(folder: DatasetFolder, interval: str, refused: Refused) -> Non
     Raises:
         StorageError: The publication root refused or failed. The record is the old one, or absent.
     """
-    with suppress(NotFoundError, FormatError):
-        if read_refused(folder, interval, refused.plan) == refused:
-            return
-    path = refused_path(folder, interval, refused.plan)
-    posix.replace_file(path, sealed(refused.to_json()), mode=MODE)
+    _REFUSED_FILE.replace(refused_path(folder, interval, refused.plan), refused)
 
 
 def read_refused(folder: DatasetFolder, interval: str, plan_id: str) -> Refused | None:
@@ -356,16 +350,7 @@ def read_refused(folder: DatasetFolder, interval: str, plan_id: str) -> Refused 
         FormatError: The record is damaged.
         StorageError: The publication root refused or failed.
     """
-    path = refused_path(folder, interval, plan_id)
-    what = f"the failed gates of plan {plan_id}"
-    remedy = "nothing was changed; build the interval again, which measures them again"
-    try:
-        return _parse_refused(read_sealed(path, what, remedy), plan_id)
-    except NotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError) as error:
-        message = f"expected {what}: {error}; {remedy}"
-        raise FormatError(message, path=str(path)) from error
+    return _REFUSED_FILE.read(refused_path(folder, interval, plan_id), plan=plan_id)
 
 
 def lift_refused(folder: DatasetFolder, interval: str, plan_id: str) -> None:
@@ -374,18 +359,4 @@ def lift_refused(folder: DatasetFolder, interval: str, plan_id: str) -> None:
     Raises:
         StorageError: The publication root refused or failed.
     """
-    path = refused_path(folder, interval, plan_id)
-    with posix.map_errors(path):
-        path.unlink(missing_ok=True)
-
-
-def _parse_refused(value: dict[str, Any], plan_id: str) -> Refused:
-    lines = value["lines"]
-    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise TypeError(f"lines: expected texts, got {lines!r}")
-    if value["plan"] != plan_id:
-        raise ValueError(f"got those of plan {value['plan']!r}")
-    return Refused(plan_id, text_of(value, "plan_sha256"), gates_of(value), tuple(lines))
-
-
-# --- Waivers: decisions of people that a build may be published although gates of it failed
+    _REFUSED_FILE.lift(refused_path(folder, interval, plan_id))

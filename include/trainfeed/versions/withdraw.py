@@ -5,33 +5,26 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.core import canonical_json, faults
+from trainfeed.core import faults
 from trainfeed.core.accounts import person
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
     FormatError,
     NotFoundError,
-    WindowError,
     WithdrawnError,
 )
 from trainfeed.files import listed, read_plain
+from trainfeed.files.records import RecordFile, Time
 from trainfeed.files.stores import posix
 from trainfeed.versions.layout import DatasetFolder, generation_name, parse_generation
-from trainfeed.versions.sealed_json import sealed, text_of
 
 # --- A withdrawal: who hid a generation from readers, why, when, and what the generation was
-
-_TEXTS: Final = ("dataset", "interval", "who", "account", "why", "at")
-# What is known of the generation; None if its manifest could not be read.
-_FACTS: Final = (
-    "fingerprint", "content_digest", "manifest_sha256", "plan", "reason", "request",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Withdrawal:
     who: str
     account: str
     why: str
-    at: str
+    at: Time
     fingerprint: str | None = None
     content_digest: str | None = None
     manifest_sha256: str | None = None
@@ -90,24 +83,6 @@ class Withdrawal:
         who = person(self.who, self.account)
         return f"{self.name} was withdrawn by {who} at {self.at}: {self.why}"
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], digest: str) -> Withdrawal:
-        """Return the withdrawal of a mark; keys that later versions add are ignored.
-
-        Raises:
-            KeyError, TypeError, ValueError, WindowError: It is something else.
-        """
-        # Not at the top: a list of data sets without a mark needs no calendar.
-        from trainfeed.core.intervals import parse_time
-
-        values: dict[str, Any] = {name: text_of(value, name) for name in _TEXTS}
-        parse_time(values["at"])
-        if type(value["generation"]) is not int:
-            raise TypeError(f"generation: expected a number, got {value['generation']!r}")
-        for name in _FACTS:
-            values[name] = None if value.get(name) is None else text_of(value, name)
-        return cls(generation=value["generation"], **values, digest=digest)
-
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file."""
         return {name: each for name, each in vars(self).items() if name not in _DERIVED}
@@ -121,6 +96,13 @@ _DERIVED: Final = frozenset({"damage", "digest", "lifted_by"})
 # A reason has at most 500 characters; a longer file is no mark that trainfeed has written.
 MARK_BYTES: Final = 64 << 10
 
+_FILE: Final = RecordFile(
+    Withdrawal,
+    "the mark of the generation",
+    "the generation counts as withdrawn",
+    max_bytes=MARK_BYTES,
+    left_out=_DERIVED,
+)
 _MARK: Final = re.compile(r"(g[0-9]{4,})\.withdrawn")
 # Marks of earlier releases do not name the decision.
 _LIFTED: Final = re.compile(r"(g[0-9]{4,})\.restored-[0-9a-f]{16}(?:-([0-9a-f]{16}))?")
@@ -180,24 +162,18 @@ def lifted_path(folder: DatasetFolder, mark: Withdrawal, by: str) -> Path:
 
 def _read(folder: DatasetFolder, interval: str, generation: int, path: Path) -> Withdrawal:
     data: bytes | None = None
+    place = {"dataset": folder.name, "interval": interval, "generation": generation}
     try:
         data = read_plain(path, follow=False, max_bytes=MARK_BYTES)
-        return _parse(data, path, (folder.name, interval, generation))
-    except (FormatError, KeyError, TypeError, ValueError, WindowError) as error:
+        found = _FILE.parse(data, path, **place)
+        return replace(found, digest=hashlib.sha256(data).hexdigest())
+    except FormatError as error:
         why = f"{path.name} is damaged, or was made by hand: {error}"
         # What cannot be read at all has a digest, too, so that the mark can be named.
         digest = hashlib.sha256(str(path).encode() if data is None else data).hexdigest()
-        place = (folder.name, interval, generation)
-        return Withdrawal(*place, "", "", "", "", damage=why, digest=digest)
-
-
-def _parse(data: bytes, path: Path, place: tuple[str, str, int]) -> Withdrawal:
-    canonical_json.require_intact(data, path=str(path))
-    digest = hashlib.sha256(data).hexdigest()
-    found = Withdrawal.from_json(canonical_json.loads(data, path=str(path)), digest)
-    if (found.dataset, found.interval, found.generation) != place:
-        raise ValueError(f"the mark is that of {found.name}")
-    return found
+        return Withdrawal(
+            folder.name, interval, generation, "", "", "", "", damage=why, digest=digest
+        )
 
 
 def _completed(folder: DatasetFolder, mark: Withdrawal) -> Withdrawal:
@@ -230,7 +206,7 @@ def write_withdrawal(folder: DatasetFolder, mark: Withdrawal) -> None:
         StorageError: The publication root refused or failed.
     """
     path = folder.withdrawal_mark(mark.interval, mark.generation)
-    if not posix.create_exclusive(path, sealed(mark.to_json()), is_public=True):
+    if not _FILE.write_once(path, mark):
         first = withdrawal_of(folder, mark.interval, mark.generation)
         raise ConflictError(
             f"{mark.name} is withdrawn already, nothing was written:"
@@ -353,6 +329,3 @@ def look_for_withdrawal(
         f" version is right after all: trainfeed restore {mark.name} --why WHY; a job that began"
         " with it goes on with withdrawn='warn'"
     )
-
-
-# --- Withdrawals: the marks by which people hide generations from readers, and what they refuse

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.roots import write_sealed
 from trainfeed.core import canonical_json
 from trainfeed.errors import FormatError
 from trainfeed.files.records import ONCE_UNSEALED, ROOT_MARK_FILE, ROOT_MARKS, RecordFile, Time
@@ -98,6 +99,58 @@ def test_the_file_of_a_neighbour_is_refused(path):
     FACTS.write_once(path, FACT)
     with pytest.raises(FormatError):
         FACTS.read(path, owner="views")
+
+
+@dataclass(frozen=True)
+class Count:
+    number: int
+    told: str = ""
+
+
+def positive(count):
+    if count.number < 1:
+        raise ValueError(f"number: got {count.number}")
+
+
+COUNTS = RecordFile(
+    Count, "a count", "nothing was changed", format=2, left_out=("told",), check=positive
+)
+OBJECTS = RecordFile(dict, "an object", "nothing was changed")
+
+
+def test_a_kind_may_have_a_format_and_members_that_no_file_has(path):
+    COUNTS.write_once(path, Count(3, "three"))
+    value = json.loads(path.read_bytes())
+    assert value.pop("digest")
+    assert value == {"format": 2, "number": 3}
+    assert COUNTS.read(path, number=3) == Count(3)
+    write_sealed(path, {"format": 2, "number": 4, "told": "five"})
+    assert COUNTS.read(path) == Count(4)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"format": 3, "number": 3}, "a count: expected format 2, got 3"),
+        ({"number": 3}, "a count: 'format'"),
+        ({"format": 2, "number": 0}, "a count: number: got 0"),
+    ],
+)
+def test_another_format_and_a_wrong_record_are_refused(path, value, why):
+    path.parent.mkdir(parents=True)
+    write_sealed(path, value)
+    with pytest.raises(FormatError, match=why):
+        COUNTS.read(path)
+
+
+def test_an_object_is_kept_as_it_is_and_compared_with_its_path(path):
+    OBJECTS.write_once(path, {"b": [1, None], "a": DAY})
+    assert OBJECTS.read(path, a=DAY) == {"b": [1, None], "a": DAY}
+    with pytest.raises(FormatError, match="a: expected 'other'"):
+        OBJECTS.read(path, a="other")
+    path.write_bytes(canonical_json.seal(b"[]"))
+    with pytest.raises(FormatError):
+        OBJECTS.read(path)
 
 
 def test_an_equal_record_is_not_written_again(path):

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.roots import write_sealed
 from trainfeed.errors import ConfigError, FormatError
 from trainfeed.versions import DatasetFolder, Skip, lift_skip, read_skip, write_skip
-from trainfeed.versions.sealed_json import sealed
 
 DAY = "2026-03-05"
 SKIP = Skip(
@@ -104,7 +104,7 @@ def test_keys_that_a_later_version_adds_are_left_alone(folder):
     path = folder.skip(DAY)
     value = json.loads(path.read_bytes()) | {"added": 1}
     del value["digest"]
-    path.write_bytes(sealed(value))
+    write_sealed(path, value)
     assert read_skip(folder, DAY) == SKIP
 
 

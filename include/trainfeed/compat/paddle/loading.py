@@ -829,6 +829,3 @@ class DistributedBatchSampler:
             mine += rounds[start : start + size]
         share = num_tail // ranks
         return mine + tail[rank * share : (rank + 1) * share]
-
-
-# --- Paddle's loader over generators, and its sampler of index batches, with arrays

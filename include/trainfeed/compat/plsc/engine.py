@@ -368,6 +368,3 @@ def _load(classifier: Classifier, saved: Saved) -> None:
             " or computed; set the model, the classes and the loss type of the checkpoint"
         )
     classifier.load(saved.arrays(*(head.classes if head is not None else (0, 0))), note.scheduler)
-
-
-# --- The training of an ``Entry`` with PaddlePaddle: ranks, heads, steps, passes, checkpoints

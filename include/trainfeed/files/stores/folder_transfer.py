@@ -706,6 +706,3 @@ def require_writable(target: Location, *, patience: Patience | None = None) -> N
     with temporary_folder(target, patience) as temporary:
         # The end of the block only logs an error of the deletion.
         patience.call(temporary.delete)
-
-
-# --- Whole folders between this machine and a store: complete under their name, or absent

@@ -447,6 +447,3 @@ class RecordComparison:
         fates = self._fates[lacking].of(rows.sources, rows.offsets)
         (self.counts.removed_fates if lacking else self.counts.added_fates).update(fates)
         return fates
-
-
-# --- The samples of two versions of one interval, compared by their positions in bounded memory

@@ -457,6 +457,3 @@ def _state(
     wanted = {number: recorded[number].offset if number in recorded else 0 for number in numbers}
     is_right = all(found.offset(number) == offset for number, offset in wanted.items())
     return None if is_right else "changed"
-
-
-# --- Boundaries of a topic: the offset of every partition at a point in time, and the evidence

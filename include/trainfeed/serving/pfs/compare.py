@@ -225,6 +225,3 @@ def _differ(path: str, one: Place, other: Place, _: int) -> Difference | None:
         path,
         f"{max(1, len(differing))} of {len(first.chunks)} chunks differ, first {differing[:1]}",
     )
-
-
-# --- Compares the contents of two trees, or a folder with the list of digests that lies in it

@@ -675,6 +675,3 @@ def _folder(planned: PlannedCopy, options: CopyOptions) -> Iterator[FileOutcome]
         raise
     except TrainFeedError as error:
         yield FileOutcome(planned.source.shown, planned.target.shown, "failed", error=error)
-
-
-# --- Copies between trees: by chunks that are compared, resumed after a kill, complete or absent

@@ -129,6 +129,3 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     # Its own error, if it ended before, is in the log.
     with suppress(asyncio.CancelledError, Exception):
         await task
-
-
-# --- The file server: ``trainfeed pfs serve``

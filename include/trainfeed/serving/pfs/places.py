@@ -121,6 +121,3 @@ class Places:
 
 def _names_shared(text: str) -> bool:
     return is_shared(text) or text.startswith(_ROOT)
-
-
-# --- From the text that people type to a place in a tree: this machine, a mount, or a server

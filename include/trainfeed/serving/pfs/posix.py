@@ -355,6 +355,3 @@ class MountedTree(PosixTree):
                 f"{shown}: {name!r} is a link, and links are not followed on shared storage;"
                 " nothing was read or written; name the folder itself"
             ) from None
-
-
-# --- Trees of files that copies read and write: one protocol for machines, mounts and servers

@@ -650,6 +650,3 @@ class ServerTree(SmallRequests):
         """Accept that the first try, whose answer was lost, has made the folder."""
         if self.stat(parts).kind is not Kind.FOLDER:
             self._asking.require_success(reply)
-
-
-# --- The tree of a file server: what copies and commands use on a machine without a mount

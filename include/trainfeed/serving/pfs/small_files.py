@@ -351,6 +351,3 @@ class SmallCalls(ABC):
                     os.close(fd)
         except TrainFeedError as error:
             return error
-
-
-# --- Calls for many small files of a POSIX tree: read, written and named in groups

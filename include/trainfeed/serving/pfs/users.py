@@ -659,6 +659,3 @@ def _key_problems(
                 f"caps of {daemon}: expected {expected.get(daemon, 'none')!r}, got"
                 f" {found.get(daemon, 'none')!r}"
             )
-
-
-# --- Users of shared storage on a CephFS: a home, a namespace of objects

@@ -165,6 +165,3 @@ class Header(StrEnum):
     # State of a file that is read in several requests.
     STATE = "etag"
     EXPECTED_STATE = "if-match"
-
-
-# --- Words of the file server and its clients: routes, headers, bundles, kinds of errors

@@ -403,6 +403,3 @@ def _write(path: Path, descriptor: int, line: bytes, size_bytes: int) -> None:
     except BaseException:
         os.ftruncate(descriptor, size_bytes)
         raise
-
-
-# --- Who may use a server: tokens and their file, certificates, files that others cannot read

@@ -219,6 +219,3 @@ def _end(record: JobRecord, ranks: list[RankProcess]) -> dict[int, Ended]:
 
 def _is_killed(ended: Ended) -> bool:
     return ended.is_killed
-
-
-# --- The launcher ``local``: the ranks of a job as processes of this machine, which end with it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,28 +24,14 @@ _ATTEMPT: Final = re.compile(r"([0-9]{4,})\.json")
 _MAX_NOTE_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True)
-class _Note:
-    """What a file of an attempt says, and ``<job>/<file>``; that is None without a seal."""
-
-    content: Mapping[str, Any]
-    file: str | None = None
-
-
-def _note(value: Mapping[str, Any]) -> _Note:
-    content = {name: each for name, each in value.items() if name != "file"}
-    return _Note(content, value.get("file"))
-
-
-_NOTES: Final = RecordFile(
-    _Note,
+# What a file of an attempt says, and ``file``: ``<job>/<file>``, which is missing without a seal.
+_NOTES: Final[RecordFile[dict[str, Any]]] = RecordFile(
+    dict,
     "a note about an attempt to run a job",
     "nothing was started; remove the job's folder, and train again",
     mode=0o644,
     max_bytes=_MAX_NOTE_BYTES,
     place=ONCE_UNSEALED["note of an attempt"],
-    to_json=lambda note: {**note.content, "file": note.file},
-    from_json=_note,
 )
 
 
@@ -250,16 +236,15 @@ class JobRecord:
         """Return the JSON of an attempt's file, or None when there is no such file."""
         path = self._path(number, kind)
         try:
-            found = _NOTES.read(path, file=self._place(path))
+            return _NOTES.read(path, file=self._place(path))
         except FormatError as error:
             raise JobRejectedError(str(error)) from error
-        return None if found is None else found.content
 
     def _write(self, number: int, kind: str, value: dict[str, Any]) -> bool:
         path = self._path(number, kind)
         with posix.map_errors(path):
             make_folders(path.parent)
-        return _NOTES.write_once(path, _Note(value, self._place(path)))
+        return _NOTES.write_once(path, {**value, "file": self._place(path)})
 
     def _place(self, path: Path) -> str:
         return f"{self.home.name}/{path.name}"

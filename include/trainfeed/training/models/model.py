@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,12 +17,12 @@ from trainfeed.core.accounts import person
 from trainfeed.core.version_names import check_version_name
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError, StorageError
 from trainfeed.files import is_there, listed, listed_folder
+from trainfeed.files.records import RecordFile, record_of
 from trainfeed.files.stores import posix
 from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, check_inner_name
 from trainfeed.specification import SPEC_FILE, DatasetSpec, check_name, did_you_mean, load_spec
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, MODELS, is_name
 from trainfeed.versions.publication import folder_problems, read_manifest_file
-from trainfeed.versions.sealed_json import read_sealed, sealed, text_of
 
 # --- The paths of models below the publication root
 
@@ -338,10 +338,6 @@ class ModelManifest(_ModelPart):
 
 logger = logging.getLogger(__name__)
 
-_TEXTS: Final = ("at", "who", "account", "why", "manifest_sha256")
-_WHAT: Final = "the record of a removed version of a model"
-_REMEDY: Final = "the version is gone all the same; bring the record back from a backup"
-
 
 @dataclass(frozen=True)
 class RemovedModel:
@@ -375,28 +371,15 @@ class RemovedModel:
         return f"{self.name} was removed at {self.at} by {who} ({self.why})"
 
     @classmethod
-    def read(cls, folder: ModelFolder, number: int) -> Self | None:
+    def read(cls, folder: ModelFolder, number: int) -> RemovedModel | None:
         """Return the record of a version, or None if the version was not removed.
 
         Raises:
             FormatError: The record is damaged.
             StorageError: The publication root refused or failed.
         """
-        path = folder.removal(number)
-        try:
-            value = read_sealed(path, _WHAT, _REMEDY, max_bytes=canonical_json.MAX_BYTES)
-            manifest = ModelManifest.model_validate(value["manifest"])
-            removed = cls(manifest, **{name: text_of(value, name) for name in _TEXTS})
-        except NotFoundError:
-            return None
-        except (KeyError, TypeError, ValidationError) as error:
-            raise FormatError(f"expected {_WHAT}: {error}; {_REMEDY}", path=str(path)) from error
-        if removed.name != (name := f"{folder.name}/{model_version(number)}"):
-            raise FormatError(
-                f"expected the record of {name}, got that of {removed.name}; {_REMEDY}",
-                path=str(path),
-            )
-        return removed
+        name = f"{folder.name}/{model_version(number)}"
+        return _REMOVED_FILE.read(folder.removal(number), name=name)
 
     def write(self, folder: ModelFolder) -> None:
         """Write the record, unless there is one.
@@ -404,16 +387,31 @@ class RemovedModel:
         Raises:
             StorageError: The publication root refused or failed.
         """
-        path = folder.removal(self.manifest.version)
-        value = {"manifest": self.manifest.model_dump()}
-        value |= {name: getattr(self, name) for name in _TEXTS}
-        posix.make_public_dir(path.parent)
-        posix.create_exclusive(path, sealed(value), is_public=True)
+        _REMOVED_FILE.write_once(folder.removal(self.manifest.version), self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the description of the version for reports and commands, as JSON values."""
         removed = {"at": self.at, "who": self.who, "account": self.account, "why": self.why}
         return {**model_facts(self.manifest, self.manifest_sha256), "removed": removed}
+
+
+def _removed_to_json(removed: RemovedModel) -> dict[str, Any]:
+    return {**vars(removed), "manifest": removed.manifest.model_dump()}
+
+
+def _removed_from_json(value: dict[str, Any]) -> RemovedModel:
+    manifest = ModelManifest.model_validate(value["manifest"])
+    return record_of(RemovedModel, {**value, "manifest": manifest})
+
+
+_REMOVED_FILE: Final = RecordFile(
+    RemovedModel,
+    "the record of a removed version of a model",
+    "the version is gone all the same; bring the record back from a backup",
+    max_bytes=canonical_json.MAX_BYTES,
+    to_json=_removed_to_json,
+    from_json=_removed_from_json,
+)
 
 
 def model_facts(manifest: ModelManifest, manifest_sha256: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from trainfeed.core import canonical_json, faults
 from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, TrackingError
 from trainfeed.files import make_folders, read_plain
+from trainfeed.files.records import record_of
 from trainfeed.files.stores import posix
 from trainfeed.serving.server import is_loopback
 from trainfeed.training.jobs import JobRecord, JobSpec
@@ -323,16 +324,12 @@ class DeliveryNote:
         path = home / NOTE
         try:
             data = read_plain(path, follow=False, max_bytes=_MOST_NOTE_BYTES)
-            found: Any = canonical_json.loads(data, path=str(path))
-            note = cls(**found)
+            note = record_of(cls, canonical_json.loads(data, path=str(path)))
         # A note that is damaged costs requests: run and points are found on the server again.
-        except (FormatError, NotFoundError, TypeError):
+        except (FormatError, NotFoundError, ValueError):
             return cls(server, experiment)
-        empty = asdict(cls("", ""))
-        is_whole = all(type(getattr(note, name)) is type(value) for name, value in empty.items())
-        if not is_whole or (note.server, note.experiment) != (server, experiment):
-            return cls(server, experiment)
-        return note
+        is_ours = (note.server, note.experiment) == (server, experiment)
+        return note if is_ours else cls(server, experiment)
 
     def write(self, home: Path) -> None:
         """Replace the note of a job's folder.

@@ -295,6 +295,3 @@ def _item(folder: Path, path: Path, at: datetime) -> _BoundaryItem:
         places=(str(path),),
         at=at,
     )
-
-
-# --- Retention of boundary files: those that no interval needs any more, nor the proof of another

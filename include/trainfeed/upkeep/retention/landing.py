@@ -498,6 +498,3 @@ def _discard(area: Location, item: LandingItem) -> None:
         with suppress(ConflictError):
             (area / folder).delete()
     faults.point("landing.after_delete")
-
-
-# --- Retention of landing files: those of an interval go together, once no data set wants them

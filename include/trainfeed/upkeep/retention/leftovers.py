@@ -325,6 +325,3 @@ def _item(kind: str, leftover: Leftover) -> _WorkItem:
         places=(uri,),
         leftover=leftover,
     )
-
-
-# --- Retention of work files: what killed and abandoned builds of one data set left behind

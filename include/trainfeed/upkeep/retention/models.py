@@ -250,6 +250,3 @@ def _user(folder: ModelFolder) -> Callable[[Item], str | None]:
         return unknown or needed.get(number) or open_elsewhere(folder, number)
 
     return user
-
-
-# --- Retention of models: files of a version go; the record of what it was, and its number, stay

@@ -37,7 +37,6 @@ from trainfeed.upkeep.retention.versions import KilledRemovals, WithdrawnGenerat
 from trainfeed.versions import require_writable_root
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.retire import Retirement, retirement_of
-from trainfeed.versions.sealed_json import text_of
 
 # --- The kinds of things that retention removes, in the order in which a run removes them
 
@@ -105,7 +104,7 @@ class _LastRun:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> _LastRun:
-        at, until = parse_time(text_of(value, "at")), parse_time(text_of(value, "until"))
+        at, until = parse_time(value["at"]), parse_time(value["until"])
         return cls(at, until, value.get("dataset"))
 
 

@@ -169,6 +169,3 @@ def _name(home: Path) -> str:
 def _size(part: Path) -> int:
     files = walk(part) if part.is_dir() else [part]
     return sum(file.lstat().st_size for file in files if not file.is_dir())
-
-
-# --- Retention of trainings: outputs, checkpoints and logs go; job file and result stay

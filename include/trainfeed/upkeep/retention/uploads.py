@@ -222,6 +222,3 @@ def _remove(context: Context, each: Expired, aside: Path) -> bool:
         faults.point("uploads.after_file")
     take_bytes(context.folder, item.digests, aside)
     return any(is_there(context.folder.uploads / receipt.name) for receipt in item.receipts)
-
-
-# --- Retention of uploads: files and kept bytes of retired intervals; the receipts stay

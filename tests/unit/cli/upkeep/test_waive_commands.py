@@ -115,7 +115,7 @@ def test_a_damaged_waiver_is_named_and_hides_no_other(cli, refused, until):
     account = pwd.getpwuid(os.getuid()).pw_name
     assert (status, f"ben ({account})" in output, path.name in message) == (3, True, True)
     damaged, holding = json.loads(cli("waivers", "ls", "--json")[1])
-    assert "a waiver of plan" in damaged["error"]
+    assert "a waiver of the plan" in damaged["error"]
     assert holding["waiver"]["who"] == "ben"
 
 

@@ -477,5 +477,5 @@ def test_the_account_of_another_unit_is_refused_in_its_place(roots, inputs):
             step(roots, name, unit)
     here, there = (roots.work / "convert" / name / f"unit-{unit:05d}.json" for unit in range(2))
     there.write_bytes(here.read_bytes())
-    with pytest.raises(FormatError, match="unit 1"):
+    with pytest.raises(FormatError, match="unit: expected 1, got 0"):
         publish_conversion(roots, name)

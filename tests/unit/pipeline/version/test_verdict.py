@@ -10,7 +10,7 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.functions.account import Lateness, RecordAccount
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.version import ShardPart, Verdict
+from trainfeed.pipeline.version import VERDICTS, ShardPart
 from trainfeed.versions import Ledger
 from trainfeed.versions.manifest import ShardEntry
 
@@ -34,9 +34,9 @@ def checked(project):
 def test_a_verdict_is_read_as_it_was_written(checked):
     file = Stage.open(checked).verdict_file
     data = file.read_bytes()
-    verdict = Verdict.from_bytes(data, path=file.uri)
+    verdict = VERDICTS.parse(data, file.uri)
     assert verdict.quarantine.reasons == {"not_json": 18}
-    assert verdict.to_bytes() == data
+    assert VERDICTS.dumps(verdict) == data
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_no_changed_or_cut_verdict_is_read(checked):
     for place in range(len(data)):
         for changed in (data[:place], data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]):
             with pytest.raises(FormatError, match="clear the task check"):
-                Verdict.from_bytes(changed, path="check.json")
+                VERDICTS.parse(changed, "check.json")
 
 
 def test_a_verdict_without_a_seal_is_refused(checked):

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.roots import write_sealed
 from tests.unit.pipeline.waivers.conftest import DAY, Refused
 from trainfeed.core import canonical_json
 from trainfeed.errors import ConflictError, FormatError, GateError, NotFoundError
 from trainfeed.pipeline.check import check, judge
 from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.waivers import waiver_states
-from trainfeed.versions.sealed_json import sealed
 from trainfeed.versions.waive import (
     Applied,
     Waiver,
@@ -95,7 +95,7 @@ def test_a_decision_that_an_earlier_release_named_by_the_words_of_the_gates_hold
         (f"{refused.plan_id}.waived-", canonical_json.sha256_of(worded)[:16], ".json")
     )
     used = Applied.of(waiver, worded).to_json()
-    place.write_bytes(sealed({"plan": refused.plan_id, "waivers": [used]}))
+    write_sealed(place, {"plan": refused.plan_id, "waivers": [used]})
     found = judge(refused.folder, refused.ref, worded, datetime.now(UTC))
     assert [each.who for each in found.waivers] == ["ana"]
 
@@ -134,7 +134,7 @@ def test_a_damaged_decision_is_an_error_and_publishes_nothing(refused):
     check(refused.stages)
     (path,) = refused.folder.plans(DAY).glob("*.waived-*.json")
     path.write_bytes(path.read_bytes().replace(b"ana", b"eve"))
-    with pytest.raises(FormatError, match="the waivers in use of plan"):
+    with pytest.raises(FormatError, match="the waivers in use of the plan"):
         check(refused.stages)
 
 

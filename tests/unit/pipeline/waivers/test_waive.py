@@ -242,7 +242,7 @@ def test_a_waiver_of_another_plan_is_none(refused):
     other = "0123456789abcdef-g0001"
     data = (plans / f"{refused.plan_id}.waiver-0001.json").read_bytes()
     (plans / f"{other}.waiver-0001.json").write_bytes(data)
-    with pytest.raises(FormatError, match="got one of plan"):
+    with pytest.raises(FormatError, match="a waiver of the plan: plan: expected"):
         read_waivers(refused.folder, DAY, other)
 
 

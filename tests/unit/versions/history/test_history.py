@@ -11,6 +11,7 @@ from trainfeed.core import canonical_json
 from trainfeed.core.accounts import account_name
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import TrainFeedError
+from trainfeed.files.records import record_of
 from trainfeed.versions import DatasetFolder
 from trainfeed.versions.history import Action, DamagedAction, actions, record_action
 
@@ -74,13 +75,13 @@ def test_a_changed_file_is_named_and_hides_no_other(folder, change):
 
 def test_an_action_of_a_later_version_is_read(folder):
     value = {**withdraw().to_json(), "more": 1}
-    assert Action.from_json(value) == withdraw()
+    assert record_of(Action, value) == withdraw()
 
 
 @pytest.mark.parametrize("change", [{"why": None}, {"at": "soon"}, {"details": []}])
 def test_what_is_no_action_is_refused(change):
-    with pytest.raises((TypeError, TrainFeedError)) as error:
-        Action.from_json({**withdraw().to_json(), **change})
+    with pytest.raises((ValueError, TrainFeedError)) as error:
+        record_of(Action, {**withdraw().to_json(), **change})
     assert printable(str(error.value)) == str(error.value)
 
 

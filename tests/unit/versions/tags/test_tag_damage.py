@@ -5,11 +5,10 @@ import os
 
 import pytest
 
-from tests.support.roots import reseal
+from tests.support.roots import reseal, write_sealed
 from tests.unit.versions.tags.conftest import DAYS
 from tests.unit.versions.tags.test_tags import decided, give, opened
 from trainfeed.errors import FormatError
-from trainfeed.versions.sealed_json import sealed
 from trainfeed.versions.tag import move_tag, untag
 from trainfeed.versions.tag_files import (
     current_tags,
@@ -148,7 +147,7 @@ def test_a_whole_file_with_another_value_is_no_change_of_the_tag(clicks, path, k
     value = json.loads(path.read_bytes())
     value.pop("digest")
     for wrong in WRONG[key]:
-        path.write_bytes(sealed(value | {key: wrong}))
+        write_sealed(path, value | {key: wrong})
         with pytest.raises(FormatError, match="expected change 2 of tag clicks@prod"):
             require_tag(clicks.folder, "prod")
 
