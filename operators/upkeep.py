@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from trainfeed.look.outdated import OutdatedReport
     from trainfeed.pipeline import JsonObject
-    from trainfeed.pipeline.upkeep import Swept
+    from trainfeed.pipeline.leftovers import Swept
     from trainfeed.training.kept_jobs import KeptJob, LeftObject
     from trainfeed.upkeep.retention import Removals
 
@@ -212,7 +212,7 @@ class HousekeepingOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, int]:
         """Sweep all data sets; in a dry run, only log what would be removed."""
-        from trainfeed.pipeline.upkeep import sweep
+        from trainfeed.pipeline.leftovers import sweep
         from trainfeed.training.kept_jobs import abandoned_launches, sweep_launches
 
         params = context["params"]

@@ -25,7 +25,7 @@ from trainfeed.core import canonical_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, Schedule
 from trainfeed.look.outdated import OutdatedReport, find_outdated
-from trainfeed.pipeline.planner.causes import Recipe
+from trainfeed.pipeline.planner.fingerprint import Recipe
 from trainfeed.pipeline.plans import planned_of
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Manifest, init_root

@@ -159,7 +159,7 @@ PICKLING = {
     "include/trainfeed/decorators/caching.py",
     "include/trainfeed/loader/worker_messages.py",
     "include/trainfeed/loader/worker.py",
-    "include/trainfeed/loader/workers.py",
+    "include/trainfeed/loader/worker_pool.py",
     "include/trainfeed/samples/pickled.py",
 }
 

@@ -35,7 +35,7 @@ from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
 from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
-from trainfeed.pipeline.upkeep import OLD, Swept, sweep
+from trainfeed.pipeline.leftovers import OLD, Swept, sweep
 from trainfeed.pipeline.waivers import (
     UnreadWaiver,
     Waivable,

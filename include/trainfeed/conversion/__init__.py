@@ -9,6 +9,15 @@ from trainfeed.conversion.arrow import (
 )
 from trainfeed.conversion.base64_files import Base64Report, base64_reader, process_base64
 from trainfeed.conversion.csv_files import CsvOptions, read_csv, write_csv
+from trainfeed.conversion.format_writers import SinkOptions, transcode
+from trainfeed.conversion.formats import (
+    Format,
+    SampleFile,
+    SourceOptions,
+    format_of,
+    open_sample_file,
+    paths_of,
+)
 from trainfeed.conversion.idx import (
     idx_schema,
     iter_idx,
@@ -33,16 +42,7 @@ from trainfeed.conversion.record_copies import (
     repair_in_place,
 )
 from trainfeed.conversion.record_files import ConvertOptions, load_schema
-from trainfeed.conversion.sample_files import (
-    Format,
-    SampleFile,
-    SourceOptions,
-    format_of,
-    open_sample_file,
-    paths_of,
-)
 from trainfeed.conversion.shard_set import finish_publication
-from trainfeed.conversion.sinks import SinkOptions, transcode
 from trainfeed.conversion.steps import (
     gather_shards,
     plan_conversion,

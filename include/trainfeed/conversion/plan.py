@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from trainfeed.conversion.arrow import ColumnOptions
 from trainfeed.conversion.csv_files import CsvOptions
+from trainfeed.conversion.formats import SourceOptions
 from trainfeed.conversion.record_files import AnyCodec, ConvertOptions
-from trainfeed.conversion.sample_files import SourceOptions
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.to_shards import FileInputs, open_inputs
 from trainfeed.core import canonical_json

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from trainfeed.conversion.foreign_input import open_input
+from trainfeed.conversion.formats import Format, SampleFile, SourceOptions
 from trainfeed.conversion.record_files import OnProgress, known_encoding, write_sidecar
-from trainfeed.conversion.sample_files import Format, SampleFile, SourceOptions
 from trainfeed.conversion.to_shards import open_inputs
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.damage import DamagePolicy, DamageReport, DroppedRange

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from trainfeed.conversion.formats import open_sample_file
 from trainfeed.conversion.journal import owned_folder
 from trainfeed.conversion.plan import ConversionPlan, ConversionRequest, Roots
 from trainfeed.conversion.record_files import ConvertOptions
-from trainfeed.conversion.sample_files import open_sample_file
 from trainfeed.conversion.shard_set import Staging, finish_publication, write_shards
 from trainfeed.conversion.sorting import RunBuilder, iter_sorted, num_samples_of
 from trainfeed.conversion.spill import Spill

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from numpy.typing import NDArray
 
+from trainfeed.conversion.formats import SampleFile, SourceOptions, open_sample_file, paths_of
 from trainfeed.conversion.record_files import AnyCodec, ArrayEncoder, ConvertOptions, record_encoder
-from trainfeed.conversion.sample_files import SampleFile, SourceOptions, open_sample_file, paths_of
 from trainfeed.conversion.shard_set import ConversionTarget
 from trainfeed.conversion.sorting import RunBuilder
 from trainfeed.core.datacenters import local_target

@@ -19,7 +19,7 @@ from trainfeed.loader.order import Task
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows import Loaded, Window
 from trainfeed.loader.worker_messages import Question, owned, unpack
-from trainfeed.loader.workers import WorkerPool
+from trainfeed.loader.worker_pool import WorkerPool
 
 # --- Loads windows in this process: on request, or ahead of requests in threads
 

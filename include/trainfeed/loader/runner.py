@@ -32,7 +32,7 @@ from trainfeed.loader.state import (
 )
 from trainfeed.loader.windows import Feed, ReadAhead
 from trainfeed.loader.worker_messages import LoaderJob
-from trainfeed.loader.workers import WorkerPool
+from trainfeed.loader.worker_pool import WorkerPool
 
 # --- The passes of an epoch, and of the epochs that follow it: one pass
 

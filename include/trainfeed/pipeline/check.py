@@ -33,7 +33,7 @@ from trainfeed.pipeline.gates.result import (
     told,
 )
 from trainfeed.pipeline.gates.schema import SchemaChange, changes_since
-from trainfeed.pipeline.inputs.readers import late_policies
+from trainfeed.pipeline.inputs.source_readers import late_policies
 from trainfeed.pipeline.labels import JoinAccount, JoinCounts, count_used
 from trainfeed.pipeline.plans import first_few
 from trainfeed.pipeline.quarantine import (

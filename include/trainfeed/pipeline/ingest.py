@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trainfeed.core import faults
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.inputs.readers import reader_of
+from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
 from trainfeed.pipeline.plans import PlannedRange

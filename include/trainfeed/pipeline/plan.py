@@ -22,8 +22,8 @@ from trainfeed.files.stores import Location, posix, require_store_clock
 from trainfeed.functions import require_function
 from trainfeed.pipeline.code_copies import keep_code, keep_lookups
 from trainfeed.pipeline.functions.account import require_room_for_fields
-from trainfeed.pipeline.planner.causes import check_interval_uploads, told_acknowledged
 from trainfeed.pipeline.planner.decision import Asked, FoundPlan, find_plan, require_closed
+from trainfeed.pipeline.planner.fingerprint import check_interval_uploads, told_acknowledged
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.planner.replay import plan_replay
 from trainfeed.pipeline.plans import Plan, first_few

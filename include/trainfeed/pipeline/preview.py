@@ -26,7 +26,7 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.gates.kinds import NEED_THE_INTERVAL, late_gates
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs.readers import late_policies, reader_of
+from trainfeed.pipeline.inputs.source_readers import late_policies, reader_of
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess

@@ -21,7 +21,7 @@ from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
-from trainfeed.pipeline.inputs.readers import KeptInputs, reader_of
+from trainfeed.pipeline.inputs.source_readers import KeptInputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, load_plan

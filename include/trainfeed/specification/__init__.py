@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
-    from trainfeed.specification.gates import (
+    from trainfeed.specification.gate_options import (
         AcceptedValuesCheck,
         CountCheck,
         DriftCheck,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         did_you_mean,
         nearest,
     )
-    from trainfeed.specification.schema import json_schema, json_schema_text
+    from trainfeed.specification.schema_document import json_schema, json_schema_text
     from trainfeed.specification.source_kinds import (
         RECORDED,
         KafkaSourceSpec,

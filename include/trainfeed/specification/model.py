@@ -15,7 +15,7 @@ from trainfeed.core.intervals import Schedule
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.files import MAX_SHARDS
-from trainfeed.specification.gates import QualityCheck, quality_contradictions
+from trainfeed.specification.gate_options import QualityCheck, quality_contradictions
 from trainfeed.specification.inputs import (
     FieldSpec,
     LookupType,

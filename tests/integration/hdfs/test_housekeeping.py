@@ -13,7 +13,7 @@ import pytest
 from trainfeed.core.config import Environment
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import hdfs as _hdfs
-from trainfeed.pipeline.upkeep import sweep
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.versions import init_root
 
 PLAN = "0123456789abcdef-g0001"

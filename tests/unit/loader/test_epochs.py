@@ -16,7 +16,7 @@ from tests.unit.loader.datasets import Offset, Squares
 from trainfeed import mix
 from trainfeed.errors import ConfigError
 from trainfeed.loader import DataLoader
-from trainfeed.loader.workers import WorkerPool
+from trainfeed.loader.worker_pool import WorkerPool
 
 WAIT_S = 60
 TAILS = ("short", "drop", "pad", "repeat")

@@ -5,7 +5,7 @@ import pytest
 from operators.connections import environment_from_connections
 from services import airflow_init
 from trainfeed.errors import RootError
-from trainfeed.pipeline.upkeep import sweep
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.versions import init_root
 
 

@@ -11,7 +11,7 @@ from trainfeed.files.stores.hadoop import hadoop_error, outage
 from trainfeed.pipeline import Build
 from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs.readers import LogReader
+from trainfeed.pipeline.inputs.source_readers import LogReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 

@@ -9,9 +9,9 @@ from tests.unit.pipeline.clicks import Project
 from tests.unit.pipeline.test_concurrent import run_until
 from trainfeed.errors import RootError
 from trainfeed.pipeline import Build
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.preview import dry_run, preview
-from trainfeed.pipeline.upkeep import sweep
 from trainfeed.readers import open_dataset
 from trainfeed.training.launch import train
 from trainfeed.upkeep.retention import Context, prune

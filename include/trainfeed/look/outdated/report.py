@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from trainfeed.core.config import Environment
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.planner.causes import Cause, PublishedVersion
+from trainfeed.pipeline.planner.fingerprint import Cause, PublishedVersion
 from trainfeed.pipeline.plans import Planned, Sizes, cut
 from trainfeed.sources import landing_name
 from trainfeed.specification import DatasetSpec

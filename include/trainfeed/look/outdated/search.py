@@ -30,8 +30,8 @@ from trainfeed.look.outdated.report import (
     SourceState,
 )
 from trainfeed.look.status import Attempts, dataset_status
-from trainfeed.pipeline.inputs.readers import is_away, reader_of
-from trainfeed.pipeline.planner.causes import PublishedVersion, Recipe, causes_of
+from trainfeed.pipeline.inputs.source_readers import is_away, reader_of
+from trainfeed.pipeline.planner.fingerprint import PublishedVersion, Recipe, causes_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import first_few, planned_of
 from trainfeed.pipeline.preview import boundaries_apart

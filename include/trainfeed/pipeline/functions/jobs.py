@@ -30,7 +30,7 @@ from trainfeed.pipeline.functions.account import (
 )
 from trainfeed.pipeline.functions.modes import LabelledFunction, Mode, mode_of
 from trainfeed.pipeline.functions.user_function import SampleFunction, UserFunction
-from trainfeed.pipeline.inputs.readers import PieceReader, late_policies, late_skews
+from trainfeed.pipeline.inputs.source_readers import PieceReader, late_policies, late_skews
 from trainfeed.pipeline.labels import load_labels
 from trainfeed.pipeline.plans import Plan, PlannedRange
 from trainfeed.pipeline.reports import Build, JsonObject, StageReport

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         logs_folder,
         logs_of,
     )
-    from trainfeed.pipeline.inputs.readers import (
+    from trainfeed.pipeline.inputs.source_readers import (
         READERS,
         Head,
         Inputs,

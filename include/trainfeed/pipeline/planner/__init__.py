@@ -1,15 +1,5 @@
 """Decides whether an interval can be planned, and makes its plan."""
 
-from trainfeed.pipeline.planner.causes import (
-    Cause,
-    OutdatedVersion,
-    PublishedVersion,
-    Recipe,
-    causes_of,
-    check_interval_uploads,
-    reason_of,
-    told_acknowledged,
-)
 from trainfeed.pipeline.planner.decision import (
     Asked,
     FoundPlan,
@@ -18,6 +8,16 @@ from trainfeed.pipeline.planner.decision import (
     require_closed,
     require_complete,
     waits_until,
+)
+from trainfeed.pipeline.planner.fingerprint import (
+    Cause,
+    OutdatedVersion,
+    PublishedVersion,
+    Recipe,
+    causes_of,
+    check_interval_uploads,
+    reason_of,
+    told_acknowledged,
 )
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.planner.replay import ReplayPlan, is_replay, plan_replay

@@ -25,8 +25,8 @@ from trainfeed.pipeline.inputs.logs import (
     logs_folder,
     logs_of,
 )
-from trainfeed.pipeline.inputs.readers import Inputs, PublishedInputs, is_away, reader_of
-from trainfeed.pipeline.planner.causes import OutdatedVersion, reason_of
+from trainfeed.pipeline.inputs.source_readers import Inputs, PublishedInputs, is_away, reader_of
+from trainfeed.pipeline.planner.fingerprint import OutdatedVersion, reason_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version
 from trainfeed.pipeline.reports import OutdatedRule

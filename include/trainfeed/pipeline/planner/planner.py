@@ -16,9 +16,9 @@ from trainfeed.core.intervals import Interval, format_time
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.functions import guessed_types, running_libraries
-from trainfeed.pipeline.inputs.readers import Inputs, KnownInputs, late_policies
 from trainfeed.pipeline.inputs.recorded_edges import require_neighbours_agree
-from trainfeed.pipeline.planner.causes import (
+from trainfeed.pipeline.inputs.source_readers import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.planner.fingerprint import (
     OutdatedVersion,
     PublishedVersion,
     Recipe,

@@ -12,7 +12,7 @@ from trainfeed.upkeep.repair.damage import (
     RepairReport,
     find_damage,
 )
-from trainfeed.upkeep.repair.version import RepairWish, repair
+from trainfeed.upkeep.repair.repairing import RepairWish, repair
 
 __all__ = [
     "FileOutcome",

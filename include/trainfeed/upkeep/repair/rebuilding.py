@@ -23,12 +23,12 @@ from trainfeed.pipeline.check import check
 from trainfeed.pipeline.code_copies import kept_lookup, told_changes
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.leftovers import REPAIR
 from trainfeed.pipeline.plans import PLANS, Plan, PlannedShard
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import STAGED_WRITERS, assemble
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
-from trainfeed.pipeline.upkeep import REPAIR
 from trainfeed.pipeline.version import ShardPart
 from trainfeed.specification import SPEC_FILE, DatasetSpec, fingerprint_fields, load_spec
 from trainfeed.upkeep.repair.damage import Effort

@@ -24,7 +24,7 @@ from trainfeed.pipeline.inputs.boundaries import (
     milliseconds,
     read_boundary,
 )
-from trainfeed.pipeline.upkeep import RETENTION
+from trainfeed.pipeline.leftovers import RETENTION
 from trainfeed.upkeep.retention.context import Context, Look
 from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept
 from trainfeed.versions import Manifest

@@ -14,8 +14,8 @@ from trainfeed.core.intervals import format_time
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.landed_ranges import landing_name_of
+from trainfeed.pipeline.leftovers import LANDING_TRASH
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.upkeep import LANDING_TRASH
 from trainfeed.specification import load_spec
 from trainfeed.upkeep.retention.context import Context, Look, given_up_plans
 from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against, open_plans

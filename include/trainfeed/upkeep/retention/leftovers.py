@@ -15,8 +15,8 @@ from trainfeed.core.intervals import format_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files import listed
 from trainfeed.files.stores import Location, posix
+from trainfeed.pipeline.leftovers import RETENTION, Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.pipeline.plans import Plan
-from trainfeed.pipeline.upkeep import RETENTION, Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.specification import RetentionRule
 from trainfeed.upkeep.retention.context import Context, Look, given_up_plans, may_be_published
 from trainfeed.upkeep.retention.items import (

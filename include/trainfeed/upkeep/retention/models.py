@@ -16,7 +16,7 @@ from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files import is_there, listed
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.upkeep import RETENTION, TRASH
+from trainfeed.pipeline.leftovers import RETENTION, TRASH
 from trainfeed.specification import RetentionRule
 from trainfeed.training.models import (
     Model,

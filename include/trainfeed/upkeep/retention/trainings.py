@@ -14,7 +14,7 @@ from trainfeed.core.intervals import format_time
 from trainfeed.errors import StorageError, TrainFeedError
 from trainfeed.files import listed, walk
 from trainfeed.files.stores import Location, posix
-from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
+from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.training.jobs import RESULT_FILE, JobRecord, JobRemoval
 from trainfeed.training.models import ModelsFolder, current
 from trainfeed.upkeep.retention.context import Context

@@ -17,7 +17,7 @@ from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.upkeep import RETENTION
+from trainfeed.pipeline.leftovers import RETENTION
 from trainfeed.specification import RetentionRule
 from trainfeed.upkeep.retention.context import Context
 from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against, open_plans

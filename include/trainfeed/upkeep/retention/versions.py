@@ -19,7 +19,7 @@ from trainfeed.core.intervals import parse_time
 from trainfeed.errors import NotFoundError, SnapshotError, TrainFeedError
 from trainfeed.files import listed, walk
 from trainfeed.files.stores import Location, posix
-from trainfeed.pipeline.upkeep import RETENTION, TRASH, discard
+from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.upkeep.retention.context import Context, Uses
 from trainfeed.upkeep.retention.items import Expired, Item, Kept
 from trainfeed.versions.layout import DatasetFolder, generation_name

@@ -13,8 +13,8 @@ from tests.unit.loader.datasets import Offset, Slow, Squares
 from trainfeed import mix
 from trainfeed.errors import WorkerDiedError
 from trainfeed.loader import DataLoader
-from trainfeed.loader import workers as _workers
-from trainfeed.loader.workers import WorkerPool
+from trainfeed.loader import worker_pool as _workers
+from trainfeed.loader.worker_pool import WorkerPool
 
 ROOT = Path(__file__).parents[4]
 WINDOWS = (32 << 20, 64 << 20)

@@ -32,7 +32,7 @@ from trainfeed.errors import (
     WorkerDiedError,
 )
 from trainfeed.loader import DataLoader
-from trainfeed.loader import workers as _workers
+from trainfeed.loader import worker_pool as _workers
 from trainfeed.recordio import Codec
 
 # A safety net: machines are slow.

@@ -16,7 +16,7 @@ from trainfeed.errors import SourceReplacedError, SpecError, WindowOpenError
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs.boundary_check import check_boundaries
-from trainfeed.pipeline.inputs.readers import READERS
+from trainfeed.pipeline.inputs.source_readers import READERS
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import PlannedFile, PlannedInput, load_plan, planned_of
 from trainfeed.pipeline.preview import describe, dry_run, preview

@@ -20,7 +20,7 @@ from trainfeed.files.stores.local import LocalFileSystem
 from trainfeed.pipeline import Build
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs.readers import PieceReader
+from trainfeed.pipeline.inputs.source_readers import PieceReader
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner.decision import folder_of_logs, require_complete
 from trainfeed.pipeline.plans import load_plan

@@ -16,8 +16,8 @@ import pytest
 from tests.unit.pipeline.test_kill import ROOT, Observer, command
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
+from trainfeed.pipeline.leftovers import OLD, sweep
 from trainfeed.pipeline.review import _PREFIX, _above
-from trainfeed.pipeline.upkeep import OLD, sweep
 
 NOW = timedelta(0)
 KILLED = ["ingest.before_rename", "convert.before_sync", "publish.before_rename"]

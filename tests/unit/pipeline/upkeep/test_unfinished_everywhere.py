@@ -20,7 +20,7 @@ from trainfeed.files.stores import mounts as _probe
 from trainfeed.files.stores.folder_manifest import Patience
 from trainfeed.files.stores.folder_transfer import temporary_folder
 from trainfeed.functions import digest_of_texts, training_texts
-from trainfeed.pipeline.upkeep import leftovers_of_dataset, sweep
+from trainfeed.pipeline.leftovers import leftovers_of_dataset, sweep
 from trainfeed.training.jobs import JobRecord
 from trainfeed.training.jobs.kubernetes import launcher as _job_code
 from trainfeed.training.jobs.kubernetes.launcher import JobCode

@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import cli
 from tests.unit.pipeline.conftest import project
 from tests.unit.training.models.test_registration import killed_at
 from trainfeed.errors import SpecError
-from trainfeed.pipeline.upkeep import sweep
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.specification import RESERVED_NAMES, check_dataset_name
 from trainfeed.training.models import PROD, ModelsFolder, promote, register
 from trainfeed.upkeep.retention import Context, prune

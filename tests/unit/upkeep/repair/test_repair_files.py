@@ -20,7 +20,7 @@ from tests.unit.upkeep.repair.conftest import (
 )
 from trainfeed.errors import AccessDeniedError, ConfigError, NotFoundError
 from trainfeed.upkeep.repair import find_damage
-from trainfeed.upkeep.repair import version as _repair_version
+from trainfeed.upkeep.repair import repairing as _repair_version
 from trainfeed.versions.history import actions
 from trainfeed.versions.lease import leased_versions
 

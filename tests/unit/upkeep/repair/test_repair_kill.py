@@ -15,7 +15,7 @@ from tests.unit.processes import LIMIT_S
 from tests.unit.upkeep.repair.conftest import contents, flip, repaired, shards
 from trainfeed.core import faults
 from trainfeed.errors import FormatError, NotFoundError
-from trainfeed.pipeline.upkeep import sweep
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.upkeep.repair import files as _file_repair
 from trainfeed.versions import Version
 from trainfeed.versions.history import actions

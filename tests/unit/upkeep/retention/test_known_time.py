@@ -11,7 +11,7 @@ from tests.unit.pipeline.conftest import make_project
 from trainfeed.errors import ConfigError, ConflictError, FormatError, StorageError
 from trainfeed.files import stores as storage
 from trainfeed.files.stores import location as _store_clock
-from trainfeed.pipeline.upkeep import sweep
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.upkeep.retention import Context, prune
 from trainfeed.upkeep.retention import context as _context
 from trainfeed.upkeep.retention import sweep as _known_time

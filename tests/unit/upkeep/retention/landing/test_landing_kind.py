@@ -19,8 +19,8 @@ from tests.unit.upkeep.retention.landing.landings import (
 )
 from trainfeed.core import faults
 from trainfeed.errors import NotFoundError, TrainFeedError
+from trainfeed.pipeline.leftovers import sweep
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.upkeep import sweep
 from trainfeed.upkeep.retention import execute
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from trainfeed.conversion.arrow import write_arrow, write_parquet
 from trainfeed.conversion.csv_files import write_csv
+from trainfeed.conversion.formats import Format, SampleFile, format_of_name
 from trainfeed.conversion.idx import write_idx
 from trainfeed.conversion.json_lines import write_json_lines
 from trainfeed.conversion.libsvm import SparseOptions, write_sparse
@@ -22,11 +23,6 @@ from trainfeed.conversion.record_files import (
     open_sink,
     record_encoder,
     write_sidecar,
-)
-from trainfeed.conversion.sample_files import (
-    Format,
-    SampleFile,
-    format_of_name,
 )
 from trainfeed.conversion.webdataset import write_webdataset
 from trainfeed.core.datacenters import local_target
