@@ -1,6 +1,7 @@
-"""The commands, and their common part: settings, errors, exit status.
+"""The program ``trainfeed``: settings, errors and the exit status of every command.
 
-Exit status: 0 done, 1 failed, 2 usage, 3 found damage or a difference.
+Exit status: 0 done, 1 failed, 2 usage, 3 found damage or a difference. ``_command_table`` names the
+commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Converts samples of any origin to shards of record files, and files between common formats."""
+"""Converts samples of any origin to shards of record files, and files between common formats.
+
+``formats`` has the table of the formats that are read, ``format_writers`` of those written.
+"""
 
 from trainfeed.conversion.arrow import (
     ColumnOptions,

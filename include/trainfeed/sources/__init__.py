@@ -1,4 +1,8 @@
-"""Bounded inputs that can be read again: Kafka topics, recorded topics, and log files."""
+"""Bounded inputs that can be read again: Kafka topics, recorded topics, and log files.
+
+This room reads bytes. Kinds of sources are declared in ``trainfeed.specification.source_kinds``,
+and planned and read in ``trainfeed.pipeline.inputs.source_readers``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tags: which versions a tag should name, its moves, and the data that it names, opened."""
+"""Tags: which versions a tag should name, its moves, and the data that it names, opened.
+
+Of two changes at once, ``tag_files.write_change`` lets one through.
+"""
 
 from __future__ import annotations
 

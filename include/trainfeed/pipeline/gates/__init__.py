@@ -1,4 +1,8 @@
-"""Quality gates: conditions that an interval must meet to be published; one module per family."""
+"""Quality gates: conditions that an interval must meet to be published.
+
+``kinds`` has the table of all gates; what dataset.yaml may say about each is in
+``trainfeed.specification.gate_options``.
+"""
 
 from trainfeed.pipeline.gates.counts import skew_of
 from trainfeed.pipeline.gates.kinds import NEED_THE_INTERVAL, evaluate, late_gates

@@ -1,4 +1,7 @@
-"""The external sort of a build: spill files of sorted runs, merged within a bound of memory."""
+"""The external sort of a build: spill files of sorted runs, merged within a bound of memory.
+
+``collector`` sorts runs in memory, ``merge`` merges spilled ones; its ``PieceSorter`` is for Spark.
+"""
 
 from trainfeed.pipeline.sorting.collector import SampleBlock, SampleSorter
 from trainfeed.pipeline.sorting.merge import Merge, PieceSorter, SpillRun, held_batch_bytes

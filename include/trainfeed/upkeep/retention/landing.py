@@ -1,4 +1,7 @@
-"""Landing files: those of an interval go together, once no data set of the root wants them."""
+"""Landing files: those of an interval go together, once no data set of the root wants them.
+
+Unfinished landing files of killed builds go with ``trainfeed.pipeline.leftovers``.
+"""
 
 from __future__ import annotations
 
