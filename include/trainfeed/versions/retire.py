@@ -202,7 +202,6 @@ def _few(commands: Sequence[str]) -> str:
 # --- What people are told about retired intervals: one line for each decision
 
 _TOLD: Final = 3
-# Most intervals whose files are read for one message: a range may lack ten thousand.
 
 
 def told_retirements(folder: DatasetFolder, names: Iterable[str] | None = None) -> list[str]:
