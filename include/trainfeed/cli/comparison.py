@@ -31,7 +31,6 @@ from trainfeed.look.difference import (
     Section,
     Side,
     ValueChange,
-    change_to_json,
     difference,
     record_comparison,
 )
@@ -162,7 +161,7 @@ def _place(change: RecordChange) -> str:
 
 
 def _values(change: RecordChange) -> str:
-    old, new = change_to_json(change)["samples"]
+    old, new = change.to_json()["samples"]
     if old is None or new is None:
         return ""
     told = [f"{name} {_short(old[name])} → {_short(new[name])}" for name in change.fields]
@@ -241,7 +240,7 @@ def _print_records(first: Side, second: Side, number: int | None) -> None:
     if isinstance(comparison, RecordCounts):
         return
     for changed in comparison.changes(number):
-        typer.echo(json.dumps(change_to_json(changed), sort_keys=True))
+        typer.echo(json.dumps(changed.to_json(), sort_keys=True))
     if comparison.counts.has_changes:
         raise typer.Exit(_DIFFERS)
 

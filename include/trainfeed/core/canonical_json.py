@@ -7,19 +7,28 @@ A sealed object is JSON of any form that ends with its own digest, so that every
 
     sealed := text digest       text   := a JSON object without its last brace
                                 digest := ``,\n "digest": "<SHA-256 of text in hex>"\n}\n``
+
+Dataclasses that go to JSON are ``JsonFields``: the class says which members the JSON has, and under
+which names, and nobody writes them by hand.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Final
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, ClassVar, Final
 
 from trainfeed.errors import ChecksumError, FormatError
 
 # A manifest of 100,000 shards has about 30 MB; trainfeed writes no larger file.
 MAX_BYTES: Final = 64 << 20
 _END: Final = b"\n}\n"
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def dumps(value: Any) -> bytes:
@@ -76,6 +85,87 @@ def require_intact(data: bytes, *, path: str) -> None:
     end = len(data) - len(_digest(b""))
     if end < 0 or data[end:] != _digest(data[:end]):
         raise ChecksumError("expected its own SHA-256 at its end, got another one", path=path)
+
+
+class JsonFields:
+    """A dataclass whose JSON is that of its fields; the class says what differs.
+
+    The arguments of the class, which its subclasses inherit one by one::
+
+        class Size(JsonFields, also=("is_empty",), names={"num_bytes": "bytes"}): ...
+
+    Args:
+        also: Properties, and constants of the class, that the JSON has before the fields.
+        without: Fields that it does not have.
+        optional: Fields that it has only where they are not None, 0 or empty.
+        names: Field or property → its key, where that differs.
+    """
+
+    __slots__ = ()
+    _json_also: ClassVar[tuple[str, ...]] = ()
+    _json_without: ClassVar[tuple[str, ...]] = ()
+    _json_optional: ClassVar[tuple[str, ...]] = ()
+    _json_names: ClassVar[Mapping[str, str]] = {}
+
+    # A dataclass with slots is a second class, which Python makes without the arguments; it has
+    # what is set here from the first one.
+    def __init_subclass__(
+        cls,
+        *,
+        also: tuple[str, ...] | None = None,
+        without: tuple[str, ...] | None = None,
+        optional: tuple[str, ...] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        cls._json_also = cls._json_also if also is None else also
+        cls._json_without = cls._json_without if without is None else without
+        cls._json_optional = cls._json_optional if optional is None else optional
+        cls._json_names = cls._json_names if names is None else names
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, in their order."""
+        kind: Any = type(self)
+        return {
+            key: json_value(value)
+            for name, key, is_optional in _members(kind)
+            if (value := getattr(self, name)) or not is_optional
+        }
+
+    @classmethod
+    def _json_members(cls) -> Iterator[tuple[str, str, bool]]:
+        own = [each.name for each in fields(cls) if each.name not in cls._json_without]  # type: ignore[arg-type]
+        for name in (*cls._json_also, *own):
+            yield name, cls._json_names.get(name, name), name in cls._json_optional
+
+
+# The state of a loader may be taken after each batch.
+@cache
+def _members(kind: type[JsonFields]) -> tuple[tuple[str, str, bool], ...]:
+    return tuple(kind._json_members())  # noqa: SLF001
+
+
+def json_value(value: Any) -> Any:
+    """Return a value as JSON values: dataclasses and named tuples as objects, by their fields.
+
+    Objects with a ``to_json`` give that, enumerations their value, paths their text. What has no
+    JSON form stays as it is, so that the writer refuses it.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: json_value(each) for key, each in value.items()}
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return [json_value(each) for each in value] if is_list else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

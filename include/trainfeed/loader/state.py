@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.thread_ties import new_lock
 from trainfeed.core.whole_numbers import whole
 from trainfeed.errors import ConfigError, LoaderError
@@ -136,7 +137,7 @@ _LIMITS: Final = {"seed": (-LARGEST_SEED, LARGEST_SEED), "lanes": (1, MOST_LANES
 
 
 @dataclass(frozen=True, slots=True)
-class LoaderState:
+class LoaderState(JsonFields, also=("version",), optional=("weights", "skips")):
     """A point between two global batches.
 
     Attributes:
@@ -152,6 +153,7 @@ class LoaderState:
             the start of epoch 0 on; usually empty.
     """
 
+    version: ClassVar = _VERSION
     digest: str
     seed: int
     epoch: int
@@ -164,23 +166,6 @@ class LoaderState:
     def state(self) -> LoaderState:
         """Return this object, so that a state can stand in for ``Standing``."""
         return self
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
-        state = {
-            "version": _VERSION,
-            "digest": self.digest,
-            "seed": self.seed,
-            "epoch": self.epoch,
-            "position": self.position,
-            "lanes": self.lanes,
-            "window": self.window,
-        }
-        if self.weights:
-            state["weights"] = [[position, list(shares)] for position, shares in self.weights]
-        if self.skips:
-            state["skips"] = [list(stretch) for stretch in self.skips]
-        return state
 
     @classmethod
     def from_json(cls, value: object) -> LoaderState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.core import faults
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import ConfigError, FormatError, SampleShapeError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer, TrailerWriter
@@ -35,7 +36,7 @@ from trainfeed.uploads import (
 
 
 @dataclass(frozen=True)
-class JoinCounts:
+class JoinCounts(JsonFields):
     """Samples that met the labels of their interval.
 
     Attributes:
@@ -48,10 +49,6 @@ class JoinCounts:
 
     def __add__(self, other: JoinCounts) -> JoinCounts:
         return JoinCounts(self.matched + other.matched, self.unmatched + other.unmatched)
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts as JSON."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, int]) -> JoinCounts:

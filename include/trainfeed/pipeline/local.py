@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.core.intervals import Interval
 from trainfeed.errors import EngineError
@@ -193,7 +194,7 @@ class BuildRequest:
 
 
 @dataclass(frozen=True)
-class BuildReport:
+class BuildReport(JsonFields, without=("published",), optional=("note",)):
     """An interval is published.
 
     Attributes:
@@ -212,13 +213,7 @@ class BuildReport:
 
     def to_json(self) -> JsonObject:
         """Return the JSON that commands print: that of stage ``publish``, and the other values."""
-        return {
-            **self.published.to_json(),
-            "verdict": self.verdict,
-            "source_reads": self.source_reads,
-            "seconds": dict(self.seconds),
-            **({} if self.note is None else {"note": self.note}),
-        }
+        return {**self.published.to_json(), **super().to_json()}
 
 
 @dataclass(frozen=True)

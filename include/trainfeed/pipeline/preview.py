@@ -8,15 +8,16 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from trainfeed.core import canonical_json
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval
 from trainfeed.errors import ConfigError, SourceMissingError
@@ -193,7 +194,9 @@ class PlannedVersion:
 
 
 @dataclass(frozen=True)
-class DryRunReport:
+class DryRunReport(
+    JsonFields, also=("dry_run",), optional=("note", "empty_because", "passed_over")
+):
     """The reads, tasks and version of a build that has not taken place.
 
     Attributes:
@@ -217,6 +220,7 @@ class DryRunReport:
         passed_over: The entries of the folder of logs that would not be read, in words, or None.
     """
 
+    dry_run: ClassVar = True
     dataset: str
     interval: str
     verdict: Literal["build", "identical", "kept"]
@@ -237,39 +241,17 @@ class DryRunReport:
     empty_because: Mapping[str, str] = field(default_factory=dict)
     passed_over: str | None = None
 
-    def to_json(self) -> JsonObject:
-        """Return small JSON, without what does not apply."""
-        told: JsonObject = {each.name: getattr(self, each.name) for each in fields(self)}
-        told |= {
-            "reads": [vars(each) for each in self.reads],
-            "publishes": vars(self.publishes),
-            "space": [vars(each) for each in self.space],
-        }
-        for name in ("note", "empty_because", "passed_over"):
-            if not told[name]:
-                del told[name]
-        return {"dry_run": True, **told}
-
 
 @dataclass(frozen=True)
-class DryRunSkip:
+class DryRunSkip(JsonFields, also=("dry_run", "verdict")):
     """A build would skip the interval; ``note`` has the reason."""
 
+    dry_run: ClassVar = True
+    verdict: ClassVar = "skipped"
     dataset: str
     interval: str
     seconds: float
     note: str
-
-    def to_json(self) -> JsonObject:
-        """Return small JSON."""
-        return {
-            "dry_run": True,
-            "dataset": self.dataset,
-            "interval": self.interval,
-            "verdict": "skipped",
-            "seconds": self.seconds,
-            "note": self.note,
-        }
 
 
 DryRun: TypeAlias = DryRunReport | DryRunSkip

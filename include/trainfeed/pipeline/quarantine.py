@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
 from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.plans import Plan, load_plan
-from trainfeed.pipeline.reports import JsonObject, PlanRef
+from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
 from trainfeed.versions import DatasetFolder
 
@@ -235,7 +236,7 @@ _MOST_CHARS: Final = 120
 
 
 @dataclass(frozen=True)
-class Example:
+class Example(JsonFields):
     """One record that shows a reason; texts are short, printable and without secrets.
 
     Attributes:
@@ -260,18 +261,9 @@ class Example:
         place = f"  {name} at {self.source} offset {self.offset}{said}"
         return [place, f"    record: {self.value}"] if self.value else [place]
 
-    def to_json(self) -> JsonObject:
-        """Return the example for a report."""
-        return {
-            "source": self.source,
-            "offset": self.offset,
-            "message": self.message,
-            "value": self.value,
-        }
-
 
 @dataclass(frozen=True)
-class Reason:
+class Reason(JsonFields, names={"name": "reason"}):
     """Records that were turned down for one reason.
 
     Attributes:
@@ -288,11 +280,6 @@ class Reason:
     def lines(self) -> list[str]:
         """The examples as lines of a message."""
         return [line for example in self.examples for line in example.lines(self.name)]
-
-    def to_json(self) -> JsonObject:
-        """Return the reason for a report."""
-        examples = [example.to_json() for example in self.examples]
-        return {"reason": self.name, "records": self.records, "examples": examples}
 
 
 def turned_down(quarantine: Quarantine, counts: Mapping[str, int]) -> list[Reason]:

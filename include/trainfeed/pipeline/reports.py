@@ -6,10 +6,11 @@ Nothing heavy is imported here, because every task of a run imports these names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import FormatError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ JsonObject: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True)
-class PlanRef:
+class PlanRef(JsonFields):
     """The names that a stage hands to the next one, and by which that one finds the plan.
 
     Attributes:
@@ -35,10 +36,6 @@ class PlanRef:
     dataset: str
     interval: str
     plan_id: str
-
-    def to_json(self) -> dict[str, str]:
-        """Return the reference as small JSON."""
-        return {"dataset": self.dataset, "interval": self.interval, "plan_id": self.plan_id}
 
 
 @dataclass(frozen=True)
@@ -223,7 +220,7 @@ def _text(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageReport:
+class StageReport(JsonFields):
     """One task of a stage has done its work, or has found the work already done.
 
     Attributes:
@@ -238,10 +235,6 @@ class StageReport:
     source_reads: int = 0
     seconds: float = 0.0
     verdict: str = "built"
-
-    def to_json(self) -> JsonObject:
-        """Return the result of the task."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,7 +388,7 @@ class VersionSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishReport(StageReport):
+class PublishReport(StageReport, without=("summary",)):
     """The version is visible: published by this task (built) or earlier (published).
 
     Attributes:
@@ -409,6 +402,4 @@ class PublishReport(StageReport):
 
     def to_json(self) -> JsonObject:
         """Return the result of the task: the fields of the report and of its summary."""
-        own = super().to_json()
-        del own["summary"]
-        return {**own, **vars(self.summary)}
+        return {**super().to_json(), **vars(self.summary)}

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
@@ -370,7 +371,7 @@ def _batches(
 
 
 @dataclass
-class ReasonOutcome:
+class ReasonOutcome(JsonFields, also=("filtered",)):
     """What the function of today makes of the records with one reason.
 
     Attributes:
@@ -394,21 +395,14 @@ class ReasonOutcome:
         """Number of records that would be filtered, or give no sample."""
         return self.records - self.valid - sum(self.quarantined.values())
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON that commands print."""
-        return {
-            "reason": self.reason,
-            "records": self.records,
-            "valid": self.valid,
-            "filtered": self.filtered,
-            "quarantined": self.quarantined,
-            "samples": self.samples,
-            "errors": self.errors,
-        }
-
 
 @dataclass(frozen=True)
-class QuarantinePreview:
+class QuarantinePreview(
+    JsonFields,
+    also=("previewed", "valid"),
+    without=("origin",),
+    names={"is_published": "published", "outcomes": "reasons"},
+):
     """What the function of today makes of the quarantined records of one build.
 
     Attributes:
@@ -436,26 +430,19 @@ class QuarantinePreview:
     seconds: float
 
     @property
+    def previewed(self) -> int:
+        """Number of records that the function got."""
+        return sum(outcome.records for outcome in self.outcomes)
+
+    @property
     def valid(self) -> int:
         """Number of records that would give samples."""
         return sum(outcome.valid for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON that commands print."""
-        return {
-            "dataset": self.dataset,
-            "interval": self.interval,
-            "generation" if self.is_published else "plan": self.origin,
-            "published": self.is_published,
-            "quarantined": self.quarantined,
-            "previewed": sum(outcome.records for outcome in self.outcomes),
-            "left_out": self.left_out,
-            "valid": self.valid,
-            "filtered": self.filtered,
-            "reasons": [outcome.to_json() for outcome in self.outcomes],
-            "notes": list(self.notes),
-            "seconds": self.seconds,
-        }
+        kind = "generation" if self.is_published else "plan"
+        return {kind: self.origin, **super().to_json()}
 
 
 # --- A build in a temporary place whose only landed records are quarantined ones

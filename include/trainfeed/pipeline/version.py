@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import FormatError, TrainFeedError
 from trainfeed.files.records import RecordFile
 from trainfeed.pipeline.gates.result import Counts, FieldFacts, GateResult, told
@@ -218,7 +219,7 @@ def _chunk_json(chunk: Chunk) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class QuarantineCounts:
+class QuarantineCounts(JsonFields, also=("records",)):
     """Number of records in quarantine, by reason."""
 
     reasons: Mapping[str, int]
@@ -228,13 +229,9 @@ class QuarantineCounts:
         """Number of records of all reasons."""
         return sum(self.reasons.values())
 
-    def to_json(self) -> JsonObject:
-        """Return the counts as the manifest has them."""
-        return {"records": self.records, "reasons": dict(self.reasons)}
-
 
 @dataclass(frozen=True)
-class LateCounts:
+class LateCounts(JsonFields, optional=("unstamped", "ahead")):
     """Records that are stamped outside of the interval, over all sources.
 
     Attributes:
@@ -254,19 +251,6 @@ class LateCounts:
     refused: int
     unstamped: int = 0
     ahead: int = 0
-
-    def to_json(self) -> JsonObject:
-        """Return the counts as the manifest has them."""
-        # Optional keys, left out where 0: they were added after the format.
-        optional = {"unstamped": self.unstamped, "ahead": self.ahead}
-        return {
-            "policy": dict(self.policy),
-            "late": self.late,
-            "future": self.future,
-            "max_lateness_ms": self.max_lateness_ms,
-            "refused": self.refused,
-            **{name: count for name, count in optional.items() if count},
-        }
 
 
 @dataclass(frozen=True)
@@ -288,7 +272,7 @@ class CheckedShard:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(JsonFields, without=("statistics",), optional=("joined",)):
     """The results of ``check``.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from trainfeed.core import faults
 from trainfeed.core.accounts import name_problem, person, reason_problem
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import format_time
 from trainfeed.errors import (
@@ -358,7 +359,7 @@ State = Literal["used", "holds", "over", "unused"]
 
 
 @dataclass(frozen=True)
-class WaiverState:
+class WaiverState(JsonFields):
     """A waiver, and what became of it.
 
     Attributes:
@@ -377,10 +378,6 @@ class WaiverState:
     state: State
     generation: str | None
     waiver: Waiver
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON that commands print."""
-        return {**vars(self), "waiver": self.waiver.to_json()}
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,17 @@ Objects with a digest of themselves are JSON still, and nothing of them can chan
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from trainfeed.core import canonical_json
-from trainfeed.core.canonical_json import require_intact, seal
+from trainfeed.core.canonical_json import JsonFields, json_value, require_intact, seal
 from trainfeed.errors import ChecksumError, FormatError
 
 TEXT = b'{\n "a": [1, 2],\n "b": "c"\n}\n'
@@ -59,3 +65,93 @@ def test_every_changed_bit_and_every_other_length_is_noticed():
     for data in damaged:
         with pytest.raises(ChecksumError, match="expected its own SHA-256 at its end"):
             require_intact(data, path="x")
+
+
+class _Color(StrEnum):
+    RED = "red"
+
+
+class _Pair(NamedTuple):
+    name: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Plain:
+    pair: _Pair
+    color: _Color
+
+
+class _Own:
+    def to_json(self) -> str:
+        return "its own form"
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole(
+    JsonFields,
+    also=("total", "kind"),
+    without=("secret",),
+    optional=("note", "counts"),
+    names={"num_bytes": "bytes", "total": "sum"},
+):
+    kind: ClassVar = "whole"
+    num_bytes: int
+    place: Path
+    secret: object = None
+    note: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    parts: Sequence[Any] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+def test_a_dataclass_has_the_json_of_its_fields_and_says_what_differs():
+    parts = (_Plain(_Pair("a", (1, 2)), _Color.RED), _Own(), range(2), None, "text")
+    value = _Whole(3, Path("/a/b"), object(), "n", Counter("aab"), parts).to_json()
+    assert value == {
+        "bytes": 3,
+        "place": "/a/b",
+        "note": "n",
+        "counts": {"a": 2, "b": 1},
+        "parts": [
+            {"pair": {"name": "a", "sizes": [1, 2]}, "color": "red"},
+            "its own form",
+            [0, 1],
+            None,
+            "text",
+        ],
+        "sum": 3,
+        "kind": "whole",
+    }
+    assert type(value["parts"][0]["color"]) is str
+    assert list(value)[:3] == ["sum", "kind", "bytes"]
+
+
+def test_optional_fields_are_left_out_only_where_they_are_empty():
+    assert _Whole(0, Path("a")).to_json() == {
+        "bytes": 0,
+        "place": "a",
+        "parts": [],
+        "sum": 0,
+        "kind": "whole",
+    }
+
+
+def test_a_subclass_inherits_the_arguments_that_it_does_not_give():
+    @dataclass(frozen=True)
+    class Part(_Whole, without=()):
+        number: int = 1
+
+    value = Part(1, Path("a"), "told").to_json()
+    assert (value["number"], value["secret"], value["bytes"]) == (1, "told", 1)
+    assert "note" not in value
+
+
+@pytest.mark.parametrize("value", [b"bytes", {1}, object()])
+def test_the_writer_refuses_what_has_no_json_form(value):
+    assert json_value(value) is value
+    with pytest.raises(FormatError):
+        canonical_json.dumps({"value": json_value(value)})

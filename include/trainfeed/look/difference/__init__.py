@@ -8,7 +8,6 @@ from trainfeed.look.difference.sections import Section, Side, TextChange, ValueC
 from trainfeed.look.difference.versions import (
     ComparedRecords,
     Difference,
-    change_to_json,
     difference,
     record_comparison,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "Side",
     "TextChange",
     "ValueChange",
-    "change_to_json",
     "difference",
     "record_comparison",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.look.difference.samples import (
     Blocks,
@@ -223,7 +225,7 @@ ChangeKind: TypeAlias = Literal["added", "removed", "changed", "moved"]
 
 
 @dataclass(frozen=True)
-class RecordChange:
+class RecordChange(JsonFields, also=("position",), without=("source", "offset", "samples")):
     """A sample that two versions do not have alike.
 
     Attributes:
@@ -248,9 +250,33 @@ class RecordChange:
     samples: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     fate: str | None
 
+    @property
+    def position(self) -> str:
+        """The position of its record, as ``source@offset``."""
+        return f"{self.source}@{self.offset}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change; bytes become ``{"hex": …}``, NaN and infinities text."""
+        samples = [
+            None if each is None else {name: _finite(value) for name, value in each.items()}
+            for each in self.samples
+        ]
+        return {**super().to_json(), "samples": samples}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    is_special = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_special else value
+
 
 @dataclass
-class RecordCounts:
+class RecordCounts(JsonFields, without=("kinds",)):
     """Numbers of samples, which grow while two versions are compared.
 
     Attributes:
@@ -279,15 +305,7 @@ class RecordCounts:
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
         names: tuple[ChangeKind, ...] = ("added", "removed", "changed", "moved")
-        return {
-            "equal": self.equal,
-            **{name: self.kinds[name] for name in names},
-            "changed_and_moved": self.changed_and_moved,
-            "fields": dict(self.fields),
-            "moves": dict(self.moves),
-            "removed_fates": dict(self.removed_fates),
-            "added_fates": dict(self.added_fates),
-        }
+        return {**super().to_json(), **{name: self.kinds[name] for name in names}}
 
 
 # --- Compares the samples of two versions of one interval, position by position

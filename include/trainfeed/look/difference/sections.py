@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.datacenters import local_source
 from trainfeed.files import FilePath
 from trainfeed.pipeline.code_copies import KeptCode, KeptLookup, kept_code, kept_lookup
@@ -112,7 +113,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class ValueChange:
+class ValueChange(JsonFields, also=("place",), without=("path",)):
     """A value that differs.
 
     Attributes:
@@ -129,10 +130,6 @@ class ValueChange:
     def place(self) -> str:
         """The names of the path, joined by dots."""
         return ".".join(self.path)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as JSON values."""
-        return {"place": self.place, "old": self.old, "new": self.new}
 
 
 def value_changes(
@@ -163,7 +160,7 @@ _OUTSIDE: Final = "the version lies outside of a publication root"
 
 
 @dataclass(frozen=True)
-class TextChange:
+class TextChange(JsonFields):
     """A file that differs.
 
     Attributes:
@@ -175,10 +172,6 @@ class TextChange:
     name: str
     lines: tuple[str, ...]
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as JSON values."""
-        return {"name": self.name, "lines": list(self.lines), "note": self.note}
 
 
 def code_changes(
@@ -268,7 +261,7 @@ _NO_PLAN: Final = "the plan of {} is gone"
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(JsonFields, also=("differs",), without=("name",)):
     """One part of a difference.
 
     Attributes:
@@ -287,15 +280,6 @@ class Section:
     def differs(self) -> bool:
         """Whether a difference was found."""
         return bool(self.changes or self.texts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the section as JSON values."""
-        return {
-            "differs": self.differs,
-            "changes": [change.to_json() for change in self.changes],
-            "texts": [text.to_json() for text in self.texts],
-            "left_out": self.left_out,
-        }
 
 
 def iter_sections(first: Side, second: Side) -> Iterator[Section]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.look.difference.records import RecordChange, RecordComparison, RecordCounts
 from trainfeed.look.difference.sections import Section, Side, iter_sections
 from trainfeed.pipeline.plans import PlannedInput, planned_of
@@ -102,42 +99,16 @@ def _digests(manifest: Manifest) -> tuple[Any, ...]:
     return manifest.content_digest, manifest.sources, manifest.file_digests()[POSITIONS]
 
 
-# --- Changes of samples as JSON values; a changed sample has the two values of each changed field
-
-
-def change_to_json(change: RecordChange) -> dict[str, Any]:
-    """Return a change as JSON values; bytes become ``{"hex": …}``, NaN and infinities text."""
-    return {
-        "kind": change.kind,
-        "position": f"{change.source}@{change.offset}",
-        "ordinal": change.ordinal,
-        "splits": list(change.splits),
-        "fields": list(change.fields),
-        "samples": [None if each is None else _sample(each) for each in change.samples],
-        "fate": change.fate,
-    }
-
-
-def _sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in sample.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, bytes):
-        return {"hex": value.hex()}
-    is_special = isinstance(value, float) and not math.isfinite(value)
-    return str(value) if is_special else value
-
-
 # --- What two versions of a data set have not alike, from the plan to the samples
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(
+    JsonFields,
+    also=("differs", "is_complete"),
+    without=("sections",),
+    names={"is_complete": "complete"},
+):
     """The difference of two versions.
 
     Attributes:
@@ -172,19 +143,8 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as JSON values."""
-        counts = self.records.counts
-        return {
-            "first": self.first.to_json(),
-            "second": self.second.to_json(),
-            "differs": self.differs,
-            "complete": self.is_complete,
-            "sections": {section.name: section.to_json() for section in self.sections},
-            "records": {
-                "left_out": self.records.left_out,
-                "counts": None if counts is None else counts.to_json(),
-                "examples": [change_to_json(change) for change in self.records.examples],
-            },
-        }
+        sections = {section.name: section.to_json() for section in self.sections}
+        return {**super().to_json(), "sections": sections}
 
 
 def difference(first: Side, second: Side, *, most_records: int = 5) -> Difference:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import FormatError, JobRejectedError, StorageError
 from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.training.jobs import JobVersion
@@ -35,7 +36,7 @@ NodeKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(JsonFields, also=("id",)):
     """A thing that data came from, or went into.
 
     Attributes:
@@ -119,10 +120,7 @@ class LineageGraph:
     def to_json(self) -> dict[str, Any]:
         """Return nodes and edges as JSON values."""
         return {
-            "nodes": [
-                {"id": node.id, "kind": node.kind, "name": node.name, "facts": dict(node.facts)}
-                for node in self.nodes.values()
-            ],
+            "nodes": [node.to_json() for node in self.nodes.values()],
             "edges": [{"source": source, "target": target} for source, target in self.edges()],
         }
 

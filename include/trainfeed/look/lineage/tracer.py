@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, NotFoundError, StorageError
@@ -141,7 +142,7 @@ def _quarantined(version: Version, index: int, position: SourcePosition) -> dict
 
 
 @dataclass(frozen=True)
-class Lineage:
+class Lineage(JsonFields, without=("graph",)):
     """A lineage.
 
     Attributes:
@@ -160,13 +161,7 @@ class Lineage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the lineage as JSON values."""
-        return {
-            "focus": list(self.focus),
-            **self.graph.to_json(),
-            "fates": self.fates,
-            "damaged": self.damaged,
-            "doubts": list(self.doubts),
-        }
+        return {**super().to_json(), **self.graph.to_json()}
 
 
 class Tracer:

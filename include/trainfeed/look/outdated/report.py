@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
@@ -53,10 +54,6 @@ class SourceFinding(NamedTuple):
         said = "" if self.state == "same" else f"source {self.state}: {self.text}"
         return "; ".join(part for part in (said, self.late) if part)
 
-    def to_json(self) -> dict[str, str]:
-        """Return the finding as commands print it."""
-        return self._asdict()
-
 
 # --- The cost of building outdated versions again, estimated from what is published
 
@@ -83,7 +80,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class TotalCost:
+class TotalCost(JsonFields):
     """The cost of several versions.
 
     Attributes:
@@ -118,10 +115,6 @@ class TotalCost:
             seconds=round(median(known) * len(costs), 1) if known else None,
             seconds_known=len(known),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the cost as commands print it."""
-        return asdict(self)
 
 
 class Costs:
@@ -201,7 +194,7 @@ State: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class IntervalFinding:
+class IntervalFinding(JsonFields):
     """One interval.
 
     Attributes:
@@ -237,16 +230,8 @@ class IntervalFinding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the interval as commands print it."""
-        generation = self.generation
-        return {
-            "interval": self.interval,
-            "state": self.state,
-            "generation": None if generation is None else generation_name(generation),
-            "causes": [cause.to_json() for cause in self.causes],
-            "reason": self.reason,
-            "cost": None if self.cost is None else asdict(self.cost),
-            "source": None if self.source is None else self.source.to_json(),
-        }
+        generation = None if self.generation is None else generation_name(self.generation)
+        return {**super().to_json(), "generation": generation}
 
 
 class CauseCount(NamedTuple):
@@ -264,7 +249,12 @@ class CauseCount(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OutdatedReport:
+class OutdatedReport(
+    JsonFields,
+    also=("counts", "is_in_order", "causes", "cost"),
+    without=("asked",),
+    names={"is_in_order": "in_order"},
+):
     """The versions of a data set, compared with what a build of now would make.
 
     Attributes:
@@ -320,15 +310,3 @@ class OutdatedReport:
         told = [each.source for each in self.intervals if each.source is not None]
         is_built = not self.outdated and not self.unfinished
         return is_built and not any(each.needs_a_person for each in told)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as commands print it."""
-        return {
-            "dataset": self.dataset,
-            "counts": self.counts,
-            "in_order": self.is_in_order,
-            "causes": [cause._asdict() for cause in self.causes],
-            "cost": self.cost.to_json(),
-            "doubts": list(self.doubts),
-            "intervals": [each.to_json() for each in self.intervals],
-        }

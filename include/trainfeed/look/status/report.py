@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.intervals import (
     Interval,
     TimeRange,
@@ -79,20 +80,17 @@ class IntervalStatus(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the interval as commands print it."""
-        return {
-            "interval": self.interval,
-            "state": self.state,
-            "start": as_text(self.start),
-            "end": as_text(self.end),
-            "since": as_text(self.since),
-            "reason": self.reason,
-            "generation": self.generation,
-            "samples": self.samples,
-        }
+        times = {name: as_text(getattr(self, name)) for name in ("start", "end", "since")}
+        return {**self._asdict(), **times}
 
 
 @dataclass(frozen=True)
-class DatasetStatus:
+class DatasetStatus(
+    JsonFields,
+    also=("counts", "is_in_order"),
+    without=("asked",),
+    names={"is_in_order": "in_order"},
+):
     """The status of a data set.
 
     Attributes:
@@ -134,17 +132,8 @@ class DatasetStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return the status as commands print it."""
-        held = self.held_back_by
-        return {
-            "dataset": self.dataset,
-            "complete_up_to": as_text(self.complete_up_to),
-            "decided_up_to": as_text(self.decided_up_to),
-            "held_back_by": None if held is None else held.to_json(),
-            "counts": self.counts,
-            "in_order": self.is_in_order,
-            "doubts": list(self.doubts),
-            "intervals": [each.to_json() for each in self.intervals],
-        }
+        times = {name: as_text(getattr(self, name)) for name in ("complete_up_to", "decided_up_to")}
+        return {**super().to_json(), **times}
 
 
 def complete_up_to(

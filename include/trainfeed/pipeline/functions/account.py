@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import FormatError, MemoryLimitError, PreprocessError, TrainFeedError
 from trainfeed.pipeline.labels import JoinCounts
 from trainfeed.pipeline.quarantine import MOST_RAW_BYTES
-from trainfeed.pipeline.reports import JsonObject
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA
 from trainfeed.preprocessing import Reject
 from trainfeed.recordio import MAX_RAW_BYTES
@@ -421,7 +421,7 @@ def require_bounded(kept_bytes: int, limit_bytes: int, place: str = "") -> None:
 
 
 @dataclass
-class Lateness:
+class Lateness(JsonFields, optional=("unstamped", "ahead")):
     """Records of one source that are stamped outside of the interval to which their offset belongs.
 
     Attributes:
@@ -469,12 +469,6 @@ class Lateness:
             self.ahead + other.ahead,
         )
 
-    def to_json(self) -> dict[str, int]:
-        """Return the counts for the trailer of the spill file; optional ones only if not 0."""
-        counts = {"late": self.late, "future": self.future, "max_lateness_ms": self.max_lateness_ms}
-        optional = {"unstamped": self.unstamped, "ahead": self.ahead}
-        return counts | {name: count for name, count in optional.items() if count}
-
     @classmethod
     def from_json(cls, value: Mapping[str, int]) -> Lateness:
         """Read the JSON of ``to_json``.
@@ -488,7 +482,7 @@ class Lateness:
 
 
 @dataclass(frozen=True)
-class RecordAccount:
+class RecordAccount(JsonFields, optional=("joined", "cut")):
     """The account of the records of some ranges of a plan.
 
     Attributes:
@@ -518,16 +512,6 @@ class RecordAccount:
         total = sum(joined, start=JoinCounts()) if joined else None
         cut = ",".join(sorted({part.cut for part in parts if part.cut is not None})) or None
         return cls(Ledger.total(part.ledger for part in parts), late, ranges, total, cut)
-
-    def to_json(self) -> JsonObject:
-        """Return the account as JSON for the trailer of a spill file."""
-        return {
-            "ledger": self.ledger.to_json(),
-            "late": {source: late.to_json() for source, late in self.late.items()},
-            "ranges": list(self.ranges),
-            **({} if self.joined is None else {"joined": self.joined.to_json()}),
-            **({} if self.cut is None else {"cut": self.cut}),
-        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> RecordAccount:

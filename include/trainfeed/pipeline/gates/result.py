@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.pipeline.quarantine import Example
 from trainfeed.pipeline.reports import JsonObject
 from trainfeed.pipeline.stage import Stage
@@ -49,7 +50,7 @@ class FieldFacts:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Counts(JsonFields, without=("late", "fields", "misplaced")):
     """The counts that gates use.
 
     Attributes:
@@ -71,11 +72,6 @@ class Counts:
     fields: Mapping[str, FieldFacts]
     filtered: int = 0
     misplaced: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts of records and samples for a report."""
-        names = ("read", "samples", "quarantined", "filtered")
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,11 @@ def field_facts(
 
 # --- A gate with its measured value, and the line about it in messages
 
-# Texts of a result that its entry in the manifest holds, if there are any.
-_TEXTS: Final = ("allowed", "because")
 _LONG: Final = frozenset({"distances", "changes"})
 
 
 @dataclass(frozen=True)
-class GateResult:
+class GateResult(JsonFields, without=("gate", "examples"), optional=("because", "allowed")):
     """A gate with its measured value.
 
     Attributes:
@@ -160,8 +154,7 @@ class GateResult:
 
     def to_json(self) -> JsonObject:
         """Return the gate as the manifest has it."""
-        texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
-        return {**self.gate, "value": self.value, "passed": self.passed, **texts}
+        return {**self.gate, **super().to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> GateResult:

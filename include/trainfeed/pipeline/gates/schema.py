@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.pipeline.gates.result import Facts, GateResult
-from trainfeed.pipeline.reports import JsonObject
 from trainfeed.samples import Field, Schema
 from trainfeed.specification import Gate, SchemaEvolutionCheck
 
@@ -18,7 +18,7 @@ _MANTISSA_BITS: Final = {"float16": 11, "float32": 24, "float64": 53}
 
 
 @dataclass(frozen=True)
-class SchemaChange:
+class SchemaChange(JsonFields):
     """One change of a schema.
 
     Attributes:
@@ -32,10 +32,6 @@ class SchemaChange:
     change: str
     before: str
     now: str
-
-    def to_json(self) -> JsonObject:
-        """Return the change as the manifest has it."""
-        return {"field": self.field, "change": self.change, "before": self.before, "now": self.now}
 
     def __str__(self) -> str:
         sides = " → ".join(filter(None, (self.before, self.now)))

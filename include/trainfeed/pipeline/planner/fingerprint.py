@@ -243,10 +243,6 @@ class Cause(NamedTuple):
             return "a value of the fingerprint that no kept file shows"
         return f"{self.place}: {self.old or 'none'} → {self.new or 'none'}"
 
-    def to_json(self) -> dict[str, str | None]:
-        """Return the cause as commands print it."""
-        return {"place": self.place, "old": self.old, "new": self.new}
-
 
 class PublishedVersion(NamedTuple):
     """The published version of an interval.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -80,13 +80,8 @@ def verify_files(folder: Path, files: Mapping[str, ResultFile], remedy: str = ""
             )
 
 
-def files_to_json(files: Mapping[str, ResultFile]) -> dict[str, Any]:
-    """Return files as JSON values."""
-    return {name: asdict(file) for name, file in files.items()}
-
-
 def files_from_json(value: Any) -> dict[str, ResultFile]:
-    """Return the files from the JSON of ``files_to_json``.
+    """Return files from their JSON.
 
     Raises:
         AttributeError, KeyError, TypeError, ValueError: The value has another shape, or names a
@@ -122,7 +117,7 @@ def seal_checkpoint_note(values: Mapping[str, Any], files: Mapping[str, ResultFi
         values: Values of JSON, none of them called ``files`` or ``digest``.
         files: The files, by path relative to the folder of the note.
     """
-    value = {**values, "files": files_to_json(files)}
+    value = {**values, "files": canonical_json.json_value(files)}
     return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
 
 
@@ -160,7 +155,7 @@ OUTPUT_FOLDER: Final = "output"
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(canonical_json.JsonFields, optional=("recomputed",)):
     """The result of a job.
 
     Attributes:
@@ -237,16 +232,6 @@ class JobResult:
         )
 
 
-def _to_json(result: JobResult) -> dict[str, Any]:
-    return {
-        "metrics": dict(result.metrics),
-        "files": files_to_json(result.files),
-        "job": result.job,
-        "identity": result.identity,
-        **({"recomputed": dict(result.recomputed)} if result.recomputed else {}),
-    }
-
-
 def _from_json(found: Any) -> JobResult:
     if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
         return JobResult(found)  # earlier version: the metrics alone
@@ -266,7 +251,7 @@ _FILE: Final = RecordFile(
     mode=0o644,
     max_bytes=_MAX_BYTES,
     place=ONCE_UNSEALED["result"],
-    to_json=_to_json,
+    to_json=JobResult.to_json,
     from_json=_from_json,
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+from trainfeed.core.canonical_json import JsonFields
 
 # --- The states of a job and of its ranks, equal for all launchers
 
@@ -58,7 +60,7 @@ class RankLook:
 
 
 @dataclass(frozen=True)
-class JobLook:
+class JobLook(JsonFields):
     """The state of a job at one moment; the file of an ended attempt keeps the last one.
 
     Attributes:
@@ -72,10 +74,6 @@ class JobLook:
     reason: str = ""
     ranks: tuple[RankLook, ...] = ()
     is_rejected: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as plain JSON values."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> JobLook:

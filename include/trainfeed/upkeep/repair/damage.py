@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import FormatError, StorageError
 from trainfeed.files import open_plain, walk
 from trainfeed.files.stores.posix import map_errors
@@ -51,7 +52,7 @@ MADE_AGAIN: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(JsonFields, names={"name": "file"}):
     """A file of a version that is not as the manifest says.
 
     Attributes:
@@ -63,10 +64,6 @@ class Finding:
     name: str
     kind: FindingKind
     what: str
-
-    def to_json(self) -> dict[str, str]:
-        """Return the finding as commands print it."""
-        return {"file": self.name, "kind": str(self.kind), "what": self.what}
 
 
 # --- Tells which chunks of a damaged shard are damaged, for the message
@@ -230,7 +227,7 @@ Outcome: TypeAlias = Literal["found", "repaired", "not repaired"]
 
 
 @dataclass(frozen=True)
-class FileOutcome:
+class FileOutcome(JsonFields, without=("finding",)):
     """What became of one finding.
 
     Attributes:
@@ -245,7 +242,7 @@ class FileOutcome:
 
     def to_json(self) -> dict[str, str]:
         """Return the outcome as commands print it."""
-        return {**self.finding.to_json(), "outcome": self.outcome, "how": self.how}
+        return {**self.finding.to_json(), **super().to_json()}
 
 
 @dataclass(frozen=True)
@@ -274,7 +271,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class RepairReport:
+class RepairReport(JsonFields, also=("is_whole",), names={"effort": "recomputed"}):
     """The result of a repair, or of a dry run.
 
     Attributes:
@@ -295,14 +292,3 @@ class RepairReport:
     def is_whole(self) -> bool:
         """Whether every file of the version is now as it was published."""
         return all(each.outcome == "repaired" for each in self.files)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as commands print it."""
-        return {
-            "version": self.version,
-            "dry_run": self.dry_run,
-            "is_whole": self.is_whole,
-            "files": [each.to_json() for each in self.files],
-            "recomputed": vars(self.effort),
-            "offers": list(self.offers),
-        }

@@ -43,13 +43,13 @@ def without_index(days):
 def opened(monkeypatch):
     """Count the manifests that are opened."""
     counted = []
-    read = _versions.versions_Manifest.read
+    read = _versions.Manifest.read
 
     def counting(path):
         counted.append(Path(path))
         return read(path)
 
-    monkeypatch.setattr(_versions.versions_Manifest, "read", counting)
+    monkeypatch.setattr(_versions.Manifest, "read", counting)
     return counted
 
 
