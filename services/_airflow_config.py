@@ -61,6 +61,7 @@ TASK_MODULES: Sequence[str] = (
     "pyarrow.compute",
     "pyarrow.parquet",
     "pydantic",
+    "trainfeed.pipeline.build_attempts",
     "trainfeed.pipeline.check",
     "trainfeed.pipeline.convert",
     "trainfeed.pipeline.ingest",
@@ -72,7 +73,7 @@ TASK_MODULES: Sequence[str] = (
     "trainfeed.pipeline.version",
     "trainfeed.pipeline.workers",
     "trainfeed.training.launch",
-    "trainfeed.training.launch",
+    "trainfeed.training.promotion",
     "trainfeed.training.tagged",
 )
 _PASSWORDS = "passwords.json"

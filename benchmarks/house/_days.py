@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -15,12 +17,20 @@ from typing import Final
 import pyarrow as pa
 
 from trainfeed import open_dataset
-from trainfeed.core.config import Environment, KafkaSettings
-from trainfeed.files.stores import Location
 from trainfeed.pipeline.local import build as build_interval
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
-from trainfeed.versions import init_root
+
+# The layout of the code changed; both commits of a pair run this file.
+if importlib.util.find_spec("trainfeed.core"):
+    from trainfeed.core.config import Environment, KafkaSettings
+    from trainfeed.files.stores import Location
+    from trainfeed.versions import init_root
+else:
+    config = importlib.import_module("trainfeed.config")
+    Environment, KafkaSettings = config.Environment, config.KafkaSettings
+    Location = importlib.import_module("trainfeed.storage").Location
+    init_root = importlib.import_module("trainfeed.dataset").init_root
 
 START: Final = datetime(2024, 3, 1, tzinfo=UTC)
 DAYS: Final = 4
