@@ -98,7 +98,10 @@ def test_importing_trainfeed_pulls_in_itself_and_a_few_small_modules_of_python()
 
 
 def test_what_is_heavy_comes_with_the_first_name_that_needs_it():
-    assert modules_after("import trainfeed; trainfeed.readers") >= {"numpy", "pyarrow"}
+    assert not modules_after("import trainfeed; trainfeed.readers") & set(HEAVY)
+    assert modules_after("from trainfeed.readers import open_dataset") >= {"numpy", "pyarrow"}
+    loader = modules_after("from trainfeed.loader import DataLoader, RecordFiles")
+    assert not loader & {"pyarrow", "pydantic", "croniter", "trainfeed.versions.manifest"}
     assert "pydantic" not in modules_after("from trainfeed.specification import check_name")
     assert "pydantic" in modules_after("from trainfeed.specification import DatasetSpec")
 

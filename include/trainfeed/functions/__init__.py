@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     )
     from trainfeed.functions.training_code import (
         load_training_function,
-        require_current_names,
         training_texts,
     )
 
@@ -42,7 +41,6 @@ __all__ = [
     "load_training_function",
     "lookup_digests",
     "read_document",
-    "require_current_names",
     "require_function",
     "running_libraries",
     "training_texts",

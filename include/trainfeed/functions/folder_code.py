@@ -26,21 +26,6 @@ from trainfeed.specification import DatasetSpec, did_you_mean, read_module
 
 _PARAMETERS: Final = {"record": ("record", "lookups"), "batch": ("batch", "lookups")}
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-_PADDLE: Final = "trainfeed.compat.paddle.loading"
-# Old name of a module, or of a name in it → new name. The longest match counts.
-_MOVED: Final = {
-    "trainfeed.build": "trainfeed.preprocessing",
-    "trainfeed.build.PlanRef": "trainfeed.pipeline.PlanRef",
-    "trainfeed.build.batch": "trainfeed.preprocessing",
-    "trainfeed.build.pipeline": "trainfeed.pipeline.local",
-    "trainfeed.build.plain": "trainfeed.preprocessing",
-    "trainfeed.loader.DistributedBatchSampler": f"{_PADDLE}.DistributedBatchSampler",
-    "trainfeed.loader.FeedVariable": f"{_PADDLE}.FeedVariable",
-    "trainfeed.loader.GeneratorLoader": f"{_PADDLE}.GeneratorLoader",
-    "trainfeed.loader.IndexBatch": f"{_PADDLE}.IndexBatch",
-    "trainfeed.spec": "trainfeed.specification",
-    "trainfeed.window": "trainfeed.core.intervals",
-}
 
 
 def require_function(spec: DatasetSpec) -> None:
@@ -112,41 +97,6 @@ def parse_source(path: Path, source: bytes) -> ast.Module:
         # Python before 3.11.4 raises this for a NUL byte.
         line, what = 1, str(error)
     raise ConfigError(f"{path}:{line}: expected Python, got {what!r}; correct the module")
-
-
-def refuse_moved_names(path: Path, tree: ast.Module) -> None:
-    """Refuse a module that imports a name from its place in an earlier release.
-
-    Args:
-        path: Path of the module, for the message.
-        tree: The parsed source.
-
-    Raises:
-        ConfigError: There is such an import; the message has its line and the new name.
-    """
-    for line, name in _imported_names(tree):
-        if new := _new_name(name):
-            raise ConfigError(
-                f"{path}:{line} imports {name}, which is {new} now: change the import; nothing was"
-                " run. docs/operations/upgrading.md says what this does to published intervals"
-            )
-
-
-def _imported_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-
-
-def _new_name(name: str) -> str | None:
-    """Return the new name, or None; a name in a moved module keeps its last part."""
-    parts = name.split(".")
-    for end in range(len(parts), 1, -1):
-        if new := _MOVED.get(".".join(parts[:end])):
-            return ".".join([new, *parts[end:]])
-    return None
 
 
 # --- The documents of a data set: files of its folder that every version gets, as they are
@@ -423,9 +373,7 @@ def _refuse_outside_imports(path: Path, content: bytes, folder: Path) -> None:
 @lru_cache(maxsize=256)
 def _absolute_imports(path: Path, content: bytes) -> frozenset[str]:
     # Cached, because every stage needs the result, and parsing is the slowest part of its start.
-    tree = parse_source(path, content)
-    refuse_moved_names(path, tree)
-    return frozenset(_imported(tree))
+    return frozenset(_imported(parse_source(path, content)))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trainfeed.errors import ConfigError, JobRejectedError
+from trainfeed.errors import JobRejectedError
 from trainfeed.files import walk
 from trainfeed.files.stores.posix import map_errors
-from trainfeed.functions.folder_code import load_package, parse_source, refuse_moved_names
+from trainfeed.functions.folder_code import load_package
 from trainfeed.specification import did_you_mean, read_module
 
 # --- The code of a training: the digest in its job's name, which ranks compare before they run it
@@ -30,26 +29,6 @@ def training_texts(folder: Path) -> dict[str, bytes]:
     """
     with map_errors(folder):
         return {name: read_module(folder / name) for name in sorted(_names(folder))}
-
-
-def require_current_names(folder: Path) -> None:
-    """Check the imports of every Python file that a training may import, before it starts.
-
-    Raises:
-        ConfigError: A file imports a name of trainfeed that has moved; the message has the new one.
-        StorageError: A file cannot be read.
-    """
-    with map_errors(folder):
-        for name in sorted(_names(folder)):
-            refuse_moved_names(folder / name, _parsed(folder / name))
-
-
-def _parsed(path: Path) -> ast.Module:
-    try:
-        return parse_source(path, read_module(path))
-    except ConfigError:
-        # A file that is no Python becomes an error when the training imports it.
-        return ast.Module(body=[], type_ignores=[])
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -28,7 +28,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files import make_folders
 from trainfeed.files.stores import posix
-from trainfeed.functions import digest_of_texts, require_current_names, training_texts
+from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
 from trainfeed.training.cluster_job import (
     cancel,
@@ -446,7 +446,7 @@ def train(
         JobFailedError: The job ran and failed; the message has the path of its log.
         JobKilledError: The job was ended from outside.
         GateError: The job's metric is below ``train.min``.
-        ConfigError: The data set has no training, or its code imports names that have moved.
+        ConfigError: The data set has no training.
         RootError: The publication root was not made by ``trainfeed init``.
         StorageError: A version or the job's folder cannot be read or written.
         JobConflictError: An object of another job has the name on the cluster.
@@ -490,8 +490,7 @@ def launch(
             )
         with posix.file_lock(record.home / ".lock", timeout_s=_LOCK_TIMEOUT_S):
             local = Launched(job, record, _local(spec, folder), "ran", tracker)
-            return _run(local, spec.folder, folder)
-    require_current_names(spec.folder)
+            return _run(local, folder)
     launcher = _on_cluster(spec, env, job.placement, folder)
     started = _start(job, record, launcher, folder, again)
     launched = replace(started, tracker=tracker)
@@ -552,12 +551,11 @@ def _on_cluster(
     return KubernetesLauncher.of(placement, JobRoots(folder.root, spec.folder), env.clusters)
 
 
-def _run(launched: Launched, code: Path, folder: DatasetFolder) -> Launched:
+def _run(launched: Launched, folder: DatasetFolder) -> Launched:
     """Run a local job unless it has a result; the caller holds the lock of its folder."""
     record = launched.record
     if record.result() is not None:
         return replace(launched, verdict="adopted")
-    require_current_names(code)
     record.write(launched.job)
     faults.point("train.after_create")
     require_readable(launched.job, folder)
