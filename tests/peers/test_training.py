@@ -44,9 +44,10 @@ def clicks(tmp_path):
     (folder / "torch_train.py").write_text(program)
     (folder / "train.py").unlink()
     yaml = (folder / "dataset.yaml").read_text()
-    assert "\ntrain: {" in yaml
-    training = 'train: {entry: "torch_train:main", ranks: 2}'
-    (folder / "dataset.yaml").write_text(re.sub(r"(?m)^train: .*$", training, yaml))
+    training = 'train: {entry: "torch_train:main", ranks: 2}\n'
+    changed, times = re.subn(r"(?m)^train:\n(?: .*\n)+", training, yaml)
+    assert times == 1
+    (folder / "dataset.yaml").write_text(changed)
     status, said = run("build clicks --interval 2026-01-01")
     assert status == 0, said
     return run
