@@ -7,24 +7,27 @@ modules where a type checker reads them, under ``TYPE_CHECKING``, and nowhere el
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from importlib.abc import InspectLoader
+from typing import Any, cast
 
 
-def on_demand(face: str, file: str) -> Callable[[str], Any]:
+def on_demand(face: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a face.
 
     Args:
-        face: ``__name__`` of the face.
-        file: ``__file__`` of the face, which is read at the first access.
+        face: ``__name__`` of the face, whose source is read at the first access.
     """
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        return dict(_homes(ast.parse(Path(file).read_bytes())))
+        # The loader of the module reads it where it lies, also in the archive of Spark's executors.
+        spec = sys.modules[face].__spec__
+        loader = cast("InspectLoader", spec and spec.loader)
+        return dict(_homes(ast.parse(loader.get_source(face) or "")))
 
     def find(name: str) -> Any:
         # Python asks each package for names of its own; they are nobody's home.

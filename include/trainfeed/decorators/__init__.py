@@ -70,4 +70,4 @@ __all__ = [
     "xmap_readers",
 ]
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

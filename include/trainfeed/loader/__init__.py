@@ -34,4 +34,4 @@ __all__ = [
 
 # Worker processes import this package and need none of these names, which would import Arrow.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

@@ -50,4 +50,4 @@ __all__ = [
 
 # A training opens a public set without an import of the stages that build one.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

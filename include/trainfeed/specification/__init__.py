@@ -154,4 +154,4 @@ __all__ = [
 
 # Imported on demand: the name of a data set is checked without pydantic, schedules and YAML.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

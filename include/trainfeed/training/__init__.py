@@ -24,4 +24,4 @@ __all__ = ["Checkpoint", "ConfigError", "DataLoader", "DatasetReader", "Training
 # A rank imports this package before it watches for the death of its launcher, so the import must be
 # fast: each name is loaded on first use.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

@@ -70,4 +70,4 @@ __all__ = [
 # Imported on demand: workers of a loader need ``dataset.chunks`` only, and not the Arrow and
 # pydantic that these names bring along.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

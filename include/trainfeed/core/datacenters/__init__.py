@@ -53,4 +53,4 @@ __all__ = [
 
 # Every process that opens a file imports this room; few of them need more than the face.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

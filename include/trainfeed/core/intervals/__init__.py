@@ -38,4 +38,4 @@ __all__ = [
     "resolve_interval",
 ]
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

@@ -62,4 +62,4 @@ __all__ = [
 ]
 
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

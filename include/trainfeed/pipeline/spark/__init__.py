@@ -27,4 +27,4 @@ if TYPE_CHECKING:
 __all__ = ["SPARK_CONNECTION", "SparkApplication", "SparkCluster"]
 
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)

@@ -26,4 +26,4 @@ __all__ = [
 
 # Ranks import this package and need the event files only.
 
-__getattr__ = on_demand(__name__, __file__)
+__getattr__ = on_demand(__name__)
