@@ -9,12 +9,29 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = ("dags", "examples", "include", "operators", "plugins", "services")
 TRAINFEED = ROOT / "include/trainfeed"
-MOST_LINES = 900
-MOST_MODULES = 25
+MOST_LINES, MOST_LINES_WITH_REASON = 700, 900
+MOST_MODULES = 20
+# Modules that are longer, and why they are one.
+LONG_MODULES = {
+    "include/trainfeed/compat/paddle/loading.py": "code of users names it as the home of its parts",
+    "include/trainfeed/errors.py": "the whole tree of errors, which is read as a list",
+    "include/trainfeed/files/stores/folder_transfer.py": "one transfer, from source to rename",
+    "include/trainfeed/pipeline/check.py": "one stage",
+    "include/trainfeed/pipeline/inputs/boundaries.py": "one kind of files, and how they are found",
+    "include/trainfeed/pipeline/inputs/source_readers.py": "each kind of source beside the others",
+    "include/trainfeed/pipeline/plans.py": "one file on disk, with all of its parts",
+    "include/trainfeed/recordio/read.py": "the ways to read records share one walk over chunks",
+    "include/trainfeed/serving/pfs/routes.py": "all routes of one server",
+}
 # Folders with more modules, and why.
 LARGE_FOLDERS = {
     "dags": "Airflow finds and parses every file by itself; 16 of them share one work",
     "include/trainfeed/cli": "a module for each group of commands",
+    "include/trainfeed/conversion": "a module for each format",
+    "include/trainfeed/loader": "light modules of workers apart from heavy ones",
+    "include/trainfeed/pipeline": "six stages, and what they share",
+    "include/trainfeed/versions": "a module for each decision of people and each kind of files",
+    "services": "one module per service, and the ground that they share",
 }
 # Modules behind a face that list their names: users' scripts import them, or they lend names.
 WITH_LISTS = {"compat", "errors.py", "files/stores/posix.py"}
@@ -29,7 +46,9 @@ def modules():
 def test_no_module_is_longer_than_a_reader_takes_in():
     found = modules()
     assert len(found) > 100
-    assert {name: lines for name, lines in found.items() if lines > MOST_LINES} == {}
+    long = {name: lines for name, lines in found.items() if lines > MOST_LINES}
+    assert long.keys() == LONG_MODULES.keys()
+    assert max(long.values()) <= MOST_LINES_WITH_REASON
 
 
 def test_no_folder_has_more_modules_than_its_list_shows_at_a_glance():
