@@ -28,6 +28,7 @@ PUBLIC = {
     *(f"trainfeed.upkeep.{name}" for name in ("repair", "retention", "withdrawal")),
     "trainfeed.versions.drift",
     "trainfeed.files.attempts",
+    "trainfeed.files.stores",
     "trainfeed.readers.ahead",
     "trainfeed.serving.pfs",
     "trainfeed.versions.layout",
