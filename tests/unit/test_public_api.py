@@ -159,7 +159,6 @@ PICKLING = {
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/core/process_ties.py",
     "include/trainfeed/readers/ahead/forked.py",
-    "include/trainfeed/decorators/caching.py",
     "include/trainfeed/loader/worker_messages.py",
     "include/trainfeed/loader/worker.py",
     "include/trainfeed/loader/worker_pool.py",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         is_batch,
         strict_batches,
     )
-    from trainfeed.decorators.caching import cache
     from trainfeed.decorators.combine import (
         ComposeNotAligned,
         chain,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         BlockResumable,
         Fake,
         Resumable,
+        cache,
         firstn,
         resumable,
         shuffle,

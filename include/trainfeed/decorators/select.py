@@ -1,9 +1,10 @@
-"""The samples of a pass: fewer, shuffled, from a saved state, or one of them repeated."""
+"""The samples of a pass: fewer, shuffled, kept, from a saved state, or one of them repeated."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.core.memory_group import available_bytes
+from trainfeed.core.thread_ties import new_lock
 from trainfeed.core.whole_numbers import whole_value
 from trainfeed.decorators.batches import concatenated, rechunked
 from trainfeed.decorators.stage import (
@@ -24,7 +27,7 @@ from trainfeed.decorators.stage import (
     open_blocks,
     open_samples,
 )
-from trainfeed.errors import LoaderError
+from trainfeed.errors import LoaderError, MemoryLimitError
 from trainfeed.readers import (
     Block,
     BlockReader,
@@ -197,6 +200,141 @@ def _order(seed: int, epoch: int, window: int, length: int) -> NDArray[np.int64]
     counter = np.array([0, 0, 0, window & mask], np.uint64)
     drawn = np.random.Philox(key=key, counter=counter).random_raw(length)
     return np.argsort(drawn, kind="stable")
+
+
+# --- ``cache``: the first pass reads all samples, later passes are given the same objects
+
+
+def cache(reader: ReaderLike, *, max_bytes: int | None = None) -> Reader:
+    """Return a reader over the same samples that reads ``reader`` once per process.
+
+    The first request for a sample, in any pass or thread, reads all samples into memory; every
+    pass is given the same objects. All passes have the order of pass 0. A fork has the samples
+    that its parent had read before it, as any memory; if there were none, it reads for itself.
+    ``multiprocess_reader`` and loaders with a child process read all samples before they fork. An
+    error of the reader is raised after the samples before it; then no sample is kept, and the next
+    pass reads again. The memory is freed with the reader.
+
+    Args:
+        reader: A finite reader.
+        max_bytes: Limit for the samples, by estimates of their sizes; None is half of the memory
+            that is free when reading begins.
+
+    Raises:
+        ValueError: The limit is negative.
+        MemoryLimitError: The samples take more; raised by the first pass, before its first sample.
+    """
+    limit = None if max_bytes is None else count("max_bytes", max_bytes, at_least=0)
+    source = block_reader(reader)
+    return _Cached(reader, limit) if source is None else _CachedBlocks(source, limit)
+
+
+class _Kept:
+    """The items of pass 0, read by the first pass of this process; other passes wait for it."""
+
+    def __init__(
+        self,
+        open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]],
+        max_bytes: int | None,
+    ) -> None:
+        self._open_pass = open_pass
+        self._max_bytes = max_bytes
+        self._items: list[Any] | None = None
+        self._lock = new_lock()
+
+    def __call__(self) -> Iterator[Any]:
+        """Yield the items, and raise the error that the reader raised after them."""
+        items, error = self.read_once()
+        yield from items
+        if error is not None:
+            raise error
+
+    def read_once(self) -> tuple[list[Any], Exception | None]:
+        """Return the items and the error that the reader raised after them.
+
+        Raises:
+            MemoryLimitError: The items exceed the limit.
+        """
+        with self._lock:
+            if self._items is not None:
+                return self._items, None
+            max_bytes = _half_of_free_bytes() if self._max_bytes is None else self._max_bytes
+            items: list[Any] = []
+            left = max_bytes
+            try:
+                # The kept order is that of pass 0, whichever pass is requested first.
+                with self._open_pass(Start(0)) as opened:
+                    for item in opened:
+                        left -= _size_bytes(item)
+                        if left < 0:
+                            break
+                        items.append(item)
+            except Exception as error:  # noqa: BLE001 (raised after the items before it)
+                # Only this pass is given these items; the next pass reads again.
+                return items, error
+            if left < 0:
+                raise MemoryLimitError(
+                    f"expected at most {max_bytes} bytes of samples in cache(), they take more,"
+                    " nothing was kept; raise max_bytes of cache(), or take it away: the reader may"
+                    " have no end"
+                )
+            self._items = items
+            return items, None
+
+
+def _half_of_free_bytes() -> int:
+    free = available_bytes()
+    return sys.maxsize if free is None else free // 2
+
+
+def _size_bytes(item: Any) -> int:
+    """Return an estimate of the bytes that an item takes."""
+    if isinstance(item, np.ndarray):
+        return item.nbytes + sys.getsizeof(None)
+    if isinstance(item, list | tuple):
+        return sys.getsizeof(item) + sum(map(_size_bytes, item))
+    if isinstance(item, Mapping):
+        return sys.getsizeof(item) + sum(map(_size_bytes, item.values()))
+    return sys.getsizeof(item)
+
+
+class _Keeping(ReaderStage):
+    """A stage whose passes all repeat pass 0 of the reader below."""
+
+    _kept: _Kept
+
+    def set_epoch(self, epoch: int) -> None:
+        """Do nothing: every pass repeats pass 0 of the reader below."""
+
+    def before_fork(self) -> None:
+        """Read all samples now, so that forks have them; a fork meets an error of the reader."""
+        self._kept.read_once()
+
+
+class _Cached(_Keeping):
+    def __init__(self, reader: ReaderLike, max_bytes: int | None) -> None:
+        self._kept = _Kept(functools.partial(open_samples, reader), max_bytes)
+        batched = getattr(reader, "batched", False)
+        super().__init__([reader], self._items, batched=batched)
+
+    def _items(self, start: Start) -> Iterator[Sample]:
+        with open_reader(self._kept) as items:
+            leave_out(items, start.position)
+            yield from items
+
+
+class _CachedBlocks(_Keeping, BlockStage):
+    def __init__(self, source: BlockReader, max_bytes: int | None) -> None:
+        self._kept = _Kept(functools.partial(open_blocks, source), max_bytes)
+        super().__init__([source], self._items, form=source.form, batched=source.batched)
+
+    def _items(self, start: Start) -> Iterator[Block]:
+        with open_reader(self._kept) as blocks:
+            if not self.batched:
+                yield from leave_out_rows(blocks, start.position)
+                return
+            leave_out(blocks, start.position)
+            yield from blocks
 
 
 # --- ``resumable``: a reader that can continue at the state of another process
