@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from trainfeed.decorators.stage import (
     BlockStage,
     ReaderStage,
-    Start,
     block_reader,
     count,
     open_blocks,
     open_samples,
 )
-from trainfeed.errors import ReaderEndedError, SampleShapeError
+from trainfeed.errors import SampleShapeError
 from trainfeed.readers import (
     Block,
     BlockReader,
@@ -27,10 +26,7 @@ from trainfeed.readers import (
     ReaderLike,
     RowForm,
     Sample,
-    ended,
-    leave_out,
     num_rows,
-    open_reader,
 )
 from trainfeed.samples import array_of, joined_columns
 
@@ -92,77 +88,6 @@ def _cut(block: Block, start: int, stop: int) -> Block:
     return {name: column[start:stop] for name, column in block.items()}
 
 
-# --- The sizes of the batches of a pass, from which the starts of batches follow
-
-T = TypeVar("T")
-
-
-class BatchSizes:
-    """The sizes of the batches of a pass.
-
-    Args:
-        batch_size: One size for all batches, or a function from the number of a batch to its size.
-        drop_last: Whether a last batch with fewer samples is left out.
-
-    Attributes:
-        drop_last: As above.
-
-    Raises:
-        ValueError: ``batch_size`` is not a whole number of 1 or more.
-    """
-
-    def __init__(self, batch_size: int | Callable[[int], int], *, drop_last: bool) -> None:
-        self.drop_last = drop_last
-        self._size = (
-            batch_size if callable(batch_size) else count("batch_size", batch_size, at_least=1)
-        )
-
-    def of(self, first: int) -> Iterator[int]:
-        """Yield the sizes of the batches from number ``first`` on, without end."""
-        size = self._size
-        if not callable(size):
-            return itertools.repeat(size)
-        return (
-            count(f"size of batch {number}", size(number), at_least=1)
-            for number in itertools.count(first)
-        )
-
-    def from_position(self, read: Callable[[Start, int], Iterator[T]], start: Start) -> Iterator[T]:
-        """Yield the batches of a pass from a position on.
-
-        Args:
-            read: Called with the start in samples, and the number of the batch that starts there.
-            start: Start of the pass; its position counts batches.
-
-        Raises:
-            ReaderEndedError: There are fewer batches.
-        """
-        # Reading starts one batch earlier: that batch was handed over, so it must exist. The last
-        # batch of a pass may be short, so the start of the next one could be after the last
-        # sample.
-        first = max(0, start.position - 1)
-        with open_reader(lambda: read(start.at(self._num_samples(first)), first)) as batches:
-            if start.position:
-                self._leave_out_one(batches, start.position)
-            yield from batches
-
-    def _leave_out_one(self, batches: Iterator[T], position: int) -> None:
-        try:
-            for _ in batches:
-                return
-        except ReaderEndedError as error:
-            raise ended(position, self._num_batches(error.num_samples)) from None
-        raise ended(position, position - 1)
-
-    def _num_samples(self, num_batches: int) -> int:
-        return sum(itertools.islice(self.of(0), num_batches))
-
-    def _num_batches(self, num_samples: int) -> int:
-        ends = itertools.accumulate(self.of(0))
-        whole = sum(1 for _ in itertools.takewhile(lambda end: end <= num_samples, ends))
-        return whole if self.drop_last or self._num_samples(whole) == num_samples else whole + 1
-
-
 # --- Samples grouped into batches
 
 
@@ -192,36 +117,49 @@ def batch(
             "expected a reader of samples, got one that gives batches already; drop one of the"
             " two calls of batch()"
         )
-    sizes = BatchSizes(batch_size, drop_last=bool(drop_last))
+    size = batch_size if callable(batch_size) else count("batch_size", batch_size, at_least=1)
+    drops_last = bool(drop_last)
     source = block_reader(reader)
     # The strict check is not needed for blocks whose samples are tuples by their form.
     if source is not None and not (strict and source.form is not RowForm.TUPLE):
-        read_blocks = functools.partial(_batched_blocks, source, sizes)
-        blocks = functools.partial(sizes.from_position, read_blocks)
+        blocks = functools.partial(_batched_blocks, source, size, drops_last)
         return BlockStage([reader], blocks, form=source.form, batched=True)
-    read = functools.partial(_batched_samples, reader, sizes, strict)
-    return ReaderStage([reader], functools.partial(sizes.from_position, read), batched=True)
+    samples = functools.partial(_batched_samples, reader, size, drops_last, strict)
+    return ReaderStage([reader], samples, batched=True)
+
+
+def _sizes(size: int | Callable[[int], int]) -> Iterator[int]:
+    """Yield the sizes of the batches of a pass, without end."""
+    if not callable(size):
+        return itertools.repeat(size)
+    return (
+        count(f"size of batch {number}", size(number), at_least=1) for number in itertools.count()
+    )
 
 
 def _batched_blocks(
-    source: BlockReader, sizes: BatchSizes, start: Start, first: int
+    source: BlockReader, size: int | Callable[[int], int], drops_last: bool, epoch: int | None
 ) -> Iterator[Block]:
     # The sizes are needed twice: to cut the blocks, and to find out whether the last batch is
     # short.
-    cuts, wanted = itertools.tee(sizes.of(first))
-    with open_blocks(source, start) as iterator:
-        for pieces, size in zip(rechunked(iterator, cuts), wanted, strict=False):
-            if not sizes.drop_last or sum(map(num_rows, pieces)) == size:
+    cuts, wanted = itertools.tee(_sizes(size))
+    with open_blocks(source, epoch) as iterator:
+        for pieces, num_wanted in zip(rechunked(iterator, cuts), wanted, strict=False):
+            if not drops_last or sum(map(num_rows, pieces)) == num_wanted:
                 yield concatenated(pieces)
 
 
 def _batched_samples(
-    reader: ReaderLike, sizes: BatchSizes, strict: bool, start: Start, first: int
+    reader: ReaderLike,
+    size: int | Callable[[int], int],
+    drops_last: bool,
+    strict: bool,
+    epoch: int | None,
 ) -> Iterator[list[Sample]]:
-    with open_samples(reader, start) as iterator:
-        for number, size in enumerate(sizes.of(first), first):
-            items = list(itertools.islice(iterator, size))
-            if not items or (sizes.drop_last and len(items) < size):
+    with open_samples(reader, epoch) as iterator:
+        for number, num_wanted in enumerate(_sizes(size)):
+            items = list(itertools.islice(iterator, num_wanted))
+            if not items or (drops_last and len(items) < num_wanted):
                 return
             if strict:
                 check_batch(items, number)
@@ -241,19 +179,14 @@ def as_batches(reader: ReaderLike, batch_size: int, *, drop_last: bool = False) 
     if getattr(reader, "batched", False):
         return cast("Reader", reader)
 
-    def judged(start: Start) -> Iterator[list[Sample]]:
-        with open_samples(reader, start) as iterator:
+    def samples(epoch: int | None) -> Iterator[list[Sample]]:
+        with open_samples(reader, epoch) as iterator:
             for first in iterator:
                 rest = itertools.chain([first], iterator)
                 again = functools.partial(iter, rest)
                 # The first item decides: a plain function does not declare whether it yields
                 # batches.
                 yield from rest if is_batch(first) else batch(again, size, drop_last)()
-
-    def samples(start: Start) -> Iterator[list[Sample]]:
-        with open_reader(lambda: judged(start.at(0))) as batches:
-            leave_out(batches, start.position)
-            yield from batches
 
     if isinstance(reader, ReaderStage | BlockReader):
         return batch(reader, size, drop_last)
@@ -275,9 +208,9 @@ def strict_batches(reader: ReaderLike) -> Reader:
     if source is not None and source.batched and source.form is RowForm.TUPLE:
         return source
 
-    def samples(start: Start) -> Iterator[list[Sample]]:
-        with open_samples(reader, start) as iterator:
-            for number, items in enumerate(iterator, start.position):
+    def samples(epoch: int | None) -> Iterator[list[Sample]]:
+        with open_samples(reader, epoch) as iterator:
+            for number, items in enumerate(iterator):
                 check_batch(items, number)
                 yield items
 
@@ -349,9 +282,9 @@ def feed(batch_reader: ReaderLike, feeding: Mapping[str, int | str]) -> Reader:
     if source is not None:
         return _feed_blocks(source, feeding)
 
-    def samples(start: Start) -> Iterator[dict[str, Any]]:
-        with open_samples(batch_reader, start) as iterator:
-            for number, batch in enumerate(iterator, start.position):
+    def samples(epoch: int | None) -> Iterator[dict[str, Any]]:
+        with open_samples(batch_reader, epoch) as iterator:
+            for number, batch in enumerate(iterator):
                 columns = _columns(batch, number)
                 yield {
                     name: _pick(columns, name, column, number) for name, column in feeding.items()
@@ -384,9 +317,9 @@ def _feed_blocks(source: BlockReader, feeding: Mapping[str, int | str]) -> Reade
     if not source.batched:
         raise ValueError("expected a reader of batches; batch its samples first")
 
-    def blocks(start: Start) -> Iterator[Block]:
-        with open_blocks(source, start) as iterator:
-            for number, block in enumerate(iterator, start.position):
+    def blocks(epoch: int | None) -> Iterator[Block]:
+        with open_blocks(source, epoch) as iterator:
+            for number, block in enumerate(iterator):
                 columns: dict[Any, Any] = dict(block)
                 if source.form is not RowForm.MAPPING:
                     columns = dict(enumerate(block.values()))

@@ -10,14 +10,12 @@ from typing import Any, TypeVar
 from trainfeed.decorators.stage import (
     BlockStage,
     ReaderStage,
-    Start,
     block_reader,
     block_readers,
+    epochs_of,
     open_blocks,
     open_samples,
-    starts_of,
 )
-from trainfeed.errors import ReaderEndedError
 from trainfeed.readers import (
     Block,
     BlockReader,
@@ -25,10 +23,7 @@ from trainfeed.readers import (
     ReaderLike,
     RowForm,
     Sample,
-    ended,
-    leave_out_rows,
     num_rows,
-    open_reader,
 )
 
 # --- ``chain``: readers in sequence; ``map_blocks``: a function of blocks
@@ -44,8 +39,8 @@ def map_blocks(
 
     Args:
         func: Function from and to field → array of shape ``(n, *S)``. The number of rows may
-            change, also to 0; therefore a pass that skips samples calls the function for them too.
-            Its arguments may be views of shared memory, which it must not change.
+            change, also to 0. Its arguments may be views of shared memory, which it must not
+            change.
         reader: A reader that gives blocks.
         form: Form of the new samples; None keeps the form.
 
@@ -56,15 +51,11 @@ def map_blocks(
     if source is None or source.batched:
         raise ValueError("expected a reader that gives blocks, got one that does not")
 
-    def mapped(start: Start) -> Iterator[Block]:
-        with open_blocks(source, start) as iterator:
+    def blocks(epoch: int | None) -> Iterator[Block]:
+        with open_blocks(source, epoch) as iterator:
             for block in map(func, iterator):
                 if num_rows(block):
                     yield block
-
-    def blocks(start: Start) -> Iterator[Block]:
-        with open_reader(lambda: mapped(start.at(0))) as iterator:
-            yield from leave_out_rows(iterator, start.position)
 
     return BlockStage([reader], blocks, form=form or source.form)
 
@@ -78,37 +69,26 @@ def chain(*readers: ReaderLike) -> Reader:
     sources = block_readers(readers)
     if sources:
 
-        def blocks(start: Start) -> Iterator[Block]:
-            return _one_after_another(open_blocks, sources, start)
+        def blocks(epoch: int | None) -> Iterator[Block]:
+            return _one_after_another(open_blocks, sources, epoch)
 
         return BlockStage(readers, blocks, form=sources[0].form, batched=sources[0].batched)
 
-    def samples(start: Start) -> Iterator[Sample]:
-        return _one_after_another(open_samples, readers, start)
+    def samples(epoch: int | None) -> Iterator[Sample]:
+        return _one_after_another(open_samples, readers, epoch)
 
     batched = bool(readers) and all(getattr(reader, "batched", False) for reader in readers)
     return ReaderStage(readers, samples, batched=batched)
 
 
 def _one_after_another(
-    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
+    open_pass: Callable[[R, int | None], AbstractContextManager[Iterator[T]]],
     readers: Sequence[R],
-    start: Start,
+    epoch: int | None,
 ) -> Iterator[T]:
-    left = start.position
-    for reader, own in starts_of(readers, start):
-        with ExitStack() as stack:
-            try:
-                iterator = stack.enter_context(open_pass(reader, own.at(left)))
-            except ReaderEndedError as error:
-                # The reader has fewer samples than are to be skipped: skip it, and the rest in the
-                # readers after it.
-                left -= error.num_samples
-                continue
-            left = 0
+    for reader, own in epochs_of(readers, epoch):
+        with open_pass(reader, own) as iterator:
             yield from iterator
-    if left:
-        raise ended(start.position, start.position - left)
 
 
 # --- ``map_readers`` and ``compose``: several readers in parallel, sample by sample
@@ -129,9 +109,9 @@ def map_readers(func: Callable[..., Any], *readers: ReaderLike) -> Reader:
     """
     _require(readers)
 
-    def samples(start: Start) -> Iterator[Sample]:
+    def samples(epoch: int | None) -> Iterator[Sample]:
         with ExitStack() as stack:
-            iterators = _open_all(stack, open_samples, readers, start)
+            iterators = _open_all(stack, open_samples, readers, epoch)
             # Not map(): a StopIteration raised by func would end the pass like a regular end.
             for values in zip(*iterators, strict=False):
                 yield func(*values)
@@ -159,17 +139,17 @@ def compose(*readers: ReaderLike, check_alignment: bool = True) -> Reader:
     sources = _with_columns(readers)
     if sources is not None:
 
-        def blocks(start: Start) -> Iterator[Block]:
+        def blocks(epoch: int | None) -> Iterator[Block]:
             with ExitStack() as stack:
-                iterators = _open_all(stack, open_blocks, sources, start)
-                yield from _aligned(iterators, start.position, check=check_alignment)
+                iterators = _open_all(stack, open_blocks, sources, epoch)
+                yield from _aligned(iterators, check=check_alignment)
 
         return BlockStage(readers, blocks, form=RowForm.TUPLE)
 
-    def samples(start: Start) -> Iterator[Sample]:
+    def samples(epoch: int | None) -> Iterator[Sample]:
         with ExitStack() as stack:
-            iterators = _open_all(stack, open_samples, readers, start)
-            yield from _flattened(iterators, start.position, check=check_alignment)
+            iterators = _open_all(stack, open_samples, readers, epoch)
+            yield from _flattened(iterators, check=check_alignment)
 
     return ReaderStage(readers, samples)
 
@@ -182,16 +162,15 @@ def _with_columns(readers: Sequence[ReaderLike]) -> list[BlockReader] | None:
     return None if len(found) < len(readers) or RowForm.MAPPING in forms or batched else found
 
 
-def _flattened(
-    iterators: list[Iterator[Sample]], position: int, *, check: bool
-) -> Iterator[Sample]:
+def _flattened(iterators: list[Iterator[Sample]], *, check: bool) -> Iterator[Sample]:
     """Yield tuples of the values of all readers."""
+    num_yielded = 0
     missing: list[int] = []
-    told = [
-        itertools.chain(iterator, _tell(missing, number))
+    marked = [
+        itertools.chain(iterator, _mark_end(missing, number))
         for number, iterator in enumerate(iterators)
     ]
-    for values in zip(*told, strict=False):
+    for values in zip(*marked, strict=False):
         parts: list[Any] = []
         for value in values:
             if isinstance(value, tuple):
@@ -199,22 +178,23 @@ def _flattened(
             else:
                 parts.append(value)
         yield tuple(parts)
-        position += 1
+        num_yielded += 1
     if check:
         # zip stopped at the first reader that ended: readers before it gave one more value, and
         # readers after it were not called. Only the latter may have ended too.
-        for later in told[missing[0] + 1 :]:
+        for later in marked[missing[0] + 1 :]:
             next(later, None)
-        _require_end(missing, len(iterators), position)
+        _require_end(missing, len(iterators), num_yielded)
 
 
-def _tell(missing: list[int], number: int) -> Iterator[Any]:
+def _mark_end(missing: list[int], number: int) -> Iterator[Any]:
     missing.append(number)
     yield from ()
 
 
-def _aligned(iterators: list[Iterator[Block]], position: int, *, check: bool) -> Iterator[Block]:
+def _aligned(iterators: list[Iterator[Block]], *, check: bool) -> Iterator[Block]:
     """Yield blocks with the columns of all readers, as views."""
+    num_yielded = 0
     rests: list[Block | None] = [None] * len(iterators)
     while True:
         for number, iterator in enumerate(iterators):
@@ -225,12 +205,12 @@ def _aligned(iterators: list[Iterator[Block]], position: int, *, check: bool) ->
         blocks = [rest for rest in rests if rest is not None]
         if len(blocks) < len(rests):
             missing = [number for number, rest in enumerate(rests) if rest is None]
-            _require_end(missing, len(rests), position)
+            _require_end(missing, len(rests), num_yielded)
             return
         length = min(map(num_rows, blocks))
         columns = [column for block in blocks for column in block.values()]
         yield {str(number): column[:length] for number, column in enumerate(columns)}
-        position += length
+        num_yielded += length
         rests = [_behind(block, length) for block in blocks]
 
 
@@ -240,30 +220,22 @@ def _behind(block: Block, length: int) -> Block | None:
     return {name: column[length:] for name, column in block.items()}
 
 
-def _require_end(missing: list[int], num_readers: int, position: int) -> None:
+def _require_end(missing: list[int], num_readers: int, num_yielded: int) -> None:
     if len(missing) < num_readers:
         raise ComposeNotAligned(
             f"expected {num_readers} readers of one length, readers {missing} (from 0) ended"
-            f" after {position} samples and others did not; give readers of one length, or pass"
+            f" after {num_yielded} samples and others did not; give readers of one length, or pass"
             " check_alignment=False to end with the shortest"
         )
 
 
 def _open_all(
     stack: ExitStack,
-    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
+    open_pass: Callable[[R, int | None], AbstractContextManager[Iterator[T]]],
     readers: Sequence[R],
-    start: Start,
+    epoch: int | None,
 ) -> list[Iterator[T]]:
-    iterators, lengths = [], []
-    for reader, own in starts_of(readers, start):
-        try:
-            iterators.append(stack.enter_context(open_pass(reader, own)))
-        except ReaderEndedError as error:
-            lengths.append(error.num_samples)
-    if lengths:
-        raise ended(start.position, min(lengths))
-    return iterators
+    return [stack.enter_context(open_pass(*each)) for each in epochs_of(readers, epoch)]
 
 
 def _require(readers: tuple[ReaderLike, ...]) -> None:

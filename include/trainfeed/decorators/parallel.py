@@ -23,15 +23,14 @@ from trainfeed.decorators.stage import (
     BlockStage,
     Epochs,
     ReaderStage,
-    Start,
     before_fork,
     block_reader,
     block_readers,
     count,
+    epochs_of,
     open_samples,
     start_blocks,
     start_samples,
-    starts_of,
 )
 from trainfeed.errors import FormatError, LoaderError, TruncatedError
 from trainfeed.files import os_errors
@@ -73,18 +72,18 @@ def buffered(reader: ReaderLike, size: int) -> Reader:
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):
 
-        def blocks(start: Start) -> Iterator[Block]:
+        def blocks(epoch: int | None) -> Iterator[Block]:
             if not bound:
-                return start_blocks(source, start)
+                return start_blocks(source, epoch)
             units_of = None if batched else num_rows
-            return iter_ahead(lambda: start_blocks(source, start), bound, units_of=units_of)
+            return iter_ahead(lambda: start_blocks(source, epoch), bound, units_of=units_of)
 
         return BlockStage([reader], blocks, form=source.form, batched=batched)
 
-    def samples(start: Start) -> Iterator[Sample]:
+    def samples(epoch: int | None) -> Iterator[Sample]:
         if not bound:
-            return start_samples(reader, start)
-        return iter_ahead(lambda: start_samples(reader, start), bound)
+            return start_samples(reader, epoch)
+        return iter_ahead(lambda: start_samples(reader, epoch), bound)
 
     return ReaderStage([reader], samples, batched=batched)
 
@@ -139,11 +138,11 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | N
     if not sources:
         return None
 
-    def blocks(start: Start) -> Iterator[Block]:
+    def blocks(epoch: int | None) -> Iterator[Block]:
         # The number of the pass is computed here: a process gets a new copy of the reader, which
         # has not counted the passes before.
-        own = Start(epochs.of(start), start.position)
-        reads = [functools.partial(start_blocks, *each) for each in starts_of(sources, own)]
+        own = epochs.of(epoch)
+        reads = [functools.partial(start_blocks, *each) for each in epochs_of(sources, own)]
         prepare = functools.partial(before_fork, sources)
         return _started(reads, _BLOCKS_AHEAD, own, prepare)
 
@@ -152,9 +151,9 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | N
 
 
 def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> ReaderStage:
-    def samples(start: Start) -> Iterator[Sample]:
-        own = Start(epochs.of(start), start.position)
-        reads = [functools.partial(start_samples, *each) for each in starts_of(readers, own)]
+    def samples(epoch: int | None) -> Iterator[Sample]:
+        own = epochs.of(epoch)
+        reads = [functools.partial(start_samples, *each) for each in epochs_of(readers, own)]
         prepare = functools.partial(before_fork, readers)
         return _started(reads, size, own, prepare)
 
@@ -165,10 +164,9 @@ def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Rea
 def _started(
     reads: Sequence[Callable[[], Iterator[T]]],
     size: int,
-    own: Start,
+    epoch: int,
     prepare: Callable[[], None],
 ) -> Iterator[T]:
-    epoch = own.epoch or 0
     return iter_in_processes(reads, size, epoch=epoch, prepare=prepare, hands_over=True)
 
 
@@ -212,8 +210,10 @@ def xmap_readers(
     size = num_workers + (count("buffer_size", buffer_size, at_least=0) or sys.maxsize)
     epochs = Epochs()
 
-    def samples(start: Start) -> Iterator[Sample]:
-        workers = _Workers(num_workers, size, epochs.of(start), start, hands_over=use_processes)
+    def samples(epoch: int | None) -> Iterator[Sample]:
+        # Readers below that have numbers of their own keep them, unless a number was asked for.
+        own = epochs.of(epoch)
+        workers = _Workers(num_workers, size, own, epoch, hands_over=use_processes)
         if use_processes:
             return _mapped_by_processes(lambda _: mapper, reader, workers, order=order)
         return _mapped(mapper, reader, workers, order=order)
@@ -247,7 +247,7 @@ def iter_mapped(
         WorkerDiedError: A process was killed or has exited.
         LoaderError: The next item takes longer.
     """
-    workers = _Workers(num_workers, size, epoch, Start(), timeout_s)
+    workers = _Workers(num_workers, size, epoch, timeout_s=timeout_s)
     return _mapped_by_processes(open_mapper, reader, workers, order=True)
 
 
@@ -255,7 +255,7 @@ class _Workers(NamedTuple):
     number: int
     size: int
     epoch: int
-    start: Start
+    reader_epoch: int | None = None
     timeout_s: float | None = None
     hands_over: bool = False
 
@@ -354,7 +354,7 @@ def _outcomes_of(
 ) -> Iterator[Sample]:
     todo: Channel[tuple[int, Any]] = Channel(workers.size)
     outcomes = _Outcomes(order=order)
-    threads = [start_thread(_feed, reader, workers.start, todo, outcomes)]
+    threads = [start_thread(_feed, reader, workers.reader_epoch, todo, outcomes)]
     threads += [start_thread(_work, call, todo, outcomes, len(calls)) for call in calls]
     try:
         while (outcome := outcomes.take(workers.timeout_s)) is not None:
@@ -374,11 +374,11 @@ def _outcomes_of(
 
 
 def _feed(
-    reader: ReaderLike, start: Start, todo: Channel[tuple[int, Any]], outcomes: _Outcomes
+    reader: ReaderLike, epoch: int | None, todo: Channel[tuple[int, Any]], outcomes: _Outcomes
 ) -> None:
     error = None
     try:
-        with open_samples(reader, start) as iterator:
+        with open_samples(reader, epoch) as iterator:
             todo.fill(enumerate(iterator))
     except BaseException as raised:  # noqa: BLE001 (any error is raised in the consumer)
         error = raised

@@ -21,20 +21,23 @@ from trainfeed.decorators.stage import (
     BlockStage,
     Epochs,
     ReaderStage,
-    Start,
     block_reader,
     count,
     open_blocks,
     open_samples,
+    set_epoch,
+    start_blocks,
+    start_samples,
 )
 from trainfeed.errors import LoaderError, MemoryLimitError
 from trainfeed.readers import (
     Block,
     BlockReader,
+    BlockSource,
     Reader,
     ReaderLike,
     Sample,
-    ended,
+    SeekableReader,
     leave_out,
     leave_out_rows,
     num_rows,
@@ -58,37 +61,19 @@ def firstn(reader: ReaderLike, n: int) -> Reader:
     if source := block_reader(reader):
         first = itertools.islice if batched else _first_rows
 
-        def blocks(start: Start) -> Iterator[Block]:
-            return _first(open_blocks, source, start, limit, first)
+        def blocks(epoch: int | None) -> Iterator[Block]:
+            if limit:
+                with open_blocks(source, epoch) as items:
+                    yield from first(items, limit)
 
         return BlockStage([reader], blocks, form=source.form, batched=batched)
 
-    def samples(start: Start) -> Iterator[Sample]:
-        return _first(open_samples, reader, start, limit, itertools.islice)
+    def samples(epoch: int | None) -> Iterator[Sample]:
+        if limit:
+            with open_samples(reader, epoch) as items:
+                yield from itertools.islice(items, limit)
 
     return ReaderStage([reader], samples, batched=batched)
-
-
-def _first(
-    open_pass: Callable[[R, Start], AbstractContextManager[Iterator[T]]],
-    reader: R,
-    start: Start,
-    limit: int,
-    first: Callable[[Iterator[T], int], Iterator[T]],
-) -> Iterator[T]:
-    left = limit - start.position
-    if left > 0:
-        with open_pass(reader, start) as items:
-            yield from first(items, left)
-        return
-    # All samples up to the limit are skipped. To find out whether there are so many, read the last
-    # one of them, and not a sample after the limit.
-    if limit:
-        with open_pass(reader, start.at(limit - 1)) as items:
-            if not any(True for _ in items):
-                raise ended(start.position, limit - 1)
-    if left < 0:
-        raise ended(start.position, limit)
 
 
 def _first_rows(blocks: Iterator[Block], limit: int) -> Iterator[Block]:
@@ -123,73 +108,53 @@ def shuffle(reader: ReaderLike, buf_size: int, *, seed: int = 0) -> Reader:
     batched = getattr(reader, "batched", False)
     if source := block_reader(reader):
 
-        def blocks(start: Start) -> Iterator[Block]:
-            windows = _Windows(size, seed, epochs.of(start), start)
-            opened = open_blocks(source, windows.upstream)
-            return windows.items(opened) if batched else windows.rows(opened)
+        def blocks(epoch: int | None) -> Iterator[Block]:
+            opened = open_blocks(source, epoch)
+            shuffled = _shuffled if batched else _shuffled_rows
+            return shuffled(opened, size, functools.partial(_order, seed, epochs.of(epoch)))
 
         return BlockStage([reader], blocks, form=source.form, batched=batched, epochs=epochs)
 
-    def samples(start: Start) -> Iterator[Sample]:
-        windows = _Windows(size, seed, epochs.of(start), start)
-        return windows.items(open_samples(reader, windows.upstream))
+    def samples(epoch: int | None) -> Iterator[Sample]:
+        order = functools.partial(_order, seed, epochs.of(epoch))
+        return _shuffled(open_samples(reader, epoch), size, order)
 
     return ReaderStage([reader], samples, batched=batched, epochs=epochs)
 
 
-class _Windows:
-    """The windows of one pass, from the one that holds its first sample on."""
+# Function from the number of a window and its length to the order of its samples.
+_Order = Callable[[int, int], NDArray[np.int64]]
 
-    def __init__(self, size: int, seed: int, epoch: int, start: Start) -> None:
-        self._size = size
-        self._seed = seed
-        self._epoch = epoch
-        self._position = start.position
-        self._first = start.position // max(1, size)
-        self.upstream = start.at(self._first * max(1, size))
 
-    def items(self, opened: AbstractContextManager[Iterator[Any]]) -> Iterator[Any]:
-        items = self._shuffled(opened)
-        # A pass that skips no sample in its first window does without a further generator.
-        return items if self._position == self.upstream.position else self._rest(items)
-
-    def rows(self, opened: AbstractContextManager[Iterator[Block]]) -> Iterator[Block]:
-        with open_reader(lambda: self._shuffled_rows(opened)) as blocks:
-            yield from leave_out_rows(blocks, self._position, first=self.upstream.position)
-
-    def _rest(self, shuffled: Iterator[Any]) -> Iterator[Any]:
-        with open_reader(lambda: shuffled) as items:
-            leave_out(items, self._position, first=self.upstream.position)
+def _shuffled(
+    opened: AbstractContextManager[Iterator[Any]], size: int, order: _Order
+) -> Iterator[Any]:
+    with opened as items:
+        if size < 2:
             yield from items
-
-    def _shuffled(self, opened: AbstractContextManager[Iterator[Any]]) -> Iterator[Any]:
-        with opened as items:
-            if self._size < 2:
-                yield from items
+            return
+        for number in itertools.count():
+            window = list(itertools.islice(items, size))
+            is_last = len(window) < size
+            for i in order(number, len(window)).tolist():
+                yield window[i]
+            # Otherwise this window would stay in memory while the next one is filled.
+            del window
+            if is_last:
                 return
-            for number in itertools.count(self._first):
-                window = list(itertools.islice(items, self._size))
-                is_last = len(window) < self._size
-                for i in self._order(number, len(window)).tolist():
-                    yield window[i]
-                # Otherwise this window would stay in memory while the next one is filled.
-                del window
-                if is_last:
-                    return
 
-    def _shuffled_rows(self, opened: AbstractContextManager[Iterator[Block]]) -> Iterator[Block]:
-        with opened as blocks:
-            if self._size < 2:
-                yield from blocks
-                return
-            windows = rechunked(blocks, itertools.repeat(self._size))
-            for number, pieces in enumerate(windows, self._first):
-                window = concatenated(pieces)
-                order = self._order(number, num_rows(window))
-                yield {name: column[order] for name, column in window.items()}
 
-    def _order(self, window: int, length: int) -> NDArray[np.int64]:
-        return _order(self._seed, self._epoch, window, length)
+def _shuffled_rows(
+    opened: AbstractContextManager[Iterator[Block]], size: int, order: _Order
+) -> Iterator[Block]:
+    with opened as blocks:
+        if size < 2:
+            yield from blocks
+            return
+        for number, pieces in enumerate(rechunked(blocks, itertools.repeat(size))):
+            window = concatenated(pieces)
+            rows = order(number, num_rows(window))
+            yield {name: column[rows] for name, column in window.items()}
 
 
 def _order(seed: int, epoch: int, window: int, length: int) -> NDArray[np.int64]:
@@ -234,7 +199,7 @@ class _Kept:
 
     def __init__(
         self,
-        open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]],
+        open_pass: Callable[[int | None], AbstractContextManager[Iterator[Any]]],
         max_bytes: int | None,
     ) -> None:
         self._open_pass = open_pass
@@ -263,7 +228,7 @@ class _Kept:
             left = max_bytes
             try:
                 # The kept order is that of pass 0, whichever pass is requested first.
-                with self._open_pass(Start(0)) as opened:
+                with self._open_pass(0) as opened:
                     for item in opened:
                         left -= _size_bytes(item)
                         if left < 0:
@@ -317,10 +282,8 @@ class _Cached(_Keeping):
         batched = getattr(reader, "batched", False)
         super().__init__([reader], self._items, batched=batched)
 
-    def _items(self, start: Start) -> Iterator[Sample]:
-        with open_reader(self._kept) as items:
-            leave_out(items, start.position)
-            yield from items
+    def _items(self, _: int | None) -> Iterator[Sample]:
+        return self._kept()
 
 
 class _CachedBlocks(_Keeping, BlockStage):
@@ -328,13 +291,8 @@ class _CachedBlocks(_Keeping, BlockStage):
         self._kept = _Kept(functools.partial(open_blocks, source), max_bytes)
         super().__init__([source], self._items, form=source.form, batched=source.batched)
 
-    def _items(self, start: Start) -> Iterator[Block]:
-        with open_reader(self._kept) as blocks:
-            if not self.batched:
-                yield from leave_out_rows(blocks, start.position)
-                return
-            leave_out(blocks, start.position)
-            yield from blocks
+    def _items(self, _: int | None) -> Iterator[Block]:
+        return self._kept()
 
 
 # --- ``resumable``: a reader that can continue at the state of another process
@@ -344,10 +302,11 @@ def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
     """Return a reader over the same samples whose passes can be interrupted and continued.
 
     Use this decorator last: its state counts the samples that were handed to the consumer, so
-    samples that ``buffered`` and others have read ahead do not count. A continued pass starts at
-    that count: every decorator tells the reader below it where to start, and arrays, IDX and
-    RecordIO files and published data sets start there. Other readers, such as plain functions, are
-    read again from their beginning, and must give the same samples again.
+    samples that ``buffered`` and others have read ahead do not count. A continued pass reads the
+    samples before that count again and drops them, so it costs as much as they did: reading,
+    decoding and mapping. Only a reader that can skip samples by itself, such as ``recordio`` or a
+    published data set, does not read them; that is, if it stands directly below this decorator.
+    The reader must give the same samples again.
 
     The end of a pass is known only when no further sample comes: a state that was taken after the
     last sample, but before the end, first gives a pass without samples.
@@ -361,18 +320,19 @@ def resumable(reader: ReaderLike) -> Resumable | BlockResumable:
 
 
 @dataclass
-class _PassPlace:
+class _PassPosition:
     """Number of a pass, and the number of samples handed over in it."""
 
-    epoch: int
-    position: int
+    epoch: int = 0
+    position: int = 0
 
 
-class _Stateful:
-    """The state of the latest pass."""
+class Resumable(ReaderStage):
+    """See ``resumable``; the state is that of the latest pass."""
 
-    _place: _PassPlace
-    _next: Start
+    def __init__(self, reader: ReaderLike) -> None:
+        super().__init__([reader], self._samples_of, batched=getattr(reader, "batched", False))
+        self._next = self._latest = _PassPosition()
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of the pass, and the number of its samples that were handed over.
@@ -380,7 +340,7 @@ class _Stateful:
         If the reader gives batches, batches are counted. Samples of a block count one by one if
         samples are read, and all together if blocks are read.
         """
-        return {"epoch": self._place.epoch, "position": self._place.position}
+        return {"epoch": self._latest.epoch, "position": self._latest.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Make the next pass start at ``state``.
@@ -392,68 +352,85 @@ class _Stateful:
         if not isinstance(given, Mapping) or given.keys() != {"epoch", "position"}:
             raise ValueError(f"expected a state of epoch and position, got {given!r:.200}")
         epoch = count("epoch", state["epoch"], at_least=0)
-        self._begin_at(Start(epoch, count("position", state["position"], at_least=0)))
+        position = count("position", state["position"], at_least=0)
+        self._next = self._latest = _PassPosition(epoch, position)
 
     def set_epoch(self, epoch: int) -> None:
         """Make ``epoch`` the number of the next pass, which starts at its beginning."""
-        self._begin_at(Start(epoch))
+        self._next = self._latest = _PassPosition(epoch)
 
-    def _begin_at(self, start: Start) -> None:
-        self._next = start
-        self._place = _PassPlace(start.epoch or 0, start.position)
-
-    def _begin(self, start: Start) -> tuple[Start, _PassPlace]:
-        """Begin the next pass, or the one of the number in ``start``."""
-        if start.epoch is None:
-            start = self._next
-        epoch = start.epoch or 0
-        self._place = place = _PassPlace(epoch, start.position)
+    def _begin(self, epoch: int | None) -> _PassPosition:
+        """Begin the next pass, or the one of a number."""
+        self._latest = begun = self._next if epoch is None else _PassPosition(epoch)
         # A pass that starts while another is going on gets the next number.
-        self._next = Start(epoch + 1)
-        return start, place
+        self._next = _PassPosition(begun.epoch + 1)
+        return begun
+
+    def _samples_of(self, epoch: int | None) -> Iterator[Sample]:
+        begun = self._begin(epoch)
+        return _counted(functools.partial(_rest, self.upstream[0]), begun)
 
 
-class Resumable(_Stateful, ReaderStage):
-    """See ``resumable``; the state is that of the latest pass."""
-
-    def __init__(self, reader: ReaderLike) -> None:
-        super().__init__([reader], self._begin_samples, batched=getattr(reader, "batched", False))
-        self._begin_at(Start(0))
-
-    def _begin_samples(self, start: Start) -> Iterator[Sample]:
-        return _counted_samples(self.upstream[0], *self._begin(start))
-
-
-class BlockResumable(_Stateful, BlockStage):
+class BlockResumable(Resumable, BlockStage):
     """See ``resumable``; the state is that of the latest pass."""
 
     def __init__(self, reader: BlockReader) -> None:
-        super().__init__([reader], self._begin_blocks, form=reader.form, batched=reader.batched)
-        self._begin_at(Start(0))
+        BlockStage.__init__(
+            self, [reader], self._blocks_of, form=reader.form, batched=reader.batched
+        )
+        self._next = self._latest = _PassPosition()
         self._reader = reader
 
-    def start(self, start: Start) -> Iterator[Sample]:
-        """Start a pass at a start."""
-        return _counted_samples(self._reader, *self._begin(start))
+    def start(self, epoch: int | None) -> Iterator[Sample]:
+        """Start the pass of a number; see ``ReaderStage.start``."""
+        return self._samples_of(epoch)
 
-    def _begin_blocks(self, start: Start) -> Iterator[Block]:
-        return _counted_blocks(self._reader, *self._begin(start))
-
-
-def _counted_samples(reader: ReaderLike, start: Start, place: _PassPlace) -> Iterator[Sample]:
-    with open_samples(reader, start) as samples:
-        for sample in samples:
-            place.position += 1
-            yield sample
-    place.epoch, place.position = place.epoch + 1, 0
+    def _blocks_of(self, epoch: int | None) -> Iterator[Block]:
+        begun = self._begin(epoch)
+        rest_of = functools.partial(_rest_of_blocks, self._reader)
+        return _counted(rest_of, begun, num_of=None if self.batched else num_rows)
 
 
-def _counted_blocks(reader: BlockReader, start: Start, place: _PassPlace) -> Iterator[Block]:
-    with open_blocks(reader, start) as blocks:
-        for block in blocks:
-            place.position += 1 if reader.batched else num_rows(block)
-            yield block
-    place.epoch, place.position = place.epoch + 1, 0
+def _counted(
+    rest_of: Callable[[int, int], Iterator[T]],
+    begun: _PassPosition,
+    *,
+    num_of: Callable[[T], int] | None = None,
+) -> Iterator[T]:
+    with open_reader(lambda: rest_of(begun.epoch, begun.position)) as items:
+        for item in items:
+            begun.position += 1 if num_of is None else num_of(item)
+            yield item
+    begun.epoch, begun.position = begun.epoch + 1, 0
+
+
+def _rest(reader: ReaderLike, epoch: int, position: int) -> Iterator[Sample]:
+    if position and isinstance(reader, SeekableReader):
+        set_epoch(reader, epoch)
+        return reader.samples_from(position)
+    samples = start_samples(reader, epoch)
+    return _without_first(samples, position) if position else samples
+
+
+def _rest_of_blocks(reader: BlockReader, epoch: int, position: int) -> Iterator[Block]:
+    if position and isinstance(reader, BlockSource):
+        set_epoch(reader, epoch)
+        return reader.blocks_from(position)
+    blocks = start_blocks(reader, epoch)
+    if not position or reader.batched:
+        return _without_first(blocks, position) if position else blocks
+    return _without_first_rows(blocks, position)
+
+
+def _without_first(items: Iterator[T], position: int) -> Iterator[T]:
+    with open_reader(lambda: items):
+        leave_out(items, position)
+        yield from items
+
+
+def _without_first_rows(blocks: Iterator[Block], position: int) -> Iterator[Block]:
+    with open_reader(lambda: blocks):
+        yield from leave_out_rows(blocks, position)
 
 
 def _require_order(reader: ReaderLike) -> None:
@@ -498,32 +475,30 @@ class Fake:
 class _First:
     """The first item of a reader, read when it is needed first."""
 
-    def __init__(self, open_pass: Callable[[Start], AbstractContextManager[Iterator[Any]]]) -> None:
+    def __init__(
+        self, open_pass: Callable[[int | None], AbstractContextManager[Iterator[Any]]]
+    ) -> None:
         self._open_pass = open_pass
         self._kept: list[Any] = []
 
-    def get(self, start: Start) -> Any:
+    def get(self, epoch: int | None) -> Any:
         if not self._kept:
             # If passes have numbers, the first item of pass 0, so that all passes repeat the same
             # one.
-            with self._open_pass(Start() if start.epoch is None else Start(0)) as items:
+            with self._open_pass(None if epoch is None else 0) as items:
                 self._kept.extend(itertools.islice(items, 1))
         if not self._kept:
             raise LoaderError("expected at least one sample to repeat, got none")
         return self._kept[0]
 
 
-def _repeated(first: _First, times: int, start: Start) -> Iterator[Any]:
-    if start.position > times:
-        raise ended(start.position, times)
-    yield from itertools.repeat(first.get(start), times - start.position)
+def _repeated(first: _First, times: int, epoch: int | None) -> Iterator[Any]:
+    yield from itertools.repeat(first.get(epoch), times)
 
 
-def _repeated_row(first: _First, times: int, start: Start) -> Iterator[Block]:
-    if start.position > times:
-        raise ended(start.position, times)
-    row = {name: column[:1] for name, column in first.get(start).items()}
-    left = times - start.position
+def _repeated_row(first: _First, times: int, epoch: int | None) -> Iterator[Block]:
+    row = {name: column[:1] for name, column in first.get(epoch).items()}
+    left = times
     block = {
         name: column.repeat(min(left, _ROWS_PER_BLOCK), axis=0) for name, column in row.items()
     }

@@ -1,47 +1,27 @@
-"""The result of every decorator: a reader that knows the readers below it and its start."""
+"""The result of every decorator: a reader that knows those below it, and passes with numbers."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
 
 from trainfeed.core.whole_numbers import whole_value
 from trainfeed.readers import (
     Block,
     BlockReader,
-    BlockSource,
     ReaderLike,
     RowForm,
     Sample,
-    SeekableReader,
-    leave_out,
-    leave_out_rows,
     open_reader,
     rows,
 )
 
-# --- The start of a pass: its number, and the number of samples that it skips
+# --- The numbers of passes
 
 R = TypeVar("R", bound=ReaderLike)
-
-
-class Start(NamedTuple):
-    """The start of a pass.
-
-    Attributes:
-        epoch: Number of the pass; None lets every reader take its next number.
-        position: Number of samples to skip; of batches, if the reader gives batches.
-    """
-
-    epoch: int | None = None
-    position: int = 0
-
-    def at(self, position: int) -> Start:
-        """Return the start of the same pass at another position."""
-        return Start(self.epoch, position)
 
 
 class Epochs:
@@ -54,9 +34,9 @@ class Epochs:
         """Set the number of the next pass."""
         self._numbers = itertools.count(epoch)
 
-    def of(self, start: Start) -> int:
+    def of(self, epoch: int | None) -> int:
         """Return the number of a pass that starts now; threads may start passes at once."""
-        return next(self._numbers) if start.epoch is None else start.epoch
+        return next(self._numbers) if epoch is None else epoch
 
 
 def times_of(readers: Iterable[ReaderLike]) -> Counter[int]:
@@ -64,8 +44,8 @@ def times_of(readers: Iterable[ReaderLike]) -> Counter[int]:
     return Counter(map(id, readers))
 
 
-def starts_of(readers: Sequence[R], start: Start) -> Iterator[tuple[R, Start]]:
-    """Yield each reader with the start of its own pass.
+def epochs_of(readers: Sequence[R], epoch: int | None) -> Iterator[tuple[R, int | None]]:
+    """Yield each reader with the number of its own pass.
 
     A reader that occurs n times makes n passes in each pass over all readers, so the numbers of
     its passes are n times those of the whole, plus 0 to n - 1.
@@ -73,16 +53,11 @@ def starts_of(readers: Sequence[R], start: Start) -> Iterator[tuple[R, Start]]:
     times, seen = times_of(readers), Counter[int]()
     for reader in readers:
         key = id(reader)
-        epoch = None if start.epoch is None else start.epoch * times[key] + seen[key]
+        yield reader, None if epoch is None else epoch * times[key] + seen[key]
         seen[key] += 1
-        yield reader, Start(epoch, start.position)
 
 
 # --- The result of every decorator: a reader that knows the readers below it
-
-T = TypeVar("T")
-
-_ENDED: Final = object()
 
 
 class ReaderStage:
@@ -90,7 +65,7 @@ class ReaderStage:
 
     Args:
         upstream: The readers below this one.
-        samples: Called with the start of a pass; yields its samples.
+        samples: Called with the number of a pass, or None for the next one; yields its samples.
         batched: Whether samples are batches.
         epochs: Counter of passes, if passes differ from each other.
 
@@ -106,7 +81,7 @@ class ReaderStage:
     def __init__(
         self,
         upstream: Sequence[ReaderLike],
-        samples: Callable[[Start], Iterator[Sample]],
+        samples: Callable[[int | None], Iterator[Sample]],
         *,
         batched: bool = False,
         epochs: Epochs | None = None,
@@ -118,15 +93,11 @@ class ReaderStage:
 
     def __call__(self) -> Iterator[Sample]:
         """Start a pass over the samples."""
-        return self.start(Start())
+        return self.start(None)
 
-    def start(self, start: Start) -> Iterator[Sample]:
-        """Start a pass at a start.
-
-        Raises:
-            ReaderEndedError: There are fewer samples than are to be skipped; raised by the pass.
-        """
-        return self._samples(start)
+    def start(self, epoch: int | None) -> Iterator[Sample]:
+        """Start the pass of a number; None lets every reader take its next number."""
+        return self._samples(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Make ``epoch`` the number of the next pass, here and in all readers below."""
@@ -148,7 +119,7 @@ class BlockStage(ReaderStage):
 
     Args:
         upstream: The readers below this one.
-        blocks: Called with the start of a pass; yields its blocks.
+        blocks: Called with the number of a pass, or None for the next one; yields its blocks.
         form: Form of a sample of a block.
         batched: Whether every block is one batch.
         epochs: Counter of passes, if passes differ from each other.
@@ -157,7 +128,7 @@ class BlockStage(ReaderStage):
     def __init__(
         self,
         upstream: Sequence[ReaderLike],
-        blocks: Callable[[Start], Iterator[Block]],
+        blocks: Callable[[int | None], Iterator[Block]],
         *,
         form: RowForm,
         batched: bool = False,
@@ -169,15 +140,15 @@ class BlockStage(ReaderStage):
 
     def blocks(self) -> Iterator[Block]:
         """Start a pass over the same samples as blocks."""
-        return self.start_blocks(Start())
+        return self.start_blocks(None)
 
-    def start_blocks(self, start: Start) -> Iterator[Block]:
-        """Start a pass over blocks at a start; see ``start``."""
-        return self._blocks(start)
+    def start_blocks(self, epoch: int | None) -> Iterator[Block]:
+        """Start a pass over blocks; see ``start``."""
+        return self._blocks(epoch)
 
-    def _iter_samples(self, start: Start) -> Iterator[Sample]:
+    def _iter_samples(self, epoch: int | None) -> Iterator[Sample]:
         # Not a generator itself: the pass is counted now, not when its first sample is requested.
-        return self._rows(self._blocks(start))
+        return self._rows(self._blocks(epoch))
 
     def _rows(self, blocks: Iterator[Block]) -> Iterator[Sample]:
         with open_reader(lambda: blocks):
@@ -202,48 +173,32 @@ def before_fork(readers: Iterable[ReaderLike]) -> None:
             reader.before_fork()
 
 
-def start_samples(reader: ReaderLike, start: Start) -> Iterator[Sample]:
-    """Start a pass over samples; a reader that cannot skip samples reads and drops them."""
+def start_samples(reader: ReaderLike, epoch: int | None) -> Iterator[Sample]:
+    """Start the pass of a number over samples; None lets the reader take its next number."""
     if isinstance(reader, ReaderStage):
-        return reader.start(start)
-    if start.epoch is not None:
-        set_epoch(reader, start.epoch)
-    if not start.position:
-        return iter(reader())
-    if isinstance(reader, SeekableReader):
-        return reader.samples_from(start.position)
-    return _read_anew(reader, start.position)
+        return reader.start(epoch)
+    if epoch is not None:
+        set_epoch(reader, epoch)
+    return iter(reader())
 
 
-def start_blocks(reader: BlockReader, start: Start) -> Iterator[Block]:
-    """Start a pass over blocks; a reader that cannot skip samples reads and drops them."""
+def start_blocks(reader: BlockReader, epoch: int | None) -> Iterator[Block]:
+    """Start a pass over blocks; see ``start_samples``."""
     if isinstance(reader, BlockStage):
-        return reader.start_blocks(start)
-    if start.epoch is not None:
-        set_epoch(reader, start.epoch)
-    if not start.position:
-        return reader.blocks()
-    if isinstance(reader, BlockSource):
-        return reader.blocks_from(start.position)
-    return _read_blocks_anew(reader, start.position)
+        return reader.start_blocks(epoch)
+    if epoch is not None:
+        set_epoch(reader, epoch)
+    return reader.blocks()
 
 
-@contextmanager
-def open_samples(reader: ReaderLike, start: Start) -> Iterator[Iterator[Sample]]:
-    """Start a pass, and end it with the context.
-
-    Raises:
-        ReaderEndedError: The start is after the last sample.
-    """
-    with open_reader(lambda: start_samples(reader, start)) as samples:
-        yield _begun(samples, start)
+def open_samples(reader: ReaderLike, epoch: int | None) -> AbstractContextManager[Iterator[Sample]]:
+    """Start a pass, and end it with the context; see ``start_samples``."""
+    return open_reader(lambda: start_samples(reader, epoch))
 
 
-@contextmanager
-def open_blocks(reader: BlockReader, start: Start) -> Iterator[Iterator[Block]]:
-    """Start a pass over blocks; see ``open_samples``."""
-    with open_reader(lambda: start_blocks(reader, start)) as blocks:
-        yield _begun(blocks, start)
+def open_blocks(reader: BlockReader, epoch: int | None) -> AbstractContextManager[Iterator[Block]]:
+    """Start a pass over blocks, and end it with the context; see ``start_samples``."""
+    return open_reader(lambda: start_blocks(reader, epoch))
 
 
 def block_reader(reader: ReaderLike) -> BlockReader | None:
@@ -267,26 +222,3 @@ def count(name: str, value: Any, *, at_least: int) -> int:
     # Whole floats are accepted as results of divisions; 2.7 and "3" are mistakes.
     is_quotient = isinstance(value, float) and value.is_integer()
     return whole_value(name, int(value) if is_quotient else value, at_least)
-
-
-def _begun(items: Iterator[T], start: Start) -> Iterator[T]:
-    """Return the items with the first one read, so that too early an end raises here."""
-    if not start.position:
-        return items
-    first = next(items, _ENDED)
-    return iter(()) if first is _ENDED else itertools.chain([first], items)  # type: ignore[list-item]
-
-
-def _read_anew(reader: ReaderLike, position: int) -> Iterator[Sample]:
-    with open_reader(reader) as samples:
-        leave_out(samples, position)
-        yield from samples
-
-
-def _read_blocks_anew(reader: BlockReader, position: int) -> Iterator[Block]:
-    with open_reader(reader.blocks) as blocks:
-        if not reader.batched:
-            yield from leave_out_rows(blocks, position)
-            return
-        leave_out(blocks, position)
-        yield from blocks

@@ -20,7 +20,7 @@ from trainfeed.conversion.images import ImageOptions
 from trainfeed.core.whole_numbers import whole_value
 from trainfeed.decorators import batch, resumable, set_epoch
 from trainfeed.errors import ConfigError, NotFoundError, SampleShapeError
-from trainfeed.readers import ReaderLike, open_reader
+from trainfeed.readers import ReaderLike, SeekableReader, leave_out, open_reader
 
 # --- The form of a sample: tells samples from batches of samples, and makes arrays of a batch
 
@@ -214,12 +214,28 @@ class CustomReader:
             SampleShapeError: A sample has another shape, or a label that is no class.
             ReaderEndedError: There are fewer batches than ``first``.
         """
+        with open_reader(lambda: self._lists(epoch, first)) as lists:
+            for number, rows in enumerate(lists, first):
+                yield self.form.stacked(rows, f"{self.name}, batch {number}")
+
+    def _lists(self, epoch: int, first: int) -> Iterator[Any]:
+        if self.kind is ReaderKind.SAMPLES and isinstance(self.read, SeekableReader) and first:
+            return self._lists_from(self.read, epoch, first)
         is_batched = self.kind is ReaderKind.BATCHES
         reader = resumable(self.read if is_batched else batch(self.read, self.batch_size))
         reader.load_state_dict({"epoch": epoch, "position": first})
-        with open_reader(reader) as lists:
-            for number, rows in enumerate(lists, first):
-                yield self.form.stacked(rows, f"{self.name}, batch {number}")
+        return reader()
+
+    def _lists_from(self, read: SeekableReader, epoch: int, first: int) -> Iterator[Any]:
+        """Yield the batches of a reader that skips samples without opening their images."""
+        # From one batch earlier: that one may be the short last one, so the end of the pass may
+        # come before ``first * batch_size``.
+        skipped = first - 1
+        set_epoch(read, epoch)
+        lists = batch(lambda: read.samples_from(skipped * self.batch_size), self.batch_size)
+        with open_reader(lists) as opened:
+            leave_out(opened, first, first=skipped)
+            yield from opened
 
     def close(self) -> None:
         """End the pass that was begun to see the first item, if no training has read it."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from trainfeed.compat.plsc.entry_readers import AssignedReader, SampleForm, custom_reader
 from trainfeed.compat.plsc.readers import Base64Images, base64, jpeg
 from trainfeed.compat.plsc.readers.jpeg import ImageFolder
 from trainfeed.conversion import ImageOptions, process_base64
@@ -116,11 +117,23 @@ def test_a_pass_continues_without_opening_what_was_read(folder):
     expected = order(read(folder)())
     first = expected[0]
     (folder / "images" / f"class {first % 3}" / f"{first}.png").write_bytes(b"no image")
-    reader = resumable(batch(read(folder), 3))
-    reader.load_state_dict({"epoch": 0, "position": 2})
-    assert [n for rows in reader() for n in order(rows)] == expected[6:]
+    assert order(read(folder).samples_from(6)) == expected[6:]
     with pytest.raises(ReaderEndedError):
         list(read(folder).samples_from(NUM + 1))
+    images = read(folder)
+    of_entry = custom_reader("train_reader", AssignedReader(images), SampleForm((3, 4, 6), 3), 3)
+    num_batches = -(-NUM // 3)
+    for first in range(2, num_batches + 1):
+        batches = list(of_entry.batches(0, first))
+        assert [n for b in batches for n in order(zip(b.images, b.labels, strict=True))] == (
+            expected[3 * first :]
+        )
+    with pytest.raises(ReaderEndedError):
+        list(of_entry.batches(0, num_batches + 1))
+    plain = resumable(batch(images, 3))
+    plain.load_state_dict({"epoch": 0, "position": 2})
+    with pytest.raises(FormatError, match="expected an image"):
+        list(plain())
 
 
 def test_no_file_stays_open(folder, recwarn):
