@@ -398,9 +398,14 @@ def _counted(
     num_of: Callable[[T], int] | None = None,
 ) -> Iterator[T]:
     with open_reader(lambda: rest_of(begun.epoch, begun.position)) as items:
-        for item in items:
-            begun.position += 1 if num_of is None else num_of(item)
-            yield item
+        if num_of is None:
+            for item in items:
+                begun.position += 1
+                yield item
+        else:
+            for item in items:
+                begun.position += num_of(item)
+                yield item
     begun.epoch, begun.position = begun.epoch + 1, 0
 
 
