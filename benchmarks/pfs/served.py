@@ -29,7 +29,7 @@ from trainfeed.serving.pfs.copy import copy_places
 from trainfeed.serving.pfs.copy_plan import CopyOptions, Place
 from trainfeed.serving.pfs.posix import LocalTree
 from trainfeed.serving.pfs.remote import ServerTree
-from trainfeed.serving.server import Access, ByteClient, new_token
+from trainfeed.serving.server import Access, Client, new_token
 
 _MIB = 1 << 20
 _SERVE = """
@@ -78,7 +78,7 @@ class Ground:
         port = (self.local / "port").read_text().strip()
         access = Access(token_file=self.local / "token", ca_file=self.local / "cert.pem")
         root = PfsPath("dc", "home", "alice", ())
-        return ServerTree(ByteClient(f"https://localhost:{port}", access), root)
+        return ServerTree(Client(f"https://localhost:{port}", access), root)
 
     def local_place(self, name: str) -> Place:
         """Return a place of this machine."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from services._process import ServiceError
 __all__ = ["AirflowRequestError", "AirflowRequests"]
 
 _PAGE: Final = 100
+_ANSWER_S: Final = 30.0
 
 
 class AirflowRequestError(ServiceError):
@@ -33,7 +34,10 @@ class AirflowRequests:
     """
 
     def __init__(self, port: int, user: str, password: str) -> None:
-        self._port = port
+        # Loaded here: the scheduler imports this package, and needs no client.
+        from trainfeed.serving.server import Connections
+
+        self._server = Connections(f"http://127.0.0.1:{port}", None, answer_seconds=_ANSWER_S)
         self._credentials = {"username": user, "password": password}
         self._token: str | None = None
 
@@ -68,17 +72,15 @@ class AirflowRequests:
         Raises:
             AirflowRequestError: The request was refused, or nobody answered.
         """
-        server = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        from trainfeed.serving.server import NoAnswerError
+
+        known = {"content-type": "application/json", "connection": "close", **headers}
+        data = b"" if body is None else json.dumps(body).encode()
         try:
-            text = None if body is None else json.dumps(body)
-            server.request(method, path, text, {"Content-Type": "application/json", **headers})
-            answer = server.getresponse()
-            said = answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            reply = self._server.ask(method, path, body=data, headers=known)
+        except NoAnswerError as error:
             raise AirflowRequestError(f"{method} {path}: no answer: {error}", status=0) from error
-        finally:
-            server.close()
-        if answer.status >= http.HTTPStatus.BAD_REQUEST:
-            message = f"{method} {path}: {answer.status} {said.decode(errors='replace')}"
-            raise AirflowRequestError(message, status=answer.status)
-        return json.loads(said) if said else None
+        if reply.status >= HTTPStatus.BAD_REQUEST:
+            message = f"{method} {path}: {reply.status} {reply.body.decode(errors='replace')}"
+            raise AirflowRequestError(message, status=reply.status)
+        return json.loads(reply.body) if reply.body else None

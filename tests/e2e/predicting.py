@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from services._home import REPOSITORY
 from tests.e2e.ways import until
-from trainfeed.serving.server import Access, ServiceClient, new_token
+from trainfeed.serving.server import Access, Client, new_token
 
 
 def predicted(place, *arguments):
@@ -34,7 +34,7 @@ def service(place, model, folder):
         try:
             until(lambda: port_file.exists() or process.poll() is not None, "the service")
             url = f"http://127.0.0.1:{port_file.read_text().strip()}"
-            with ServiceClient(url, Access(token_file=token)) as client:
+            with Client(url, Access(token_file=token)) as client:
                 yield lambda body: client.post("/v1/predict", body)
         finally:
             process.terminate()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.core.config import Environment
+from trainfeed.core.patience import Patience
 from trainfeed.errors import (
     ConfigError,
     FormatError,
@@ -17,7 +18,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files import walk
 from trainfeed.files.stores import Location, posix
-from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, Patience, read_manifest
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, read_manifest
 from trainfeed.files.stores.folder_transfer import (
     download_below,
     require_writable,

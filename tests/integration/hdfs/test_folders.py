@@ -21,6 +21,7 @@ from services.hdfs import Hdfs
 from tests.unit.files.stores.folders.conftest import FILES, contents, put
 from tests.unit.processes import until
 from trainfeed.core import faults
+from trainfeed.core.patience import Patience
 from trainfeed.errors import (
     AccessDeniedError,
     ConflictError,
@@ -35,7 +36,6 @@ from trainfeed.files.stores import folder_transfer as transfer
 from trainfeed.files.stores import hdfs as _hdfs
 from trainfeed.files.stores.folder_manifest import (
     TRANSFER_MANIFEST,
-    Patience,
     read_manifest,
     verify,
 )
@@ -312,9 +312,10 @@ import resource
 import sys
 from pathlib import Path
 from trainfeed.core import faults
+from trainfeed.core.patience import Patience
 from trainfeed.errors import StorageError
 from trainfeed.files.stores import Location
-from trainfeed.files.stores.folder_transfer import Patience, upload
+from trainfeed.files.stores.folder_transfer import upload
 
 faulthandler.dump_traceback_later(200, exit=True)
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

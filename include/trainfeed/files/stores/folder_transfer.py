@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from trainfeed.core import faults
+from trainfeed.core.patience import Patience
 from trainfeed.core.process_ties import mark_has_ended, process_mark
 from trainfeed.errors import (
     ChecksumError,
@@ -34,7 +35,6 @@ from trainfeed.files.stores.folder_manifest import (
     FolderFile,
     FolderManifest,
     FolderTree,
-    Patience,
     copy_file,
     digested,
     folder_tree,

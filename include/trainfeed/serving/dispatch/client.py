@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from pydantic import ValidationError
 
 from trainfeed.errors import ServiceError
 from trainfeed.serving.dispatch.messages import Answer, Ask, Failure, Lease, Message, Served, Status
-from trainfeed.serving.server import Access, ServiceClient
+from trainfeed.serving.server import Access, Client
 
 _M = TypeVar("_M", bound=Message)
 _TRAINER_BYTES: Final = 16
@@ -32,7 +31,7 @@ class MasterClient:
         name: Random name of this pass of the trainer.
 
     Raises:
-        ConfigError: As for ``ServiceClient``.
+        ConfigError: As for ``Client``.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class MasterClient:
     ) -> None:
         self.url = url
         self.name = secrets.token_hex(_TRAINER_BYTES)
-        self._service = ServiceClient(url, access, patience_seconds=patience_seconds)
+        self._service = Client(url, access, patience_seconds=patience_seconds)
         self._number = 0
 
     def served(self) -> Served:
@@ -97,16 +96,9 @@ class MasterClient:
         self._service.close()
 
     def __enter__(self) -> Self:
-        """Return the client, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connection."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _parsed(self, model: type[_M], found: Any) -> _M:

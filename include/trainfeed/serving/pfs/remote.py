@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import crc32c
 
@@ -54,85 +53,41 @@ from trainfeed.serving.pfs.wire import (
     Header,
     error_of,
 )
-from trainfeed.serving.server import Access, ByteClient, Reply
+from trainfeed.serving.server import Access, Client, Reply
 
-# --- Requests of a tree: answers as values, refusals as the errors that a mount would raise
+# --- Answers as values, refusals as the errors that a mount would raise
 
 
-class Asking:
-    """The requests of one tree.
+def checked(reply: Reply) -> Reply:
+    """Return an answer if it is a success.
 
-    Args:
-        client: Connections to the server.
+    Raises:
+        TrainFeedError: The error that the server reported, as its own tree raised it.
+        ServiceDeniedError: The token is refused.
+        ServiceRefusedError: The server refused the request itself.
+        ServiceError: The server failed.
     """
+    if (error := error_of(*reply.refusal)) is not None:
+        raise error
+    return reply.require_success()
 
-    def __init__(self, client: ByteClient) -> None:
-        self._client = client
 
-    def ask(
-        self,
-        method: str,
-        route: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        body: bytes | memoryview = b"",
-        headers: Mapping[str, str] | None = None,
-        into: memoryview | None = None,
-    ) -> Reply:
-        """Return the answer to a request; see ``ByteClient.ask``.
+def value_of(reply: Reply, key: str, kind: type) -> Any:
+    """Return a value of a JSON answer.
 
-        Raises:
-            TrainFeedError: The error that the server reported, as its own tree raised it.
-            ServiceDeniedError: The token is refused.
-            ServiceRefusedError: The server refused the request itself.
-            ServiceError: The server failed or did not answer.
-        """
-        reply = self.try_to(method, route, parameters, body=body, headers=headers, into=into)
-        self.require_success(reply)
-        return reply
-
-    def try_to(
-        self,
-        method: str,
-        route: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        body: bytes | memoryview = b"",
-        headers: Mapping[str, str] | None = None,
-        into: memoryview | None = None,
-    ) -> Reply:
-        """Return the answer to a request, which may be a refusal; otherwise as ``ask``."""
-        path = f"{route}?{urlencode(parameters)}" if parameters else route
-        return self._client.ask(method, path, body=body, headers=headers, into=into)
-
-    def require_success(self, reply: Reply) -> None:
-        """Raise the error of an answer that is no success."""
-        kind, text = reply.refusal
-        if (error := error_of(kind, text)) is not None:
-            raise error
-        reply.require_success()
-
-    def post(self, route: str, body: Mapping[str, Any]) -> Reply:
-        """Send a JSON object; return the answer, which may be a refusal."""
-        headers = {"content-type": "application/json"}
-        return self.try_to("POST", route, body=json.dumps(body).encode(), headers=headers)
-
-    def value(self, reply: Reply, key: str, kind: type) -> Any:
-        """Return a value of a JSON answer.
-
-        Raises:
-            ServiceError: The answer is of another form.
-        """
-        try:
-            found = json.loads(reply.body)[key]
-        except (ValueError, TypeError, KeyError):
-            found = None
-        if not isinstance(found, kind):
-            raise ServiceError(
-                f"{reply.request}: expected JSON with {key!r}, got {reply.num_bytes} other bytes;"
-                " is another program, or another version of the server, listening there?"
-            )
-        return found
+    Raises:
+        ServiceError: The answer is of another form.
+    """
+    try:
+        found = json.loads(reply.body)[key]
+    except (ValueError, TypeError, KeyError):
+        found = None
+    if not isinstance(found, kind):
+        raise ServiceError(
+            f"{reply.request}: expected JSON with {key!r}, got {reply.num_bytes} other bytes;"
+            " is another program, or another version of the server, listening there?"
+        )
+    return found
 
 
 # --- A file of a file server that is read in parts, all of one state of the file
@@ -144,13 +99,13 @@ class ServerSource:
     """A plain file of a server; several threads may read at once.
 
     Args:
-        asking: Requests to the server.
+        client: Connections to the server.
         path: Complete path of the file.
         state: State of the file.
     """
 
-    def __init__(self, asking: Asking, path: str, state: SourceState) -> None:
-        self._asking = asking
+    def __init__(self, client: Client, path: str, state: SourceState) -> None:
+        self._client = client
         self._path = path
         self.state = state
 
@@ -166,7 +121,7 @@ class ServerSource:
     def require_same(self) -> None:
         """Compare the file with the state at its opening; see ``Source``."""
         try:
-            entry = entry_of(self._asking, self._path)
+            entry = entry_of(self._client, self._path)
         except NotFoundError:
             entry = None
         expected = self.state.num_bytes, self.state.modified_ns
@@ -183,7 +138,7 @@ class ServerSource:
     def _read(self, offset: int, part: memoryview) -> int:
         parameters = {"path": self._path, "offset": offset, "size": len(part)}
         headers = {Header.EXPECTED_STATE.value: state_header(self.state)}
-        reply = self._asking.ask("GET", DATA, parameters, headers=headers, into=part)
+        reply = checked(self._client.ask("GET", DATA, parameters, headers=headers, into=part))
         if reply.num_bytes != len(part):
             raise ServiceError(
                 f"{reply.request}: expected {len(part)} bytes, got {reply.num_bytes}; nothing of"
@@ -197,14 +152,14 @@ def state_header(state: SourceState) -> str:
     return f'"{state.num_bytes}-{state.modified_ns}"'
 
 
-def entry_of(asking: Asking, path: str) -> Entry:
+def entry_of(client: Client, path: str) -> Entry:
     """Return the entry of a path.
 
     Raises:
         NotFoundError: Nothing has the name.
     """
-    reply = asking.ask("GET", FILES, {"path": path, "method": "stat"})
-    return _entry(asking.value(reply, "entry", dict))
+    reply = checked(client.ask("GET", FILES, {"path": path, "method": "stat"}))
+    return _entry(value_of(reply, "entry", dict))
 
 
 def listed_entry(found: object) -> Entry:
@@ -251,7 +206,7 @@ class ServerTarget:
     """An upload; several threads may write at once.
 
     Args:
-        asking: Requests to the server.
+        client: Connections to the server.
         path: Complete path that the file gets.
         state: State of the source.
         replace: Whether a file that has the name is replaced.
@@ -265,14 +220,14 @@ class ServerTarget:
 
     def __init__(
         self,
-        asking: Asking,
+        client: Client,
         path: str,
         state: SourceState,
         *,
         replace: bool,
         digests_of: Callable[[DigestKind], FileDigests],
     ) -> None:
-        self._asking = asking
+        self._client = client
         self._path = path
         self._state = state
         self._replace = replace
@@ -283,7 +238,7 @@ class ServerTarget:
     def digests(self, kind: DigestKind = DigestKind.SHA256) -> tuple[bytes, ...]:
         """Return the digests of the chunks that an earlier try has left; see ``Target``."""
         reply = self._long("GET", PRESENT, kind)
-        found = self._asking.value(reply, "chunks", list)
+        found = value_of(reply, "chunks", list)
         return tuple(bytes.fromhex(digest) for digest in found)
 
     def write(self, offset: int, data: memoryview) -> None:
@@ -306,7 +261,7 @@ class ServerTarget:
         while reply.status == 202:
             reply = self._try("POST", FINISH, asked, body=body)
         if reply.refusal[0] != _UNKNOWN:
-            self._asking.require_success(reply)
+            checked(reply)
         elif not self._has_name(tuple(chunks), kind):
             self._finish_again(body, kind)
 
@@ -344,7 +299,7 @@ class ServerTarget:
             number = self._upload
             reply = self._try(method, route, parameters, **more)
             if reply.refusal[0] != _UNKNOWN:
-                self._asking.require_success(reply)
+                checked(reply)
                 return reply
             self._begin_again(number)
         raise ServiceError(
@@ -353,7 +308,7 @@ class ServerTarget:
         )
 
     def _try(self, method: str, route: str, parameters: dict[str, Any], **more: Any) -> Reply:
-        return self._asking.try_to(method, route, {"upload": self._upload, **parameters}, **more)
+        return self._client.ask(method, route, {"upload": self._upload, **parameters}, **more)
 
     def _begin_again(self, number: str) -> None:
         with self._lock:
@@ -370,9 +325,8 @@ class ServerTarget:
             "identity": state.identity,
             "replace": self._replace,
         }
-        reply = self._asking.post(UPLOADS, asked)
-        self._asking.require_success(reply)
-        number: str = self._asking.value(reply, "upload", str)
+        reply = checked(self._client.ask("POST", UPLOADS, body=asked))
+        number: str = value_of(reply, "upload", str)
         return number
 
 
@@ -389,20 +343,20 @@ class SmallRequests:
     """Small files of one area behind a server.
 
     Args:
-        asking: Requests to the server.
+        client: Connections to the server.
         area: The area, without parts.
     """
 
-    def __init__(self, asking: Asking, area: PfsPath) -> None:
-        self._asking = asking
+    def __init__(self, client: Client, area: PfsPath) -> None:
+        self._client = client
         self._area = area
 
     def get_small(self, files: Sequence[Parts]) -> list[bytes | TrainFeedError]:
         """Return the bytes of small files, or the error of each; see ``Tree``."""
         found = list[bytes | TrainFeedError]()
         while len(found) < len(files):
-            reply = self._asking.post(SMALL_READ, {"paths": self._paths(files[len(found) :])})
-            self._asking.require_success(reply)
+            paths = self._paths(files[len(found) :])
+            reply = checked(self._client.ask("POST", SMALL_READ, body={"paths": paths}))
             bundle = Bundle.unpack(reply.body)
             if not bundle.about:
                 raise ServiceError(f"{reply.request}: expected at least one file, got none")
@@ -419,8 +373,8 @@ class SmallRequests:
             about = [self._about(file) for file in some]
             options = {"replace": replace, "is_hidden": is_hidden}
             bundle = Bundle(about, [file.data for file in some], options)
-            reply = self._asking.ask("POST", SMALL, body=bundle.pack())
-            answered = self._asking.value(reply, "errors", list)
+            reply = checked(self._client.ask("POST", SMALL, body=bundle.pack()))
+            answered = value_of(reply, "errors", list)
             found = [each and _error(each) for each in answered]
             errors += self._without_repeats(some, found) if reply.may_repeat else found
         return errors
@@ -430,9 +384,8 @@ class SmallRequests:
         found = list[bytes | None]()
         while len(found) < len(files):
             paths = self._paths(files[len(found) :])
-            reply = self._asking.post(SMALL_DIGESTS, {"paths": paths})
-            self._asking.require_success(reply)
-            digests = self._asking.value(reply, "digests", list)
+            reply = checked(self._client.ask("POST", SMALL_DIGESTS, body={"paths": paths}))
+            digests = value_of(reply, "digests", list)
             if not digests:
                 raise ServiceError(f"{reply.request}: expected at least one digest, got none")
             found += [None if digest is None else bytes.fromhex(digest) for digest in digests]
@@ -512,7 +465,7 @@ def server_tree(datacenter: Datacenter, area: Area, *, is_current: bool) -> Serv
     )
     user = datacenter.username if area == "home" else None
     root = PfsPath(datacenter.name, area, user, ())
-    return ServerTree(ByteClient(datacenter.endpoint, access), root, is_current=is_current)
+    return ServerTree(Client(datacenter.endpoint, access), root, is_current=is_current)
 
 
 class ServerTree(SmallRequests):
@@ -526,9 +479,8 @@ class ServerTree(SmallRequests):
         is_current: Whether messages may leave out the data centre; see ``MountedTree``.
     """
 
-    def __init__(self, client: ByteClient, area: PfsPath, *, is_current: bool = True) -> None:
-        super().__init__(Asking(client), area)
-        self._client = client
+    def __init__(self, client: Client, area: PfsPath, *, is_current: bool = True) -> None:
+        super().__init__(client, area)
         self._is_current = is_current
 
     def show(self, parts: Parts) -> str:
@@ -545,7 +497,7 @@ class ServerTree(SmallRequests):
 
     def stat(self, parts: Parts) -> Entry:
         """Return the entry of a place; see ``Tree``."""
-        return entry_of(self._asking, self._path(parts))
+        return entry_of(self._client, self._path(parts))
 
     def entries(self, parts: Parts) -> list[Entry]:
         """Return the entries of a folder, sorted by name; see ``Tree``."""
@@ -553,28 +505,28 @@ class ServerTree(SmallRequests):
         while not is_complete:
             after = found[-1].name if found else ""
             asked = {"path": self._path(parts), "method": "ls", "after": after}
-            reply = self._asking.ask("GET", FILES, asked)
-            found += [listed_entry(each) for each in self._asking.value(reply, "entries", list)]
-            is_complete = self._asking.value(reply, "is_complete", bool)
+            reply = checked(self._client.ask("GET", FILES, asked))
+            found += [listed_entry(each) for each in value_of(reply, "entries", list)]
+            is_complete = value_of(reply, "is_complete", bool)
         return found
 
     def make_folder(self, parts: Parts, *, parents: bool = False) -> None:
         """Make a folder; see ``Tree``."""
         asked = {"method": "mkdir", "path": self._path(parts), "parents": parents}
-        reply = self._asking.post(FILES, asked)
+        reply = self._client.ask("POST", FILES, body=asked)
         if reply.may_repeat and reply.refusal[0] == ConflictError.__name__:
             self._require_folder(parts, reply)
             return
-        self._asking.require_success(reply)
+        checked(reply)
 
     def remove(self, parts: Parts, *, recursive: bool = False) -> None:
         """Remove a file, a link or a folder; see ``Tree``."""
         asked = {"path": self._path(parts), "recursive": str(recursive).lower()}
-        reply = self._asking.try_to("DELETE", FILES, asked)
+        reply = self._client.ask("DELETE", FILES, asked)
         if reply.may_repeat and reply.refusal[0] == NotFoundError.__name__:
             # The first try, whose answer was lost, has removed it.
             return
-        self._asking.require_success(reply)
+        checked(reply)
 
     def rename(self, source: Parts, target: Parts, *, replace: bool) -> None:
         """Rename a file or folder in one step; see ``Tree``.
@@ -584,13 +536,13 @@ class ServerTree(SmallRequests):
         """
         old, new = self._path(source), self._path(target)
         asked = {"method": "mv", "path": old, "target": new, "replace": replace}
-        reply = self._asking.post(FILES, asked)
+        reply = self._client.ask("POST", FILES, body=asked)
         if reply.may_repeat and reply.refusal[0] == NotFoundError.__name__:
             raise CommitUnknownError(
                 f"{self.show(source)}: expected the answer to a rename, which was lost, and now the"
                 f" name is free; look whether {self.show(target)} is what was renamed"
             )
-        self._asking.require_success(reply)
+        checked(reply)
 
     def sync_names(self, parts: Parts) -> None:
         """Make the names in a folder and in all folders below it durable; see ``Tree``."""
@@ -613,12 +565,12 @@ class ServerTree(SmallRequests):
             raise FormatError("expected a plain file, got another kind", path=self.show(parts))
         identity = hashlib.sha256(self.address(parts).encode()).hexdigest()[:32]
         state = SourceState(entry.num_bytes, entry.modified_ns, identity)
-        return ServerSource(self._asking, path, state)
+        return ServerSource(self._client, path, state)
 
     def open_target(self, parts: Parts, state: SourceState, *, replace: bool) -> Target:
         """Open the upload of a file, which an earlier try may have left; see ``Tree``."""
         return ServerTarget(
-            self._asking,
+            self._client,
             self._path(parts),
             state,
             replace=replace,
@@ -630,13 +582,13 @@ class ServerTree(SmallRequests):
         found, headers = list[bytes](), dict[str, str]()
         while True:
             asked = {"path": self._path(parts), "first": len(found), "kind": kind.value}
-            reply = self._asking.ask("GET", CHUNKS, asked, headers=headers)
-            chunks = self._asking.value(reply, "chunks", list)
+            reply = checked(self._client.ask("GET", CHUNKS, asked, headers=headers))
+            chunks = value_of(reply, "chunks", list)
             found += [bytes.fromhex(digest) for digest in chunks]
-            if self._asking.value(reply, "is_complete", bool):
-                return FileDigests(self._asking.value(reply, "num_bytes", int), tuple(found))
+            if value_of(reply, "is_complete", bool):
+                return FileDigests(value_of(reply, "num_bytes", int), tuple(found))
             # All parts of the answer are about one state of the file.
-            headers = {Header.EXPECTED_STATE.value: self._asking.value(reply, "state", str)}
+            headers = {Header.EXPECTED_STATE.value: value_of(reply, "state", str)}
 
     def close(self) -> None:
         """Close the connections."""
@@ -644,9 +596,9 @@ class ServerTree(SmallRequests):
 
     def _sync(self, parts: Parts, *, recursive: bool) -> None:
         asked = {"method": "sync", "path": self._path(parts), "recursive": recursive}
-        self._asking.require_success(self._asking.post(FILES, asked))
+        checked(self._client.ask("POST", FILES, body=asked))
 
     def _require_folder(self, parts: Parts, reply: Reply) -> None:
         """Accept that the first try, whose answer was lost, has made the folder."""
         if self.stat(parts).kind is not Kind.FOLDER:
-            self._asking.require_success(reply)
+            checked(reply)

@@ -16,33 +16,41 @@ if TYPE_CHECKING:
         ALL_SCOPES,
         Caller,
         TokenFile,
+        client_context,
         new_token,
         parse_expiry,
     )
     from trainfeed.serving.server.app import caller_of, make_app, tell_audit, tell_outcome
     from trainfeed.serving.server.body import read_body
-    from trainfeed.serving.server.client import Access, ByteClient, Reply
+    from trainfeed.serving.server.client import (
+        Access,
+        Client,
+        Connections,
+        NoAnswerError,
+        Reply,
+    )
     from trainfeed.serving.server.metrics import Metrics, Parts
     from trainfeed.serving.server.refusals import Refusal, public_text
     from trainfeed.serving.server.run import serve
-    from trainfeed.serving.server.service_client import ServiceClient
     from trainfeed.serving.server.settings import Limits, Portions, ServerSettings, is_loopback
 
 __all__ = [
     "ALL_SCOPES",
     "Access",
-    "ByteClient",
     "Caller",
+    "Client",
+    "Connections",
     "Limits",
     "Metrics",
+    "NoAnswerError",
     "Parts",
     "Portions",
     "Refusal",
     "Reply",
     "ServerSettings",
-    "ServiceClient",
     "TokenFile",
     "caller_of",
+    "client_context",
     "is_loopback",
     "make_app",
     "new_token",

@@ -5,31 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import math
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from http.client import HTTPException
+from http.client import responses
 from pathlib import Path
-from typing import IO, Any, Final, Self
-from urllib.error import HTTPError
+from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    build_opener,
-)
 
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.printable_text import printable, without_secrets
-from trainfeed.errors import ConfigError, FormatError, NotFoundError, TrackingError
+from trainfeed.errors import ConfigError, FormatError, NotFoundError, ServiceError, TrackingError
 from trainfeed.files import make_folders, read_plain
 from trainfeed.files.records import record_of
 from trainfeed.files.stores import posix
-from trainfeed.serving.server import is_loopback
+from trainfeed.serving.server import Connections, NoAnswerError, Reply, client_context, is_loopback
 from trainfeed.training.jobs import JobRecord, JobSpec
 from trainfeed.training.models import CANDIDATE, PROD, Model, ModelFolder, current, model_version
 from trainfeed.versions import DatasetFolder
@@ -119,7 +109,6 @@ def _check(found: Mapping[str, Any], connection: str) -> None:
 EXISTS: Final = "RESOURCE_ALREADY_EXISTS"
 MISSING: Final = "RESOURCE_DOES_NOT_EXIST"
 _PATH: Final = "/api/2.0/mlflow/"
-_MOST_BYTES: Final = 16 << 20
 _MOST_SHOWN: Final = 300
 
 
@@ -136,7 +125,15 @@ class MlflowCalls:
     def __init__(self, settings: MlflowSettings) -> None:
         self._settings = settings
         self._end_s = time.monotonic() + settings.timeout_s
-        self._opener = _opener(settings)
+        self._headers = {"Content-Type": "application/json", "Connection": "close"}
+        self._headers |= _authorization(settings)
+        try:
+            ca_file = None if settings.ca_file is None else Path(settings.ca_file)
+            is_tls = settings.url.startswith("https")
+            context = client_context(ca_file) if is_tls else None
+        except ConfigError as error:
+            raise TrackingError(str(error)) from error
+        self._server = Connections(settings.url, context)
 
     @property
     def left_s(self) -> float:
@@ -158,80 +155,53 @@ class MlflowCalls:
         Raises:
             TrackingError: The server refused, failed or did not answer; ``code`` is MLflow's.
         """
-        return self._send(Request(f"{self._url(path)}?{urlencode(query)}"))  # noqa: S310 - http(s)
+        return self._send("GET", f"{path}?{urlencode(query)}")
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request that changes something; see ``get``."""
-        data = json.dumps(body, allow_nan=False).encode()
-        kind = {"Content-Type": "application/json"}
-        return self._send(Request(self._url(path), data, kind, method="POST"))  # noqa: S310
+        return self._send("POST", path, json.dumps(body, allow_nan=False).encode())
 
-    def _url(self, path: str) -> str:
-        return f"{self._settings.url}{_PATH}{path}"
-
-    def _send(self, request: Request) -> dict[str, Any]:
-        if (secret := _authorization(self._settings)) is not None:
-            request.add_unredirected_header("Authorization", secret)
+    def _send(self, method: str, path: str, body: bytes = b"") -> dict[str, Any]:
+        _ = self.left_s  # an error when the time is over
         try:
-            with self._opener.open(request, timeout=self.left_s) as answer:
-                found = json.loads(self._read(answer))
-        except HTTPError as error:
-            with error:
-                raise self._refused(error) from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = printable(str(getattr(error, "reason", error)))[:_MOST_SHOWN]
+            reply = self._server.ask(
+                method, _PATH + path, body=body, headers=self._headers, until=self._end_s
+            )
+        except (NoAnswerError, ServiceError) as error:
+            _ = self.left_s
+            reason = printable(str(error))[:_MOST_SHOWN]
             raise TrackingError(f"{self._settings.url} did not answer: {reason}") from error
-        if not isinstance(found, dict):
+        found = _object(reply)
+        if not reply.is_success:
+            raise self._refused(reply, found or {})
+        if found is None:
             raise TrackingError(f"expected a JSON object from {self._settings.url}, got another")
         return found
 
-    def _read(self, answer: IO[bytes]) -> bytes:
-        parts, size = [], 0
-        # One part at a time: the limit of a socket is one of each read, not of all of them.
-        while part := answer.read1(1 << 16):  # type: ignore[attr-defined]
-            parts.append(part)
-            size += len(part)
-            _ = self.left_s  # an error when the time is over
-            if size > _MOST_BYTES:
-                raise TrackingError(f"{self._settings.url} answered more than {_MOST_BYTES} bytes")
-        return b"".join(parts)
-
-    def _refused(self, error: HTTPError) -> TrackingError:
-        try:
-            told = json.loads(self._read(error))
-            code, text = str(told["error_code"]), str(told.get("message", ""))
-        except (OSError, HTTPException, ValueError, KeyError, TypeError, TrackingError):
-            code, text = "", ""
-        said = printable(without_secrets(text))[:_MOST_SHOWN] or error.reason
+    def _refused(self, reply: Reply, found: Mapping[str, Any]) -> TrackingError:
+        code, text = str(found.get("error_code", "")), str(found.get("message", ""))
+        said = printable(without_secrets(text))[:_MOST_SHOWN] or responses.get(reply.status, "")
         return TrackingError(
-            f"{self._settings.url} refused, status {error.code} {printable(code)}: {said}",
+            f"{self._settings.url} refused, status {reply.status} {printable(code)}: {said}",
             code=code,
         )
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """Treats a redirect as an error: another host must not get the token."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Return nothing, which makes the redirect an ``HTTPError``."""
-
-
-def _opener(settings: MlflowSettings) -> OpenerDirector:
+def _object(reply: Reply) -> dict[str, Any] | None:
     try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as error:
-        raise TrackingError(f"cannot read the ca_file {settings.ca_file}: {error}") from error
-    # No proxy of the environment: the token goes to this server only.
-    return build_opener(ProxyHandler({}), _NoRedirect, HTTPSHandler(context=context))
-
-
-def _authorization(settings: MlflowSettings) -> str | None:
-    if settings.token is not None:
-        return f"Bearer {settings.token}"
-    if settings.username is None:
+        found = json.loads(reply.body)
+    except ValueError:
         return None
+    return found if isinstance(found, dict) else None
+
+
+def _authorization(settings: MlflowSettings) -> dict[str, str]:
+    if settings.token is not None:
+        return {"Authorization": f"Bearer {settings.token}"}
+    if settings.username is None:
+        return {}
     pair = f"{settings.username}:{settings.password}".encode()
-    return f"Basic {base64.b64encode(pair).decode()}"
+    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
 
 # --- The lines of a metrics log as points of curves, in batches as an MLflow server takes them

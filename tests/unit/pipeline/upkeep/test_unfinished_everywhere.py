@@ -13,11 +13,11 @@ from tests.unit.training.models.conftest import finished
 from tests.unit.training.points import job_in, writer
 from tests.unit.uploads.conftest import labelled
 from tests.unit.uploads.labelled import csv_of
+from trainfeed.core.patience import Patience
 from trainfeed.errors import GateError, StorageError
 from trainfeed.files import UnfinishedFile
 from trainfeed.files.stores import Location, posix
 from trainfeed.files.stores import mounts as _probe
-from trainfeed.files.stores.folder_manifest import Patience
 from trainfeed.files.stores.folder_transfer import temporary_folder
 from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.pipeline.leftovers import leftovers_of_dataset, sweep

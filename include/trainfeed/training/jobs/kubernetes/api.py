@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlencode
 
+from trainfeed.core.patience import Patience
 from trainfeed.errors import ConfigError, JobRejectedError, LaunchError
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
 
 # --- Calls of an API server: repeated after passing faults, then one error of trainfeed
 
-logger = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 
-# Pauses between calls, 31.5 s in all: a restarted API server answers again by then.
-_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-_LONGEST_PAUSE_S: Final = 30.0
+# Pauses of 31.5 s in all: a restarted API server answers again by then.
+_CALLS: Final = 8
+_LONGEST_PAUSE_S: Final = 8.0
+_LONGEST_ASKED_S: Final = 30.0
 _MOST_CHARS: Final = 2000
 # Bytes of a log that are read to find its end, and the numbers of last lines that are asked for,
 # one after the other, until the lines fit into these bytes.
@@ -40,7 +40,7 @@ class ApiError(Exception):
     def __init__(
         self, message: str, *, status: int | None, retry_after_s: float | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _MOST_CHARS else f"{message[:_MOST_CHARS]}…")
         self.status = status
         self.retry_after_s = retry_after_s
 
@@ -159,7 +159,7 @@ class ApiCalls:
                 if len(text.encode()) < most:
                     break
         except ApiError as error:
-            return f"(the log of pod {pod} is not to be had: {_shortened(error)})"
+            return f"(the log of pod {pod} is not to be had: {error})"
         return text.encode()[-max_bytes:].decode(errors="replace")
 
     def _path(self, collection: str) -> str:
@@ -168,28 +168,26 @@ class ApiCalls:
         return f"{group}/namespaces/{self.namespace}/{plural}"
 
     def _repeated(self, what: str, call: Callable[[], ResultT]) -> ResultT:
-        for pause_s in _PAUSES_S:
-            try:
-                return call()
-            except ApiError as error:
-                if error.status is not None and error.status not in _PASSING:
-                    raise
-                wait_s = min(max(pause_s, error.retry_after_s or 0.0), _LONGEST_PAUSE_S)
-                logger.warning("cannot %s: %s; again in %.1f s", what, _shortened(error), wait_s)
-            self.pause(wait_s)
-        return call()
+        patience = Patience(
+            calls=_CALLS,
+            longest_pause_s=_LONGEST_PAUSE_S,
+            longest_asked_s=_LONGEST_ASKED_S,
+            asked=_asked_wait_s,
+            pause=self.pause,
+        )
+        return patience.call(call, what)
 
     def _refused(self, what: str, error: ApiError) -> Exception:
         said = f"cluster {self.connection!r}, namespace {self.namespace!r}: cannot {what}"
-        answer = f"{error.status}: {_shortened(error)}" if error.status else _shortened(error)
-        if error.status is None or error.status in _PASSING:
+        answer = f"{error.status}: {error}" if error.status else str(error)
+        if _asked_wait_s(error) is not None:
             return LaunchError(
                 f"{said}: {answer}; what was made is kept and found again; run the training again"
                 " (a scheduler does by itself)"
             )
         if error.status == HTTPStatus.UNAUTHORIZED:
             return ConfigError(f"{said}: {answer}; correct the credentials of the connection")
-        remedy = _REMEDIES.get(error.status, "correct what the answer names")
+        remedy = _REMEDIES.get(error.status or 0, "correct what the answer names")
         return JobRejectedError(f"{said}: {answer}; nothing further was made; {remedy}")
 
 
@@ -202,9 +200,11 @@ _REMEDIES: Final = {
 }
 
 
-def _shortened(error: ApiError) -> str:
-    text = str(error)
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+def _asked_wait_s(error: Exception) -> float | None:
+    """Return the seconds that an answer asks to wait; None if another call cannot succeed."""
+    if not isinstance(error, ApiError) or (error.status and error.status not in _PASSING):
+        return None
+    return error.retry_after_s or 0.0
 
 
 # --- Requests with the package ``kubernetes``; no other module imports it

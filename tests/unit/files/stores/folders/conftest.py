@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trainfeed.core.patience import Patience
 from trainfeed.files.stores import Location
-from trainfeed.files.stores.folder_manifest import Patience
 
 FILES = {"weights.bin": b"w" * 100_000, "sub/deep/vocabulary.txt": b"a\nb\n", "empty.bin": b""}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.files.stores.folders.conftest import FILES, contents, put
+from trainfeed.core.patience import Patience
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -25,7 +26,6 @@ from trainfeed.files.stores import folder_transfer as transfer
 from trainfeed.files.stores.folder_manifest import (
     TRANSFER_MANIFEST,
     FolderManifest,
-    Patience,
     read_manifest,
     verify,
 )

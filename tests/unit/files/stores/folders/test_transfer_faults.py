@@ -21,12 +21,13 @@ from tests.unit.files.stores.folders.faulty import (
 )
 from tests.unit.forks import in_a_fork
 from trainfeed.core import faults, process_ties
+from trainfeed.core.patience import Patience
 from trainfeed.errors import AccessDeniedError, CommitUnknownError, StorageError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores import folder_transfer as _temporary_folder
 from trainfeed.files.stores import folder_transfer as transfer
 from trainfeed.files.stores import location as _store_clock
-from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, Patience
+from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST
 from trainfeed.files.stores.folder_transfer import (
     TransferReport,
     download,

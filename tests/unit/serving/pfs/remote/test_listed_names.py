@@ -22,11 +22,11 @@ class ListingClient:
     def __init__(self, **changed):
         self._entry = {**FOLDER, **changed}
 
-    def ask(self, method, path, **_):
+    def ask(self, method, path, parameters):
         found = {"entry": FOLDER}
-        if "method=ls" in path:
+        if parameters["method"] == "ls":
             # The folder that is copied; folders below it are empty.
-            entries = [self._entry] if "folder&" in path else []
+            entries = [self._entry] if parameters["path"].endswith("/folder") else []
             found = {"entries": entries, "is_complete": True}
         body = json.dumps(found).encode()
         return Reply(f"{method} {path}", 200, {}, body, len(body))

@@ -14,7 +14,7 @@ from trainfeed.serving.pfs.file_server import FileServerSettings, serve_files
 from trainfeed.serving.pfs.limits import FileLimits
 from trainfeed.serving.pfs.remote import ServerTree
 from trainfeed.serving.pfs.wire import DATA
-from trainfeed.serving.server import Access, ByteClient, Limits, Reply, ServerSettings, new_token
+from trainfeed.serving.server import Access, Client, Limits, Reply, ServerSettings, new_token
 
 USERS = ("alice", "bob")
 
@@ -61,13 +61,13 @@ class Storage:
         return FileServerSettings(made, "dc", self.mount, limits or FileLimits(), is_local=True)
 
 
-class CountingClient(ByteClient):
+class CountingClient(Client):
     """A client that counts the bytes of chunks that the server has accepted."""
 
     accepted = 0
 
-    def ask(self, method: str, path: str, **more: object) -> Reply:
-        reply = super().ask(method, path, **more)
+    def ask(self, method: str, path: str, *parameters: object, **more: object) -> Reply:
+        reply = super().ask(method, path, *parameters, **more)
         if method == "POST" and path.startswith(DATA) and reply.status == 200:
             self.accepted += len(more["body"])
         return reply
