@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,17 +38,18 @@ class TopValues:
         self.counts: dict[Any, int] = {}
         self._texts: list[bytes] = []
 
-    def add_numbers(self, numbers: NDArray[Any]) -> None:
-        """Add integers, shape ``(n,)``; best many at once."""
-        values, counts = np.unique(numbers, return_counts=True)
+    def add_sorted(self, numbers: NDArray[Any]) -> None:
+        """Add integers, ascending, shape ``(n,)``; best many at once."""
+        starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
+        counts = np.diff(starts, append=len(numbers))
         if len(counts) > MAX_TOP:
             # The count of the first value that does not fit: all counts are lowered by it, which
             # bounds the error (Misra-Gries).
             cut = int(np.partition(counts, -MAX_TOP - 1)[-MAX_TOP - 1])
             kept = counts > cut
-            values, counts = values[kept], counts[kept] - cut
+            starts, counts = starts[kept], counts[kept] - cut
             self.error += cut
-        self._take(zip(values.tolist(), counts.tolist(), strict=True))
+        self._take(zip(numbers[starts].tolist(), counts.tolist(), strict=True))
 
     def add_text(self, text: bytes) -> None:
         """Add one value of bytes, or of text in UTF-8."""
@@ -59,13 +60,6 @@ class TopValues:
         self._texts.append(text)
         if len(self._texts) >= _TEXT_BLOCK:
             self._take_texts()
-
-    def copy(self) -> TopValues:
-        """Return an independent copy."""
-        other = TopValues()
-        other.error, other.num_skipped = self.error, self.num_skipped
-        other.counts, other._texts = dict(self.counts), list(self._texts)
-        return other
 
     def merge(self, other: TopValues) -> None:
         """Add the values of ``other``."""
@@ -90,15 +84,17 @@ class TopValues:
     def load(self, value: Mapping[str, Any]) -> None:
         """Load the values that ``to_json`` gave."""
         self.error, self.num_skipped = int(value["top_error"]), int(value["top_skipped"])
-        self.counts = {
-            bytes.fromhex(v) if isinstance(v, str) else int(v): int(n) for v, n in value["top"]
-        }
+        self._take(
+            {
+                bytes.fromhex(v) if isinstance(v, str) else int(v): int(n) for v, n in value["top"]
+            }.items()
+        )
 
     def _take_texts(self) -> None:
         texts, self._texts = self._texts, []
         self._take(Counter(texts).items())
 
-    def _take(self, counts: Iterable[tuple[Hashable, int]] | Mapping[Any, int]) -> None:
+    def _take(self, counts: Iterable[tuple[Hashable, int]]) -> None:
         known = self.counts
         for value, count in counts:
             known[value] = known.get(value, 0) + count
@@ -106,22 +102,6 @@ class TopValues:
             cut = sorted(known.values(), reverse=True)[MAX_TOP]
             self.counts = {value: count - cut for value, count in known.items() if count > cut}
             self.error += cut
-
-
-def merged_top(mine: TopValues | None, other: TopValues | None) -> TopValues | None:
-    """Return ``mine`` with the values of ``other`` added; None if one of them is unknown."""
-    if mine is None or other is None:
-        return None
-    mine.merge(other)
-    return mine
-
-
-def loaded_top(top: TopValues | None, value: Mapping[str, Any]) -> TopValues | None:
-    """Return ``top`` with the values of ``to_json``; None if not requested or unknown."""
-    if top is None or "top" not in value:
-        return None
-    top.load(value)
-    return top
 
 
 # --- The distribution of numbers, in bounded memory and independent of their order
@@ -162,149 +142,146 @@ def byte_counts(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return counts if numbers.dtype.kind == "u" else np.roll(counts, _NUM_BYTES // 2)
 
 
-def bin_ranks(numbers: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the rank of the bin of each finite number, from 0 to 32,767, ascending by number."""
-    keys = (numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)).astype(np.int32)
-    # Keys of negative numbers (sign bit set) descend; -0.0 is in the bin of 0.0.
-    half = _NUM_BINS // 2
-    if keys.max(initial=0) < half:
-        return keys + np.int32(half)
-    return np.where(keys < half, keys + half, np.minimum(2 * half - keys, half))
-
-
-def bin_names(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the name of each bin, its number nearest to zero, from ``bin_ranks``."""
-    half = _NUM_BINS // 2
-    keys = np.where(ranks < half, 2 * half - ranks, ranks - half)
-    return (keys.astype(np.uint64) << np.uint64(_DROPPED_BITS)).view(np.float64)
-
-
-class Histogram:
-    """Counts of finite numbers of one dtype, in bins that do not depend on the numbers.
-
-    In dtypes of one byte every value has its own bin. In other dtypes the name of a bin is its
-    number nearest to zero, and the bin extends from there, away from zero, by at most an eighth of
-    that number; integers up to 16 have their own bins.
+def quantiles(counts: NDArray[np.int64], number: Callable[[int], Any]) -> dict[str, Any]:
+    """Return quantiles, as share → number.
 
     Args:
-        dtype: The dtype of the numbers; not bool.
+        counts: How often each number is there, ascending by number, shape ``(n,)`` with ``n`` from
+            1 on.
+        number: From the place of a count to its number.
+    """
+    ends = np.cumsum(counts)
+    wanted = [math.ceil(share * int(ends[-1])) for share in _SHARES]
+    places = np.searchsorted(ends, wanted).tolist()
+    return {str(share): number(place) for share, place in zip(_SHARES, places, strict=True)}
+
+
+class Bins:
+    """Counts of finite numbers in bins that do not depend on the numbers, for each component.
+
+    The name of a bin is its number nearest to zero, and the bin extends from there, away from zero,
+    by at most an eighth of that number; integers up to 16 have their own bins.
+
+    Args:
+        num: Number of components; 1 for numbers that are none.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self._is_exact = dtype.itemsize == 1
-        self._lowest = int(byte_values(dtype)[0]) if self._is_exact else 0
-        # Keys of the filled bins, ascending, and their counts. Most fields fill few of the 32,768
-        # bins, and there may be many fields. The arrays are replaced, never changed, so copies can
-        # share them.
+    def __init__(self, num: int) -> None:
+        self._num = num
+        # Component and rank of the filled bins as one number, ascending, and their counts. Most
+        # fields fill few of the 32,768 bins, and there may be many fields. The arrays are replaced,
+        # never changed, so copies can share them.
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
 
-    def add(self, numbers: NDArray[np.float64]) -> None:
-        """Count finite numbers of a dtype of more than one byte, shape ``(n,)``."""
-        bits = numbers.view(np.uint64) >> np.uint64(_DROPPED_BITS)
-        found = np.bincount(bits.view(np.int64), minlength=_NUM_BINS // 2 + 1)
-        # The bins of 0.0 and -0.0 are joined. The latter also holds the negative numbers next to
-        # zero, because the name of their bin, -0.0, equals 0.0.
-        found[0] += found[_NUM_BINS // 2]
-        found[_NUM_BINS // 2] = 0
-        self.add_counts(found)
+    def add(self, rows: Iterable[NDArray[np.float64]]) -> None:
+        """Count the finite numbers of each component, shape ``(n,)`` each."""
+        keys, counts = [], []
+        for number, row in enumerate(rows):
+            ranks, found = _counted(row)
+            keys.append(ranks + number * _NUM_BINS)
+            counts.append(found)
+        self._take(np.concatenate(keys), np.concatenate(counts))
 
-    def add_counts(self, counts: NDArray[np.int64]) -> None:
-        """Add counts per bin; for dtypes of one byte the result of ``byte_counts``."""
-        keys = np.flatnonzero(counts)
-        self._take(keys, counts[keys])
-
-    def copy(self) -> Histogram:
-        """Return an independent copy."""
-        return copy.copy(self)
-
-    def merge(self, other: Histogram) -> None:
+    def merge(self, other: Bins) -> None:
         """Add the counts of ``other``."""
         self._take(other._keys, other._counts)
 
-    def to_json(self) -> list[list[Any]]:
-        """Return names and counts of the filled bins, ascending by name."""
-        keys, counts = self._filled()
-        return [
-            [name, count] for name, count in zip(self._names(keys), counts.tolist(), strict=True)
-        ]
+    def to_json(self) -> list[list[list[Any]]]:
+        """Return names and counts of the filled bins of each component, ascending by name."""
+        names = _bin_names(self._keys & (_NUM_BINS - 1)).tolist()
+        bins = [list(pair) for pair in zip(names, self._counts.tolist(), strict=True)]
+        ends = np.searchsorted(self._keys, np.arange(self._num + 1) * _NUM_BINS).tolist()
+        return [bins[start:end] for start, end in pairwise(ends)]
 
-    def load(self, bins: Sequence[Sequence[Any]]) -> None:
+    def total(self) -> Bins:
+        """Return the counts of the numbers of all components together."""
+        ranks = self._keys & (_NUM_BINS - 1)
+        total = Bins(1)
+        total._take(*_sums(ranks, self._counts))
+        return total
+
+    def load(self, histograms: Sequence[Sequence[Sequence[Any]]]) -> None:
         """Add the counts that ``to_json`` gave."""
-        found: dict[int, int] = {}
-        for name, count in bins:
-            key = int(name) - self._lowest
-            if not self._is_exact:
-                key = int(np.float64(name).view(np.uint64)) >> _DROPPED_BITS
-            if not 0 <= key < (_NUM_BYTES if self._is_exact else _NUM_BINS) or int(count) < 0:
-                raise ValueError(f"no bin is called {name!r}")
-            found[key] = found.get(key, 0) + int(count)
-        filled = sorted((key, count) for key, count in found.items() if count)
-        columns = np.array(filled, np.int64).reshape(-1, 2)
-        self._take(columns[:, 0], columns[:, 1])
+        for number, bins in enumerate(histograms):
+            columns = np.array(bins, np.float64).reshape(-1, 2)
+            names, counts = columns[columns[:, 1] > 0].T.copy()
+            ranks = _ranks(names.view(np.int64) >> _DROPPED_BITS)
+            self._take(*_sums(ranks + number * _NUM_BINS, counts.astype(np.int64)))
 
     def quantiles(self, low: Any, high: Any) -> dict[str, Any]:
-        """Return quantiles, as share → number; the middle of a bin stands for its numbers.
+        """Return quantiles of the numbers of one component; the middle of a bin stands for them.
 
         Args:
             low: The smallest counted number.
             high: The largest counted number.
         """
-        keys, counts = self._filled()
-        ends = np.cumsum(counts)
-        wanted = [math.ceil(share * int(ends[-1])) for share in _SHARES]
-        found = keys[np.searchsorted(ends, wanted)]
-        names = self._names(found)
-        if not self._is_exact:
-            names = [min(max(self._middle(int(key)), low), high) for key in found]
-        return {str(share): name for share, name in zip(_SHARES, names, strict=True)}
-
-    def top(self) -> list[list[Any]]:
-        """Return the most frequent values and their counts, for dtypes of one byte."""
-        bins = sorted(self.to_json(), key=lambda entry: (-entry[1], entry[0]))
-        return bins[:MAX_TOP]
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every value has its own bin."""
-        return self._is_exact
-
-    def _filled(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the keys of the filled bins, ascending by value, and their counts."""
-        keys, counts = self._keys, self._counts
-        if self._is_exact:
-            return keys, counts
-        # For negative numbers (sign bit set) a larger key is a smaller number: reverse that part,
-        # and put it first.
-        first = int(np.searchsorted(keys, _NUM_BINS // 2))
-        return (
-            np.concatenate([keys[first:][::-1], keys[:first]]),
-            np.concatenate([counts[first:][::-1], counts[:first]]),
+        return quantiles(
+            self._counts, lambda place: min(max(_middle(int(self._keys[place])), low), high)
         )
 
     def _take(self, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Add counts of filled bins, ascending by key."""
-        if np.array_equal(keys, self._keys):
+        if not len(self._keys):
+            self._keys, self._counts = keys, counts
+        elif np.array_equal(keys, self._keys):
             self._counts = self._counts + counts
-            return
-        both = np.union1d(self._keys, keys)
-        total = np.zeros(len(both), np.int64)
-        total[np.searchsorted(both, self._keys)] = self._counts
-        total[np.searchsorted(both, keys)] += counts
-        self._keys, self._counts = both, total
+        else:
+            self._keys, self._counts = _sums(
+                np.concatenate([self._keys, keys]), np.concatenate([self._counts, counts])
+            )
 
-    def _names(self, keys: NDArray[np.int64]) -> list[Any]:
-        if self._is_exact:
-            return (keys + self._lowest).tolist()  # type: ignore[no-any-return]
-        bits = keys.astype(np.uint64) << np.uint64(_DROPPED_BITS)
-        return bits.view(np.float64).tolist()  # type: ignore[no-any-return]
 
-    def _middle(self, key: int) -> float:
-        if not key:
-            return 0.0
-        near, far = self._names(np.array([key, key + 1]))
-        middle = near / 2 + far / 2
-        return float(middle if math.isfinite(middle) else near)
+def _counted(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ranks of the bins that finite numbers fill, ascending, and their counts."""
+    if not len(numbers):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    # The sign stays the sign: keys of negative numbers are negative, and ascend away from zero.
+    keys = numbers.view(np.int64) >> _DROPPED_BITS
+    lowest = int(keys.min())
+    keys -= lowest
+    table = np.bincount(keys)
+    filled = np.flatnonzero(table != 0)
+    counts = table[filled]
+    filled += lowest
+    if lowest >= 0:
+        return filled + _NUM_BINS // 2, counts
+    return _sums(_ranks(filled), counts)
+
+
+def _ranks(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rank of the bin of each key, from 0 to 32,767, ascending by number."""
+    # The bin of -0.0 is that of 0.0, with the negative numbers next to zero.
+    return np.where(keys < 0, -keys, keys + _NUM_BINS // 2)
+
+
+def _bin_names(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the name of each bin, its number nearest to zero, from its rank."""
+    half = _NUM_BINS // 2
+    keys = np.where(ranks < half, 2 * half - ranks, ranks - half)
+    return (keys.astype(np.uint64) << np.uint64(_DROPPED_BITS)).view(np.float64)
+
+
+def _middle(rank: int) -> float:
+    half = _NUM_BINS // 2
+    if rank == half:
+        return 0.0
+    away = rank + 1 if rank > half else rank - 1
+    near, far = _bin_names(np.array([rank, away])).tolist()
+    middle = near / 2 + far / 2
+    return float(middle if math.isfinite(middle) else near)
+
+
+def _sums(
+    keys: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the different keys, ascending, and the sum of the counts of each."""
+    if not len(keys):
+        return keys, counts
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return keys[starts], np.add.reduceat(counts[order], starts)
 
 
 # --- Number, mean, spread and range of numbers, together with their sketches
@@ -321,27 +298,23 @@ class Moments:
     high: float | None = None
 
     @classmethod
-    def of(cls, numbers: NDArray[Any], floats: NDArray[np.float64]) -> Moments:
-        """Return the moments of finite numbers, shape ``(n,)``, in their dtype and as float64."""
-        if not numbers.size:
-            return cls()
+    def of_rows(cls, rows: NDArray[Any], floats: NDArray[np.float64]) -> list[Moments]:
+        """Return the moments of each row of finite numbers, in their dtype and as float64.
+
+        Args:
+            rows: Shape ``(k, n)``.
+            floats: The same numbers, shape ``(k, n)``.
+        """
+        if not rows.shape[1]:
+            return [cls()] * len(rows)
         with np.errstate(over="ignore", invalid="ignore"):
             # Distances from the mean are squared, and not the numbers: the difference of two large
             # sums would lose precision.
-            mean = float(floats.mean())
-            distances = floats - mean
-            squares = float(np.square(distances, out=distances).sum())
-        # Adding zero turns -0.0 into 0.0; which of the two min() returns depends on the processor.
-        return cls(numbers.size, mean, squares, numbers.min().item() + 0, numbers.max().item() + 0)
-
-    @classmethod
-    def of_rows(cls, rows: NDArray[Any], floats: NDArray[np.float64]) -> list[Moments]:
-        """Return ``of`` for each row of finite numbers, shape ``(k, n)`` with ``n`` from 1 on."""
-        with np.errstate(over="ignore", invalid="ignore"):
             means = floats.mean(axis=1)
             distances = floats - means[:, np.newaxis]
             squares = np.square(distances, out=distances).sum(axis=1)
         columns = (means, squares, rows.min(axis=1), rows.max(axis=1))
+        # Adding zero turns -0.0 into 0.0; which of the two min() returns depends on the processor.
         return [
             cls(rows.shape[1], mean, square, low + 0, high + 0)
             for mean, square, low, high in zip(*(c.tolist() for c in columns), strict=True)
@@ -397,130 +370,3 @@ class Moments:
             "mean": mean,
             "std": std,
         }
-
-
-@dataclass
-class Taken:
-    """Moments and sketches of numbers, which can be merged.
-
-    Attributes:
-        moments: Moments of the finite numbers.
-        not_finite: Number of values that are NaN or infinite.
-        histogram: Histogram of the finite numbers; None if not requested or unknown.
-        top: Most frequent values of integers; None if not requested or unknown.
-    """
-
-    moments: Moments
-    not_finite: int
-    histogram: Histogram | None
-    top: TopValues | None
-
-    def take(self, block: NDArray[Any]) -> None:
-        """Add numbers, shape ``(n,)``."""
-        finite = block
-        if block.dtype.kind == "f" and not (is_finite := np.isfinite(block)).all():
-            finite = block[is_finite]
-            self.not_finite += len(block) - len(finite)
-        floats = finite.astype(np.float64, copy=False)
-        self.moments = self.moments.merged(Moments.of(finite, floats))
-        if self.histogram is not None:
-            self.histogram.add(floats)
-        if self.top is not None:
-            self.top.add_numbers(finite)
-
-    def copy(self) -> Taken:
-        """Return an independent copy."""
-        histogram = None if self.histogram is None else self.histogram.copy()
-        top = None if self.top is None else self.top.copy()
-        return Taken(self.moments, self.not_finite, histogram, top)
-
-    def merge(self, other: Taken) -> None:
-        """Add the numbers of ``other``."""
-        self.moments = self.moments.merged(other.moments)
-        self.not_finite += other.not_finite
-        if self.histogram is not None and other.histogram is not None:
-            self.histogram.merge(other.histogram)
-        else:
-            self.histogram = None
-        self.top = merged_top(self.top, other.top)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the moments, the number of values that are not finite, and the sketches."""
-        entries: dict[str, Any] = {"values": self.moments.values, "not_finite": self.not_finite}
-        entries |= self.moments.to_json()
-        if (histogram := self.histogram) is not None:
-            entries["histogram"] = histogram.to_json()
-            entries["quantiles"] = None
-            if self.moments.values:
-                entries["quantiles"] = histogram.quantiles(self.moments.low, self.moments.high)
-            # With a bin per value the histogram is the exact table of values.
-            if histogram.is_exact:
-                entries |= {"top": histogram.top(), "top_error": 0, "top_skipped": 0}
-        if self.top is not None:
-            entries |= self.top.to_json()
-        return entries
-
-
-# --- Exact counts of values, as long as there are few different ones
-
-
-class FewValues:
-    """The count of every value of each component that has few different values.
-
-    A component with more than ``MAX_TOP`` different values has no counts, whatever the order: a
-    component that holds hashes or measurements costs nothing after its first block.
-
-    Args:
-        num: Number of components.
-    """
-
-    def __init__(self, num: int) -> None:
-        self._counts: list[dict[int, int] | None] = [{} for _ in range(num)]
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Add the integers of each component, shape ``(num, n)``."""
-        few = [number for number, counts in enumerate(self._counts) if counts is not None]
-        if not few:
-            return
-        for number, row in zip(few, np.sort(rows[few], axis=1), strict=True):
-            starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
-            if len(starts) > MAX_TOP:
-                self._counts[number] = None
-                continue
-            counts = np.diff(starts, append=len(row)).tolist()
-            self._take(number, dict(zip(row[starts].tolist(), counts, strict=True)))
-
-    def merge(self, other: FewValues) -> None:
-        """Add the counts of ``other``."""
-        for number, counts in enumerate(other._counts):
-            self._take(number, counts)
-
-    def copy(self) -> FewValues:
-        """Return an independent copy."""
-        other = FewValues(len(self._counts))
-        other._counts = [None if each is None else dict(each) for each in self._counts]
-        return other
-
-    def to_json(self) -> list[list[list[int]] | None]:
-        """Return values and counts of each component, most frequent first; None for too many."""
-        return [
-            None
-            if counts is None
-            else [list(pair) for pair in sorted(counts.items(), key=lambda p: (-p[1], p[0]))]
-            for counts in self._counts
-        ]
-
-    def load(self, tops: Sequence[Any]) -> None:
-        """Add the counts that ``to_json`` gave."""
-        for number, top in enumerate(tops):
-            self._take(number, None if top is None else dict(top))
-
-    def _take(self, number: int, counts: dict[int, int] | None) -> None:
-        known = self._counts[number]
-        if known is None or counts is None:
-            self._counts[number] = None
-            return
-        for value, count in counts.items():
-            known[value] = known.get(value, 0) + count
-        if len(known) > MAX_TOP:
-            self._counts[number] = None

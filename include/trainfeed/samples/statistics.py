@@ -10,15 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
-from trainfeed.samples.components import (
-    BLOCK_VALUES,
-    ByteComponents,
-    ByteNumbers,
-    Components,
-    Numbers,
-)
+from trainfeed.samples.numbers import BLOCK_VALUES, ByteNumbers, Numbers
 from trainfeed.samples.schema import Field, Schema, as_array, as_bytes, present_rows, refuse
-from trainfeed.samples.sketches import TopValues, byte_values, loaded_top, merged_top
+from trainfeed.samples.sketches import TopValues, byte_values
 from trainfeed.samples.typed import common_length
 
 # --- The fields whose components have statistics: those of a fixed, small shape
@@ -140,6 +134,8 @@ def _require_bins(field: Field, value: Mapping[str, Any]) -> None:
         return
     total = 0
     for name, count in value["histogram"]:
+        if name is None:
+            raise ValueError("expected the name of a bin")
         _require_count("bins", count)
         _require_number("bins", name)
         if field.values_dtype.itemsize == 1 and name not in _byte_names(field):
@@ -192,7 +188,10 @@ class Texts:
         """Add the values of ``other``."""
         if other._low is not None and other._high is not None:
             self._extend(other._num, other._total, other._low, other._high)
-        self._top = merged_top(self._top, other._top)
+        if self._top is not None and other._top is not None:
+            self._top.merge(other._top)
+        else:
+            self._top = None
 
     def to_json(self) -> dict[str, Any]:
         """Return range, mean and total of lengths, and frequent values."""
@@ -212,7 +211,10 @@ class Texts:
         if num:
             low, high = int(value["min_length"]), int(value["max_length"])
             self._extend(num, int(value["total_length"]), low, high)
-        self._top = loaded_top(self._top, value)
+        if "top" not in value:
+            self._top = None
+        elif self._top is not None:
+            self._top.load(value)
 
     def _extend(self, num: int, total: int, low: int, high: int) -> None:
         self._num += num
@@ -223,7 +225,7 @@ class Texts:
 
 # --- Statistics of one field: computed in parts, merged, stored as JSON
 
-_Content: TypeAlias = Numbers | ByteNumbers | Texts | Components | ByteComponents
+_Content: TypeAlias = Numbers | ByteNumbers | Texts
 
 
 class FieldStatistics:
@@ -253,16 +255,13 @@ class FieldStatistics:
         self.field = field
         self.count = 0
         self.nulls = 0
-        self._content: _Content
-        if sketches and components and num_components(field):
-            self._content = _component_content(field, block_values)
-        else:
-            self._content = _plain_content(field, block_values, sketches=sketches)
+        num = num_components(field) if sketches and components else 0
+        self._content = _content(field, num, block_values, sketches=sketches)
 
     @property
     def has_components(self) -> bool:
         """Whether there are statistics of each component."""
-        return isinstance(self._content, Components | ByteComponents)
+        return not isinstance(self._content, Texts) and self._content.num_components > 0
 
     def update(self, value: object) -> None:
         """Add the value of one sample; None for an absent field.
@@ -317,7 +316,7 @@ class FieldStatistics:
         self.count += other.count
         self.nulls += other.nulls
         mine, others = self._content, other._content
-        if type(mine) is not type(others):
+        if self.has_components != other.has_components:
             # One of them is without components: the sum cannot have any.
             mine, others = _without_components(mine), _without_components(others)
         mine.merge(others)  # type: ignore[arg-type]
@@ -372,25 +371,21 @@ class FieldStatistics:
         self.nulls += num_samples
 
 
-def _plain_content(field: Field, block_values: int, *, sketches: bool) -> _Content:
+def _content(field: Field, num: int, block_values: int, *, sketches: bool) -> _Content:
     if field.is_text:
         return Texts(sketches=sketches)
     # 256 possible values: exact counts are cheaper than sketches.
     if field.values_dtype.itemsize == 1:
-        return ByteNumbers(field.values_dtype, sketches=sketches)
-    top = not field.shape
-    return Numbers(field.values_dtype, sketches=sketches, top=top, block_values=block_values)
-
-
-def _component_content(field: Field, block_values: int) -> _Content:
-    num = num_components(field)
-    if field.values_dtype.itemsize == 1:
-        return ByteComponents(field.values_dtype, num)
-    return Components(field.values_dtype, num, block_rows=block_values)
+        return ByteNumbers(field.values_dtype, num, sketches=sketches)
+    return Numbers(
+        field.values_dtype, num, sketches=sketches, top=not field.shape, block_rows=block_values
+    )
 
 
 def _without_components(content: _Content) -> _Content:
-    return content.whole() if isinstance(content, Components | ByteComponents) else content
+    if isinstance(content, Texts) or not content.num_components:
+        return content
+    return content.whole()
 
 
 # --- Statistics of samples, field by field

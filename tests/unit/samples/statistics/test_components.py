@@ -183,6 +183,7 @@ def test_statistics_of_an_earlier_release_are_read_and_added(dtype):
         lambda found: found["components"].__setitem__(0, 3),
         lambda found: found["components"][0].update(values=1),
         lambda found: found["components"][0].update(histogram=[["a", 2]]),
+        lambda found: found["components"][0].update(histogram=[[None, 2]]),
         lambda found: found["components"][0].update(mean="a"),
         lambda found: found["components"][0].update(top=[[0.5, 2]]),
         lambda found: found["components"][0].pop("not_finite"),
