@@ -35,10 +35,10 @@ COPY .airflowignore /opt/trainfeed/
 COPY dags /opt/trainfeed/dags
 COPY operators /opt/trainfeed/operators
 COPY plugins /opt/trainfeed/plugins
-COPY services /opt/trainfeed/services
+COPY deploy /opt/trainfeed/deploy
 COPY include/trainfeed /opt/trainfeed/include/trainfeed
 # The command line runs the code that the tasks run.
-RUN ln -s /opt/trainfeed/services/config/compose/trainfeed /usr/local/bin/trainfeed
+RUN ln -s /opt/trainfeed/deploy/trainfeed /usr/local/bin/trainfeed
 
 USER airflow
 WORKDIR /var/lib/airflow

@@ -15,67 +15,13 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
+from deploy.settings import RECOVERY, TASK_MODULES
 from services._home import REPOSITORY
 from services._postgres import Postgres
 
-__all__ = [
-    "ADMIN",
-    "PARTS",
-    "RECOVERY",
-    "TASK_MODULES",
-    "AirflowOptions",
-    "admin_password",
-    "write_config",
-]
-
 ADMIN = "admin"
-# Process of Airflow → its arguments of the command ``airflow``.
-PARTS: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        # Logs of tasks are read from the file system, not from servers on all interfaces.
-        "api-server": ("api-server",),
-        "scheduler": ("scheduler", "--skip-serve-logs"),
-        "dag-processor": ("dag-processor",),
-        "triggerer": ("triggerer", "--skip-serve-logs"),
-    }
-)
-# The modules that the process of a task imports, which takes 0.3 s of a core each time. Tasks are
-# forked from the scheduler, which imports them once.
-TASK_MODULES: Sequence[str] = (
-    "airflow.dag_processing.bundles.local",
-    "airflow.dag_processing.dagbag",
-    "airflow.providers.standard.operators.empty",
-    "airflow.sdk.execution_time.task_runner",
-    "airflow.sdk.execution_time.timeout",
-    "dags._defaults",
-    "dags._shares",
-    "jinja2.ext",
-    "numpy",
-    "operators.stages",
-    "operators.logs_complete",
-    "operators.timetable",
-    "operators.trainings",
-    "pyarrow.compute",
-    "pyarrow.parquet",
-    "pydantic",
-    "trainfeed.pipeline.build_attempts",
-    "trainfeed.pipeline.check",
-    "trainfeed.pipeline.convert",
-    "trainfeed.pipeline.ingest",
-    "trainfeed.pipeline.plan",
-    "trainfeed.pipeline.planner",
-    "trainfeed.pipeline.preprocess",
-    "trainfeed.pipeline.preview",
-    "trainfeed.pipeline.publish",
-    "trainfeed.pipeline.version",
-    "trainfeed.pipeline.workers",
-    "trainfeed.training.launch",
-    "trainfeed.training.promotion",
-    "trainfeed.training.tagged",
-)
 _PASSWORDS = "passwords.json"
 _SECRETS = "secrets.json"
 
@@ -174,33 +120,6 @@ _QUICK: Mapping[str, dict[str, object]] = {
     # A new file in the folder of DAGs is found this soon.
     "dag_processor": {"refresh_interval": 10},
 }
-
-
-# Behaviour of parts when another part has died; equal to docker-compose.yaml, which a test checks.
-RECOVERY: Mapping[str, Mapping[str, object]] = MappingProxyType(
-    {
-        "core": {
-            # The executor of Airflow forgets the task of a worker that dies, which stays `queued`.
-            "executor": "services.airflow_executor.WatchedLocalExecutor"
-        },
-        "scheduler": {
-            # The tasks of a scheduler that died start again within the sum of both.
-            "scheduler_health_check_threshold": 15,
-            "orphaned_tasks_check_interval": 10,
-            # The executor notices the death of a task's process at once. Without an API server
-            # there are no heartbeats, so this is longer than an outage that must not fail tasks.
-            "task_instance_heartbeat_timeout": 300,
-        },
-        "workers": {
-            "execution_api_timeout": 30,  # on a busy machine 5 s are too short for an answer
-            # A task retries a silent API server this often, after 2 to 10 s each: at least 200 s,
-            # usually ten minutes, which is the lifetime of its token.
-            "execution_api_retries": 100,
-            "execution_api_retry_wait_min": 2,
-            "execution_api_retry_wait_max": 10,
-        },
-    }
-)
 
 
 def _merged(*groups: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, object]]:

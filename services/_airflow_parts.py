@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from services._airflow_config import PARTS
+from deploy.init import make_pools, migrate
+from deploy.settings import PARTS
 from services._process import Daemon
-from services.airflow_init import make_pools, migrate
 
 _SHARED = (
     "airflow.api_fastapi.core_api.app",

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
+from deploy.settings import PARTS
 from services._airflow_config import (
     ADMIN,
-    PARTS,
     AirflowOptions,
     admin_password,
     write_config,

@@ -27,8 +27,8 @@ from rich.console import Console
 
 from benchmarks.month._accounts import cpu_seconds
 from benchmarks.month._tables import TaskTime, phases, show_cpu, show_tasks
+from deploy.settings import TASK_MODULES
 from examples.daily import places
-from services._airflow_config import TASK_MODULES
 from services.airflow import AirflowOptions, AirflowStack
 from services.airflow_client import AirflowClient, AirflowRequestError, DagRun
 

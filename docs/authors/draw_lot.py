@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["draw", "main"]
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
-_CODE: Final = ("include", "operators", "dags", "plugins", "services")
+_CODE: Final = ("include", "operators", "dags", "deploy", "plugins", "services")
 _SIZE: Final = 40
 
 

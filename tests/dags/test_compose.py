@@ -24,10 +24,10 @@ from airflow.executors.executor_utils import ExecutorName
 from ruamel.yaml import YAML
 
 import trainfeed
+from deploy.executor import WatchedLocalExecutor
+from deploy.init import _pools
+from deploy.settings import PARTS, RECOVERY
 from operators.connections import conversion_roots, environment_from_connections
-from services._airflow_config import PARTS, RECOVERY
-from services.airflow_executor import WatchedLocalExecutor
-from services.airflow_init import _pools
 from trainfeed.core.config import KAFKA_CONNECTION, LOGS_CONNECTION, environment_from_environ
 from trainfeed.specification import DatasetSpec, load_specs
 from trainfeed.versions.layout import is_name
@@ -112,7 +112,7 @@ def validate(path):
 
 
 def site():
-    tree = ET.parse(ROOT / "services/config/compose/hdfs-site.xml")
+    tree = ET.parse(ROOT / "deploy/hdfs-site.xml")
     return {each.findtext("name"): each.findtext("value") for each in tree.iter("property")}
 
 
@@ -155,7 +155,7 @@ def test_secrets_have_no_defaults(name):
 def test_all_parts_of_airflow_are_there_as_plain_processes_have_them():
     assert set(AIRFLOW) == {"init", *PARTS}
     for part in PARTS:
-        preloaded = ["python", "-m", f"services.airflow_{part}"]
+        preloaded = ["python", "-m", f"deploy.{part}"]
         assert AIRFLOW[part]["command"] in (["airflow", part], preloaded)
 
 
@@ -188,7 +188,7 @@ def test_the_executor_is_there_and_airflow_takes_it():
     path = ENVIRONMENT["AIRFLOW__CORE__EXECUTOR"]
     executor, _ = ExecutorLoader.import_executor_cls(ExecutorName(path))
     assert executor is WatchedLocalExecutor
-    assert in_image(f"{CODE}/services/airflow_executor.py").is_file()
+    assert in_image(f"{CODE}/deploy/executor.py").is_file()
 
 
 def test_a_task_may_wait_for_the_api_server_as_long_as_its_token_is_valid():
@@ -209,7 +209,7 @@ def test_every_other_variable_is_known_to_somebody(monkeypatch):
     assert others == of_python | of_trainfeed
     monkeypatch.setenv("TRAINFEED_DATASETS", ENVIRONMENT["TRAINFEED_DATASETS"])
     assert str(environment_from_environ().datasets) == ENVIRONMENT["TRAINFEED_DATASETS"]
-    source = (ROOT / "services/airflow_init.py").read_text()
+    source = (ROOT / "deploy/init.py").read_text()
     for name in ("ADMIN_PASSWORD", "POOLS"):
         assert f'_variable("{name}")' in source
 
@@ -235,7 +235,7 @@ def test_code_is_found_by_every_part():
     assert in_image(ENVIRONMENT["AIRFLOW__CORE__PLUGINS_FOLDER"]) == ROOT / "plugins"
     code, include = ENVIRONMENT["PYTHONPATH"].split(":")
     assert (code, include) == (CODE, f"{CODE}/include")
-    for package in ("operators", "services", "dags"):
+    for package in ("operators", "deploy", "dags"):
         assert in_image(f"{code}/{package}/__init__.py").is_file()
     assert in_image(f"{include}/trainfeed/__init__.py").is_file()
     assert mounts(AIRFLOW["scheduler"])[ENVIRONMENT["TRAINFEED_DATASETS"]] == "./include/datasets"
@@ -440,7 +440,7 @@ def test_hdfs_keeps_its_data_on_its_volumes():
         folder = site()[f"dfs.{node}.{option}"].removeprefix("file://")
         assert mounts(SERVICES[node])[folder] == node
         target = mounts(SERVICES[node])["/etc/trainfeed/hdfs-site.xml"]
-        assert target == "./services/config/compose/hdfs-site.xml"
+        assert target == "./deploy/hdfs-site.xml"
         assert "-conf /etc/trainfeed/hdfs-site.xml" in " ".join(SERVICES[node]["command"])
 
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from services._home import REPOSITORY
 from services.hdfs import Hdfs
 
-SITES = ("services/config/compose/hdfs-site.xml", "services/config/hdfs/site.xml")
+SITES = ("deploy/hdfs-site.xml", "services/config/hdfs/site.xml")
 PORTS = {"namenode": ("9870", "namenode_http"), "datanode": ("9864", "datanode_http")}
 
 

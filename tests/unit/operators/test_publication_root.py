@@ -2,8 +2,8 @@
 
 import pytest
 
+from deploy import init
 from operators.connections import environment_from_connections
-from services import airflow_init
 from trainfeed.errors import RootError
 from trainfeed.pipeline.leftovers import sweep
 from trainfeed.versions import init_root
@@ -22,7 +22,7 @@ def root(tmp_path, set_connection):
 
 
 @pytest.mark.parametrize(
-    "start", [airflow_init._try_places, lambda: sweep(environment_from_connections(()))]
+    "start", [init._try_places, lambda: sweep(environment_from_connections(()))]
 )
 def test_a_root_that_is_not_mounted_is_named_by_its_connection(root, start):
     with pytest.raises(RootError, match="extra 'path' of connection 'cephfs_default'") as caught:
@@ -33,4 +33,4 @@ def test_a_root_that_is_not_mounted_is_named_by_its_connection(root, start):
 
 def test_a_root_that_was_made_passes_the_start_up(root):
     init_root(root)
-    assert airflow_init._try_places() == str(root)
+    assert init._try_places() == str(root)

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from services._airflow_config import TASK_MODULES, AirflowOptions, admin_password, write_config
+from deploy.settings import TASK_MODULES
+from services._airflow_config import AirflowOptions, admin_password, write_config
 from services._home import REPOSITORY
 from services._postgres import Postgres
 from services._postgres_server import PostgresServer

@@ -17,7 +17,7 @@ from airflow.executors.base_executor import BaseExecutor
 from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.utils.state import TaskInstanceState
 
-from services.airflow_executor import WatchedLocalExecutor
+from deploy.executor import WatchedLocalExecutor
 
 DEADLINE_S = 60.0
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from services import airflow_init
-from services._process import ServiceError
+from deploy import init
+from trainfeed.errors import ConfigError
 
 
 def test_pools_are_those_of_the_variable():
-    assert airflow_init._pools('{"kafka_reads": {"slots": 4}}') == {
+    assert init._pools('{"kafka_reads": {"slots": 4}}') == {
         "kafka_reads": {"slots": 4, "description": "", "include_deferred": False}
     }
 
@@ -18,8 +18,8 @@ def test_pools_are_those_of_the_variable():
     "text", ["", "[]", "kafka_reads=4", '{"a": 4}', '{"a": {}}', '{"a": null}']
 )
 def test_pools_of_another_form_are_shown_with_one_that_is_right(text):
-    with pytest.raises(ServiceError, match=r'POOLS to be JSON like \{"kafka_reads"') as caught:
-        airflow_init._pools(text)
+    with pytest.raises(ConfigError, match=r'POOLS to be JSON like \{"kafka_reads"') as caught:
+        init._pools(text)
     assert repr(text) in str(caught.value)
 
 
@@ -28,9 +28,9 @@ def test_a_missing_variable_is_named_before_anything_is_done(monkeypatch, name):
     monkeypatch.setenv("ADMIN_PASSWORD", "secret")
     monkeypatch.setenv("POOLS", "{}")
     monkeypatch.delenv(name)
-    monkeypatch.setattr(airflow_init, "migrate", lambda: pytest.fail("it went on"))
-    with pytest.raises(ServiceError, match=name):
-        airflow_init.main()
+    monkeypatch.setattr(init, "migrate", lambda: pytest.fail("it went on"))
+    with pytest.raises(ConfigError, match=name):
+        init.main()
 
 
 def test_pools_that_data_sets_name_are_found(tmp_path, monkeypatch):
@@ -47,4 +47,4 @@ def test_pools_that_data_sets_name_are_found(tmp_path, monkeypatch):
         "resources: {pool: kafka_reads}\n"
     )
     monkeypatch.setenv("TRAINFEED_DATASETS", str(tmp_path))
-    assert airflow_init._named_pools() == {"kafka_reads"}
+    assert init._named_pools() == {"kafka_reads"}

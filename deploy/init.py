@@ -1,4 +1,4 @@
-"""``python -m services.airflow_init``: prepares an Airflow before its parts start.
+"""``python -m deploy.init``: prepares an Airflow before its parts start.
 
 The program migrates the database, writes the password of the user, makes the pools, and tests the
 folders of the connections, so that a wrong one fails here and not in the first task. The program
@@ -18,9 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from services._process import ServiceError
-
-__all__ = ["make_pools", "migrate"]
+from trainfeed.errors import ConfigError, TrainFeedError
 
 _ADMIN: Final = "admin"
 # Slots of pools that only data sets name: without the pool, their tasks would never start.
@@ -58,7 +56,7 @@ def main() -> None:
     """Prepare Airflow.
 
     Raises:
-        ServiceError: A variable is missing or wrong; the message has its name.
+        ConfigError: A variable is missing or wrong; the message has its name.
         TrainFeedError: A connection or the publication root is wrong.
     """
     password, pools = _variable("ADMIN_PASSWORD"), _pools(_variable("POOLS"))
@@ -72,7 +70,7 @@ def main() -> None:
 def _variable(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
-        raise ServiceError(f"expected the variable {name}, got none; .env.example describes it")
+        raise ConfigError(f"expected the variable {name}, got none; .env.example describes it")
     return value
 
 
@@ -87,7 +85,7 @@ def _pools(text: str) -> dict[str, dict[str, Any]]:
             for name, pool in json.loads(text).items()
         }
     except (ValueError, AttributeError, KeyError, TypeError) as error:
-        raise ServiceError(
+        raise ConfigError(
             'expected POOLS to be JSON like {"kafka_reads": {"slots": 4, "description": "…"}}, got'
             f" {text!r}"
         ) from error
@@ -124,9 +122,7 @@ def _try_places() -> str:
 
 
 if __name__ == "__main__":
-    from trainfeed.errors import TrainFeedError
-
     try:
         main()
-    except (ServiceError, TrainFeedError) as error:
+    except TrainFeedError as error:
         sys.exit(str(error))

@@ -1,4 +1,4 @@
-"""``python -m services.airflow_scheduler``: ``airflow scheduler`` with the imports of tasks.
+"""``python -m deploy.scheduler``: ``airflow scheduler`` with the imports of tasks.
 
 The processes of tasks are forks of the scheduler's. A module that the scheduler has imported need
 not be imported by a task, which then takes half the time. docs/authors/measured-month.md has the
@@ -12,9 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from services._airflow_config import PARTS, TASK_MODULES
-
-__all__ = ["main"]
+from deploy.settings import PARTS, TASK_MODULES
 
 
 def main() -> None:

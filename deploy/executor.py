@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from airflow.executors.workloads import ExecutorWorkload
     from airflow.models.taskinstance import TaskInstance
 
-__all__ = ["WatchedLocalExecutor"]
-
 
 @dataclass
 class _Worker:
