@@ -10,26 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
-
-__all__ = [
-    "BUILD",
-    "FORMS",
-    "TRAIN",
-    "UPLOADS",
-    "WAIVE",
-    "Failure",
-    "RunFacts",
-    "Stage",
-    "Training",
-    "is_known",
-    "run_facts",
-    "trainings",
-]
 
 BUILD: Final = "build."
 TRAIN: Final = "train."
@@ -77,12 +63,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed task; ``told`` is its XCom ``failure``, empty for a killed one."""
+    """A failed task; ``report`` is its XCom ``failure``, empty for a killed one."""
 
     task_id: str
     map_index: int
     state: str
-    told: _Report
+    report: _Report
 
 
 @dataclass(frozen=True)
@@ -116,8 +102,8 @@ class RunFacts:
         promotion: Report of the promotion.
         uploads: Report of the check, in a run that takes uploads.
         spark: Report of the Spark application, in a run with the engine spark.
-        spark_told: How far that application was, as its task has told last.
-        told: What the tasks of a form have told about their result.
+        spark_progress: How far that application was when its task said so last.
+        results: What the tasks of a form say of their result.
     """
 
     dag_id: str
@@ -135,8 +121,8 @@ class RunFacts:
     promotion: _Report = field(default_factory=dict)
     uploads: _Report = field(default_factory=dict)
     spark: _Report = field(default_factory=dict)
-    spark_told: _Report = field(default_factory=dict)
-    told: tuple[_Report, ...] = ()
+    spark_progress: _Report = field(default_factory=dict)
+    results: tuple[_Report, ...] = ()
 
     @property
     def is_build(self) -> bool:
@@ -176,8 +162,8 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
     if dag_id.startswith(UPLOADS):
         return RunFacts(**common, uploads=report("check", "uploads"))
     if not dag_id.startswith(BUILD):
-        told = (report(stage.task_id, "told") for stage in common["stages"])
-        return RunFacts(**common, told=tuple(filter(None, told)))
+        results = (report(stage.task_id, "told") for stage in common["stages"])
+        return RunFacts(**common, results=tuple(filter(None, results)))
     return RunFacts(
         **common,
         plan=report("plan", "plan"),
@@ -185,7 +171,7 @@ def run_facts(session: Session, dag_id: str, run_id: str) -> RunFacts:
         publish=report("publish"),
         version=report("publish", "version_report"),
         spark=report("spark"),
-        spark_told=report("spark", "progress"),
+        spark_progress=report("spark", "progress"),
     )
 
 
@@ -246,6 +232,12 @@ def failures(session: Session, dag_id: str, run_id: str) -> tuple[Failure, ...]:
         )
         for task_id, index, state in session.execute(query).all()
     )
+
+
+def is_paused(session: Session, dag_id: str) -> bool:
+    """Return whether a DAG is there and paused now."""
+    dag = session.get(DagModel, dag_id)
+    return dag is not None and bool(dag.is_paused)
 
 
 def trainings(session: Session, dag_id: str, interval: str) -> tuple[Training, ...]:

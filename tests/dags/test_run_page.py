@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import shutil
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote, urljoin
 
 import airflow.models
@@ -244,9 +248,24 @@ def test_jobs_of_a_dag_that_a_user_may_not_see_are_left_out(client, log_in, monk
 
 def test_what_reports_say_is_shown_as_text_and_runs_nothing(client, log_in):
     page = client.get(PAGE, headers=log_in("viewer"))
-    assert "&lt;script&gt;alert(&#x27;{{ 7*7 }}&#x27;)&lt;/script&gt;" in page.text
+    assert "&lt;script&gt;alert(&#39;{{ 7*7 }}&#39;)&lt;/script&gt;" in page.text
     assert "<script" not in page.text
     assert page.headers["content-security-policy"].startswith("default-src 'none';")
+
+
+def test_plugins_that_were_copied_find_their_template(tmp_path):
+    copy = shutil.copytree(Path(_run_page.__file__).parent, tmp_path / "plugins")
+    template = copy / "run_page.html"
+    template.write_text(template.read_text().replace("no data set", "no data set at all"))
+    spec = importlib.util.spec_from_file_location("copied_run_page", copy / "_run_page.py")
+    copied = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copied)
+    assert "no data set at all to show" in copied.page(_run_facts.RunFacts("tag", "a run"))
+
+
+def test_a_cell_without_a_value_is_empty_by_which_a_phone_hides_it(look, reports):
+    reports[VERSION_KEY] = {**VERSION, "generations": [{"generation": "g0001", "why": ""}]}
+    assert re.search(r'<tr><td data-c="generation">g0001<td><td><td[^>]*>.*<td></table>', look())
 
 
 @pytest.mark.parametrize("dag_id", ["convert", "build.views", "~", "../../etc/passwd", HOSTILE])
