@@ -11,17 +11,6 @@ from typing import Any, Final
 
 from airflow.sdk import Asset
 
-__all__ = [
-    "ANSWER_LIMIT",
-    "DEFAULT_ARGS",
-    "MAPPED_LIMIT",
-    "SINGLE_LIMIT",
-    "TAGS",
-    "TRAINING_LIMIT",
-    "dataset_asset",
-    "uploads_asset",
-]
-
 RETRY_DELAY: Final = timedelta(seconds=5)
 RETRY_BACKOFF: Final = 6.0  # second try within 10 s, for a flake; third one after 30 to 60 s more
 

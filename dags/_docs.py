@@ -15,8 +15,6 @@ from trainfeed.specification import (
     gate_name,
 )
 
-__all__ = ["spec_doc"]
-
 _RULE: Final = "---"
 _ELSE: Final = {
     "block": "not published",

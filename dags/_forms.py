@@ -6,17 +6,6 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
-__all__ = [
-    "DATASET_PATTERN",
-    "INTERVAL_PATTERN",
-    "REASON",
-    "dataset_param",
-    "dry_run_param",
-    "generation_param",
-    "interval_param",
-    "why_param",
-]
-
 INTERVAL_PATTERN: Final = "^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 # 3 to 500 characters on one line, and not blank.
 REASON: Final[dict[str, Any]] = {

@@ -17,8 +17,6 @@ from typing import Any, Final
 from dags._defaults import ANSWER_LIMIT
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["MAX_TASKS_OF_RUN", "active_runs", "asks", "task_limits"]
-
 # The default of Airflow, written here because the limit of mapped tasks is computed from it.
 MAX_TASKS_OF_RUN: Final = 16
 # Limit of the additional runs: above it runs wait for each other, because so many triggers would be

@@ -13,8 +13,6 @@ from operators.stages import OUTDATED_RULES
 from operators.training_starts import CATCH_UP_LIMIT
 from trainfeed.specification import DatasetSpec, TrainingWish
 
-__all__ = ["build_params", "window_param"]
-
 _REASON: Final[dict[str, Any]] = {"type": ["null", "string"], **REASON}
 _LAST_ENDED: Final = (
     "Without it a triggered run builds the last interval that had ended at its logical date, and"

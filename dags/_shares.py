@@ -21,8 +21,6 @@ from dags._waive import waive_dag
 from operators.connections import datasets_folder
 from trainfeed.specification import DatasetSpec, load_spec, spec_folders, spec_or_error
 
-__all__ = ["NUM_SHARES", "make_dags", "raise_errors", "share_of"]
-
 # Fixed, with one file for each share: a data set keeps its share when others are added or removed.
 NUM_SHARES: Final = 8
 _KINDS: Final = ("build", "train", "uploads", "waive")

@@ -20,8 +20,6 @@ from dags._forms import INTERVAL_PATTERN, interval_param, why_param
 from operators.corrections import WaiveGatesOperator
 from trainfeed.specification import DatasetSpec
 
-__all__ = ["waive_dag"]
-
 _OPTIONAL: Final[dict[str, Any]] = {"type": ["null", "string"], "pattern": INTERVAL_PATTERN}
 
 

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 
     from trainfeed.pipeline import JsonObject
 
-__all__ = [
-    "GatherShardsOperator",
-    "PlanConversionOperator",
-    "PublishConversionOperator",
-    "ScatterFilesOperator",
-]
 
 _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = (
@@ -84,19 +78,29 @@ def _names(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
-class _UnitOperator(BaseOperator):
-    """One unit of a mapped step; the task can run again safely.
+class _StepOperator(BaseOperator):
+    """A step after the plan; the task can run again safely.
 
     Args:
         plan: Name of the plan.
-        unit: Number of the unit, from 0.
     """
 
     template_fields: Sequence[str] = ("plan",)
 
-    def __init__(self, *, plan: object, unit: int, **kwargs: Any) -> None:
+    def __init__(self, *, plan: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.plan = plan
+
+
+class _UnitOperator(_StepOperator):
+    """One unit of a mapped step.
+
+    Args:
+        unit: Number of the unit, from 0.
+    """
+
+    def __init__(self, *, unit: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.unit = unit
 
 
@@ -122,18 +126,8 @@ class GatherShardsOperator(_UnitOperator):
             return gather_shards(conversion_roots(), str(self.plan), self.unit)
 
 
-class PublishConversionOperator(BaseOperator):
-    """Make the shards visible, all at once.
-
-    Args:
-        plan: Name of the plan.
-    """
-
-    template_fields: Sequence[str] = ("plan",)
-
-    def __init__(self, *, plan: object, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.plan = plan
+class PublishConversionOperator(_StepOperator):
+    """Make the shards visible, all at once."""
 
     def execute(self, context: Context) -> JsonObject:
         """Publish the shards and return the report: small JSON."""

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.connections import datasets_folder, environment_from_connections
-from operators.outcome import airflow_outcome, tell_result
-from operators.runs import require_known, run_person
+from operators.outcome import Done, FormOperator
+from operators.runs import run_person
 from operators.stages import open_dataset
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.files import listed
@@ -64,7 +63,7 @@ def specified_names() -> list[str]:
 # --- Form of the DAG ``repair`` → damaged files of a version become what they were
 
 
-class RepairVersionOperator(BaseOperator):
+class RepairVersionOperator(FormOperator):
     """Repair a version, or in a dry run show its damage; what cannot be repaired fails the task.
 
     Returns:
@@ -72,34 +71,32 @@ class RepairVersionOperator(BaseOperator):
         log has each of them.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    form = ("dataset", "interval", "generation", "why", "copy_from", "dry_run")
+
+    def carry_out(self, context: Context) -> Done:
         """Repair the version; a task that is cleared finds what is still damaged."""
         from trainfeed.upkeep.repair import RepairWish, repair
         from trainfeed.versions.layout import parse_generation
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(
-                params, "dataset", "interval", "generation", "why", "copy_from", "dry_run"
+        spec, env = open_dataset(params["dataset"])
+        named, backup = params["generation"], params["copy_from"]
+        person = run_person(context)
+        wish = RepairWish(
+            why=params["why"] or None,
+            who=person.who,
+            account=person.account,
+            dry_run=params["dry_run"],
+            backup=Path(backup) if backup else None,
+        )
+        generation = parse_generation(named) if named else None
+        report = repair(spec, env, params["interval"], generation, wish)
+        failure = None
+        if not (report.is_whole or report.dry_run):
+            failure = AirflowFailException(
+                f"{report.version} is still damaged; the result says why, and what can be done"
             )
-            spec, env = open_dataset(params["dataset"])
-            named, backup = params["generation"], params["copy_from"]
-            person = run_person(context)
-            wish = RepairWish(
-                why=params["why"] or None,
-                who=person.who,
-                account=person.account,
-                dry_run=params["dry_run"],
-                backup=Path(backup) if backup else None,
-            )
-            generation = parse_generation(named) if named else None
-            report = repair(spec, env, params["interval"], generation, wish)
-            tell_result(context, report.version, _repair_lines(report))
-            if not (report.is_whole or report.dry_run):
-                raise AirflowFailException(
-                    f"{report.version} is still damaged; the result says why, and what can be done"
-                )
-        return _repair_counts(report)
+        return Done(report.version, _repair_lines(report), _repair_counts(report), failure)
 
 
 def _repair_lines(report: RepairReport) -> list[str]:
@@ -123,10 +120,10 @@ def _damaged_files(report: RepairReport) -> Iterator[str]:
 
 def _repair_counts(report: RepairReport) -> dict[str, Any]:
     """Return the report without its files, because an XCom is a row of a database."""
-    told = report.to_json()
+    found = report.to_json()
     return {
         "num_files": len(report.files),
-        **{name: told[name] for name in ("version", "dry_run", "is_whole", "recomputed")},
+        **{name: found[name] for name in ("version", "dry_run", "is_whole", "recomputed")},
     }
 
 
@@ -134,10 +131,8 @@ def _repair_counts(report: RepairReport) -> dict[str, Any]:
 
 logger = logging.getLogger(__name__)
 
-_RETIRE_PARAMS: Final = ("dataset", "range", "why", "dry_run")
 
-
-class RetireIntervalsOperator(BaseOperator):
+class RetireIntervalsOperator(FormOperator):
     """Retire a range, in the name of the Airflow user who started the run.
 
     Returns:
@@ -145,38 +140,33 @@ class RetireIntervalsOperator(BaseOperator):
         were retired before, and ``dry_run``.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    form = ("dataset", "range", "why", "dry_run")
+
+    def carry_out(self, context: Context) -> Done:
         """Retire the intervals; a task that is cleared completes what a killed one began."""
         from trainfeed.upkeep.retention import Context as Retention
         from trainfeed.upkeep.retention import retire, retire_advice, retired_lines
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, *_RETIRE_PARAMS)
-            person = run_person(context)
-            spec, env = open_dataset(params["dataset"])
-            done = retire(
-                Retention.of(spec, env, who=person.who, account=person.account),
-                params["range"],
-                params["why"],
-                dry_run=params["dry_run"],
+        name, asked = params["dataset"], params["range"]
+        person = run_person(context)
+        retention = Retention.of(*open_dataset(name), who=person.who, account=person.account)
+        done = retire(retention, asked, params["why"], dry_run=params["dry_run"])
+        _log(done)
+        failure = None
+        if done.refused:
+            failure = ConflictError(
+                f"{len(done.refused)} of the intervals of {asked} cannot be retired, the result"
+                " names each with the reason; nothing was changed;"
+                f" {retire_advice(name, done.refused)}"
             )
-            _log(done)
-            name = params["dataset"]
-            told = retired_lines(name, params["range"], done)
-            tell_result(context, f"{name}/{params['range']}", told)
-            if done.refused:
-                raise ConflictError(
-                    f"{len(done.refused)} of the intervals of {params['range']} cannot be retired,"
-                    " the result names each with the reason; nothing was changed;"
-                    f" {retire_advice(name, done.refused)}"
-                )
-        return {
+        report = {
             "intervals": len(done.intervals),
             "bytes": done.removals.num_bytes,
             "already": len(done.already),
             "dry_run": done.dry_run,
         }
+        return Done(f"{name}/{asked}", retired_lines(name, asked, done), report, failure)
 
 
 def _log(done: Retired) -> None:
@@ -188,19 +178,8 @@ def _log(done: Retired) -> None:
 
 # --- Form of the DAG ``tag`` → a tag of data is given, moved or removed
 
-_TAG_PARAMS: Final = (
-    "action",
-    "dataset",
-    "tag",
-    "range",
-    "why",
-    "allow_missing",
-    "verify",
-    "dry_run",
-)
 
-
-class TagVersionsOperator(BaseOperator):
+class TagVersionsOperator(FormOperator):
     """Give, move or remove a tag, in the name of the user who started the run; once per run.
 
     Returns:
@@ -208,17 +187,17 @@ class TagVersionsOperator(BaseOperator):
         ``written``, whether this try made the change.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    form = ("action", "dataset", "tag", "range", "why", "allow_missing", "verify", "dry_run")
+
+    def carry_out(self, context: Context) -> Done:
         """Carry out the action of the form; a task that is cleared finds the change made."""
         from trainfeed.versions.tag_files import Decision
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, *_TAG_PARAMS)
-            folder = known_folder(environment_from_connections(()), params["dataset"])
-            _require_one_wish(params)
-            decision = Decision.now(params["why"], **run_person(context)._asdict())
-            tag, is_new, changes = _change_tag(folder, params, decision)
+        folder = known_folder(environment_from_connections(()), params["dataset"])
+        _require_one_wish(params)
+        decision = Decision.now(params["why"], **run_person(context)._asdict())
+        tag, is_new, changes = _change_tag(folder, params, decision)
         report = {
             "dataset": folder.name,
             "tag": tag.tag,
@@ -229,8 +208,7 @@ class TagVersionsOperator(BaseOperator):
         }
         logger.info("%s", report)
         result = _tag_result(folder.name, tag, params, is_new=is_new)
-        tell_result(context, f"{folder.name}@{tag.tag}", [result, *changes])
-        return report
+        return Done(f"{folder.name}@{tag.tag}", [result, *changes], report)
 
 
 def _require_one_wish(params: dict[str, Any]) -> None:
@@ -270,15 +248,15 @@ def _change_tag(
         return *untag(folder, params["tag"], decision), []
     options = {name: params[name] for name in ("allow_missing", "verify")}
     proposal = propose_tag(folder, params["range"], params["tag"], decision, **options)
-    changes = [_told_change(change) for change in proposal.changes]
+    changes = [_change_line(change) for change in proposal.changes]
     if params["dry_run"]:
         return proposal.after, False, changes
     return *apply_change(folder, proposal), changes
 
 
-def _told_change(change: TagChange) -> str:
-    told = change.to_json()
-    return f"{told['interval']}: from {told['from'] or 'nothing'} to {told['to'] or 'nothing'}"
+def _change_line(change: TagChange) -> str:
+    made = change.to_json()
+    return f"{made['interval']}: from {made['from'] or 'nothing'} to {made['to'] or 'nothing'}"
 
 
 def _tag_of_request(
@@ -322,7 +300,7 @@ def _may_be_of(made: Tag, asked: str | None) -> bool:
 _DAY: Final = len("2013-01-01")
 
 
-class WaiveGatesOperator(BaseOperator):
+class WaiveGatesOperator(FormOperator):
     """Waive failed gates of an interval, in the name of the Airflow user who started the run.
 
     Args:
@@ -332,37 +310,39 @@ class WaiveGatesOperator(BaseOperator):
         ``waiver``, and ``conf``: the parameters of the run of ``build.<data set>`` that publishes.
     """
 
+    form = ("interval", "why", "until", "plan", "check", "field")
+
     def __init__(self, *, dataset: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dataset = dataset
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def carry_out(self, context: Context) -> Done:
         """Write the waiver; a task that is cleared finds it written."""
         from trainfeed.core.intervals import parse_time
         from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
         from trainfeed.versions import DatasetFolder
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, "interval", "why", "until", "plan", "check", "field")
-            person = run_person(context)
-            env = environment_from_connections(())
-            folder = DatasetFolder(Path(env.root), self.dataset)
-            wish = WaiverWish(
-                who=person.who,
-                account=person.account,
-                why=params["why"],
-                until=parse_time(params["until"]),
-                checks=[params["check"]] if params["check"] else (),
-                fields=[params["field"]] if params["field"] else (),
-            )
-            found = waivable(folder, params["interval"], params["plan"])
-            waiver = waive(env, found, wish, datetime.now(UTC))
-            told = [f"failed: {line}" for line in found.refused.lines]
-            next_run = f"the task build starts build.{self.dataset}, which publishes the version"
-            target = f"{self.dataset}/{params['interval']}"
-            tell_result(context, target, [f"waived: {waiver.told}", next_run, *told])
-        return {"waiver": waiver.to_json(), "conf": _conf(found.plan)}
+        person = run_person(context)
+        env = environment_from_connections(())
+        folder = DatasetFolder(Path(env.root), self.dataset)
+        wish = WaiverWish(
+            who=person.who,
+            account=person.account,
+            why=params["why"],
+            until=parse_time(params["until"]),
+            checks=[params["check"]] if params["check"] else (),
+            fields=[params["field"]] if params["field"] else (),
+        )
+        found = waivable(folder, params["interval"], params["plan"])
+        waiver = waive(env, found, wish, datetime.now(UTC))
+        lines = [
+            f"waived: {waiver.told}",
+            f"the task build starts build.{self.dataset}, which publishes the version",
+            *(f"failed: {line}" for line in found.refused.lines),
+        ]
+        report = {"waiver": waiver.to_json(), "conf": _conf(found.plan)}
+        return Done(f"{self.dataset}/{params['interval']}", lines, report)
 
 
 def _conf(plan: Plan) -> dict[str, Any]:
@@ -382,18 +362,8 @@ def _conf(plan: Plan) -> dict[str, Any]:
 
 # --- Form of the DAG ``withdraw`` → a version is hidden from readers, or given back
 
-_WITHDRAW_PARAMS: Final = (
-    "action",
-    "dataset",
-    "interval",
-    "generation",
-    "why",
-    "move_tags",
-    "dry_run",
-)
 
-
-class WithdrawVersionOperator(BaseOperator):
+class WithdrawVersionOperator(FormOperator):
     """Withdraw or restore a version, in the name of the Airflow user who started the run.
 
     A tag that cannot be read or moved after the withdrawal fails the task; the withdrawal stands.
@@ -403,27 +373,25 @@ class WithdrawVersionOperator(BaseOperator):
         and ``written``, whether this try changed anything.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    form = ("action", "dataset", "interval", "generation", "why", "move_tags", "dry_run")
+
+    def carry_out(self, context: Context) -> Done:
         """Carry out the action of the form; a task that is cleared finds it done."""
         from trainfeed.upkeep.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, *_WITHDRAW_PARAMS)
-            person = run_person(context)
-            env = environment_from_connections(())
-            known_folder(env, params["dataset"])
-            maker = Maker(person.who, person.account, params["why"], person.request)
-            done = _change_withdrawal(env, context, maker)
-            report = _report(params["action"], done)
-            logger.info("%s", report)
-            dry_run = params["dry_run"]
-            if isinstance(done, Withdrawn):
-                tell_result(context, done.mark.name, withdrawn_lines(done, dry_run=dry_run))
-                _refuse_problems(done, dry_run=dry_run)
-            else:
-                tell_result(context, done.mark.name, restored_lines(done, dry_run=dry_run))
-        return report
+        person = run_person(context)
+        env = environment_from_connections(())
+        known_folder(env, params["dataset"])
+        maker = Maker(person.who, person.account, params["why"], person.request)
+        done = _change_withdrawal(env, context, maker)
+        report = _report(params["action"], done)
+        logger.info("%s", report)
+        dry_run = params["dry_run"]
+        if isinstance(done, Withdrawn):
+            lines, failure = withdrawn_lines(done, dry_run=dry_run), _problems(done, dry_run)
+            return Done(done.mark.name, lines, report, failure)
+        return Done(done.mark.name, restored_lines(done, dry_run=dry_run), report)
 
 
 def _report(action: str, done: Withdrawn | Restored) -> dict[str, Any]:
@@ -453,17 +421,13 @@ def _change_withdrawal(env: Environment, context: Context, maker: Maker) -> With
     return withdraw(*place, move_tags=params["move_tags"], dry_run=params["dry_run"])
 
 
-def _refuse_problems(done: Withdrawn, *, dry_run: bool) -> None:
-    """Fail the task of a withdrawal that stands, for tags.
-
-    Raises:
-        AirflowFailException: A tag cannot be read, or could not be moved.
-    """
+def _problems(done: Withdrawn, dry_run: bool) -> AirflowFailException | None:
+    """Return the failure of a withdrawal that stands: a tag cannot be read, or was not moved."""
     if not done.tag_problems:
-        return
+        return None
     state = "would be withdrawn" if dry_run else "is withdrawn, which stands"
-    told = "; ".join(f"tag {each.tag}: {each.error}" for each in done.tag_problems)
-    raise AirflowFailException(
-        f"{done.mark.name} {state}; not all tags could be read or moved: {told}; when that is"
+    tags = "; ".join(f"tag {each.tag}: {each.error}" for each in done.tag_problems)
+    return AirflowFailException(
+        f"{done.mark.name} {state}; not all tags could be read or moved: {tags}; when that is"
         " mended, clear this task: it does the rest"
     )

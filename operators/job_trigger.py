@@ -16,7 +16,6 @@ from trainfeed.errors import Outcome, TrainFeedError
 if TYPE_CHECKING:
     from trainfeed.training.kept_jobs import KeptJob
 
-__all__ = ["TrainingJobTrigger"]
 
 logger = logging.getLogger(__name__)
 

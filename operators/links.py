@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-__all__ = ["LINKS", "ModelLink", "TrainingJobLink", "TrainingRunsLink", "VersionLink"]
-
 
 class _ReportLink(BaseOperatorLink):
     """A link to the report of the task itself: the page of its XComs."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
 )
 
+from operators.runs import require_known
 from trainfeed.errors import GateError, Outcome, TrainFeedError
 
 if TYPE_CHECKING:
@@ -137,3 +140,46 @@ def tell_result(context: Context, target: str, lines: Sequence[str]) -> None:
         context["ti"].xcom_push(key=TOLD_KEY, value={"target": target, "lines": told})
     except Exception as lost:  # noqa: BLE001 - what the task did is done
         logger.warning("the page of the run will not have the result: %s", lost)
+
+
+# --- A form of a DAG: what a person asked for, what came of it, and then the failure if any
+
+
+class Done(NamedTuple):
+    """What a form did.
+
+    Attributes:
+        target: What the run is about, as ``flights/2013-01-02``.
+        lines: What came of it, the result first.
+        report: Small JSON, which the task returns.
+        failure: What is raised once the result is told; None if all went well.
+    """
+
+    target: str
+    lines: Sequence[str]
+    report: dict[str, Any]
+    failure: Exception | None = None
+
+
+class FormOperator(BaseOperator):
+    """Carries out the form of a DAG, and tells the result also if it is a failure.
+
+    Attributes:
+        form: Names of the parameters; a run with another one is refused.
+    """
+
+    form: ClassVar[Sequence[str]]
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Carry out the form, tell what came of it, and return the report."""
+        with airflow_outcome(context):
+            require_known(context["params"], *self.form)
+            done = self.carry_out(context)
+            tell_result(context, done.target, done.lines)
+            if done.failure is not None:
+                raise done.failure
+        return done.report
+
+    @abstractmethod
+    def carry_out(self, context: Context) -> Done:
+        """Do what the parameters of the run ask for."""

@@ -79,22 +79,32 @@ def open_dataset(
     )
 
 
-class StageOperator(BaseOperator):
+class DatasetOperator(BaseOperator):
+    """A task of one data set.
+
+    Args:
+        dataset: Name of the data set.
+    """
+
+    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+
+
+class StageOperator(DatasetOperator):
     """One stage of a build, as one task.
 
     The task can run again safely: a stage looks for its result before it works.
 
     Args:
-        dataset: Name of the data set.
         plan: The report of the task ``plan`` (its XCom).
     """
 
     template_fields: Sequence[str] = ("plan",)
     stage: ClassVar[str]
 
-    def __init__(self, *, dataset: str, plan: object, **kwargs: Any) -> None:
+    def __init__(self, *, plan: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.plan = plan
 
     def execute(self, context: Context) -> JsonObject:
@@ -288,7 +298,7 @@ _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
 
 
-class PlanIntervalOperator(BaseOperator):
+class PlanIntervalOperator(DatasetOperator):
     """Plan the interval of the run.
 
     In runs of the schedule and of backfills the task waits, without a worker slot, until the
@@ -312,7 +322,6 @@ class PlanIntervalOperator(BaseOperator):
     and returns nothing to map over, so that Airflow skips the later stages.
 
     Args:
-        dataset: Name of the data set.
         trains: Whether a training follows, so that runs have the parameters ``training`` and
             ``catch_up``.
 
@@ -321,9 +330,8 @@ class PlanIntervalOperator(BaseOperator):
         with most units has. The report of the plan is the XCom ``plan``.
     """
 
-    def __init__(self, *, dataset: str, trains: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, trains: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.trains = trains
 
     @property
@@ -350,7 +358,7 @@ class PlanIntervalOperator(BaseOperator):
                 logger.warning("%s; looking again at %s", error, at)
                 raise call_again(at) from error
         if not isinstance(planned, PlanReport | SkipReport):
-            context["ti"].xcom_push(key=_PLAN_KEY, value=_told(planned))
+            context["ti"].xcom_push(key=_PLAN_KEY, value=_dry_run(planned))
             return []
         context["ti"].xcom_push(key=_PLAN_KEY, value=planned.to_json())
         if isinstance(planned, SkipReport):
@@ -413,7 +421,7 @@ def _require_only_replay(params: Mapping[str, object]) -> None:
         )
 
 
-def _told(found: DryRun) -> JsonObject:
+def _dry_run(found: DryRun) -> JsonObject:
     """Return the XCom of a dry run for the page of the run, and log its lines."""
     from trainfeed.pipeline.preview import describe
 
@@ -498,7 +506,7 @@ class RecordIOToCephFSOperator(StageOperator):
             report["verdict"] = planned.verdict
         if planned.note is not None:
             report["note"] = planned.note
-        _tell(context, version.dataset, path)
+        _show_version(context, version.dataset, path)
         if declined is not None:
             # Airflow sends an event for every outlet that a task has when it succeeds.
             self.outlets.clear()
@@ -552,7 +560,7 @@ class RecordIOToCephFSOperator(StageOperator):
         return report, folder.version(build.ref.interval, generation)
 
 
-def _tell(context: Context, dataset: str, path: Path) -> None:
+def _show_version(context: Context, dataset: str, path: Path) -> None:
     """Push the report for the page of the run; a failure is only logged."""
     from trainfeed.pipeline.version import version_report
     from trainfeed.versions import DatasetFolder, Version

@@ -25,7 +25,6 @@ from trainfeed.errors import WindowError
 if TYPE_CHECKING:
     from trainfeed.core.intervals import Interval
 
-__all__ = ["BEFORE_ALL", "TIMETABLES", "IntervalTimetable"]
 
 # Start date of every DAG: no schedule has an earlier tick.
 BEFORE_ALL: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,13 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.connections import environment_from_connections
 from operators.job_trigger import TrainingJobTrigger
 from operators.links import ModelLink, TrainingJobLink
-from operators.outcome import airflow_outcome, call_again, tell_result
+from operators.outcome import Done, FormOperator, airflow_outcome, call_again
 from operators.runs import (
     answering_user,
     require_known,
@@ -25,7 +24,7 @@ from operators.runs import (
     run_person,
     window_request,
 )
-from operators.stages import open_dataset
+from operators.stages import DatasetOperator, open_dataset
 from trainfeed.errors import ConfigError, WindowIncompleteError
 
 if TYPE_CHECKING:
@@ -43,19 +42,12 @@ if TYPE_CHECKING:
 # --- Folder of ``train.model.upload`` → proof that models can be written there, before a training
 
 
-class RequireUploadOperator(BaseOperator):
+class RequireUploadOperator(DatasetOperator):
     """Fail before the training if its model could not be uploaded afterwards.
-
-    Args:
-        dataset: Name of the data set.
 
     Returns:
         ``upload``: the URI of the folder.
     """
-
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.dataset = dataset
 
     def execute(self, context: Context) -> JsonObject:
         """Make and remove a folder in the folder of the models."""
@@ -68,21 +60,14 @@ class RequireUploadOperator(BaseOperator):
 # --- Model on a store → publication root, before a training
 
 
-class DownloadModelOperator(BaseOperator):
+class DownloadModelOperator(DatasetOperator):
     """Download the model of ``train.model.download``, or adopt an equal download.
 
     The task has the store's connection; the ranks of the training see only the folder.
 
-    Args:
-        dataset: Name of the data set.
-
     Returns:
         ``start_model`` (digest of the model's manifest), ``path``, and the report of the transfer.
     """
-
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.dataset = dataset
 
     def execute(self, context: Context) -> JsonObject:
         """Download the model."""
@@ -101,7 +86,7 @@ _LONGEST_WAIT: Final = timedelta(minutes=5)
 _DOUBLINGS: Final = 10  # further ones would only overflow
 
 
-class TrainingJobOperator(BaseOperator):
+class TrainingJobOperator(DatasetOperator):
     """Train on the window of intervals that ends with the run's interval, or adopt its job.
 
     While versions of the window are missing, the task waits without a worker slot, at most
@@ -110,7 +95,6 @@ class TrainingJobOperator(BaseOperator):
     a cluster the triggerer waits.
 
     Args:
-        dataset: Name of the data set.
         start_model: Report of the task ``download_model`` (its XCom); None if the training starts
             from no model.
 
@@ -122,9 +106,8 @@ class TrainingJobOperator(BaseOperator):
 
     operator_extra_links = (TrainingJobLink(),)
 
-    def __init__(self, *, dataset: str, start_model: object = None, **kwargs: Any) -> None:
+    def __init__(self, *, start_model: object = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.start_model = start_model
         self._launched: Launched | None = None
 
@@ -240,14 +223,13 @@ def _later(error: WindowIncompleteError, context: Context, limit: timedelta) -> 
 # --- Finished training job → candidate of its model, if the job passes the gate
 
 
-class EvaluateModelOperator(BaseOperator):
+class EvaluateModelOperator(DatasetOperator):
     """Compare a job's metrics with the gate of ``train.model``; if they pass, publish its model.
 
     The files of a job that passes become the next version of the model, once, and ``candidate``
     points to it. A closed gate fails the task, makes no version, and leaves ``prod`` unchanged.
 
     Args:
-        dataset: Name of the data set.
         job: Report of the task ``train`` (its XCom).
 
     Returns:
@@ -257,9 +239,8 @@ class EvaluateModelOperator(BaseOperator):
     template_fields: Sequence[str] = ("job",)
     operator_extra_links = (ModelLink(),)
 
-    def __init__(self, *, dataset: str, job: object, **kwargs: Any) -> None:
+    def __init__(self, *, job: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.job = job
 
     def execute(self, context: Context) -> JsonObject:
@@ -281,14 +262,13 @@ class EvaluateModelOperator(BaseOperator):
 # --- Candidate of a model → the alias ``prod``
 
 
-class PromoteModelOperator(BaseOperator):
+class PromoteModelOperator(DatasetOperator):
     """Point ``prod`` to the model of the run; each job is promoted once.
 
     Clearing the task does not undo a rollback. If the promotion is automatic, a ``prod`` of a later
     interval stays, too.
 
     Args:
-        dataset: Name of the data set.
         model: Report of the task ``evaluate`` (its XCom).
         answer: Answer of the person who approved (XCom of the task ``approve``), whom the history
             names; None for a promotion without a person.
@@ -301,11 +281,8 @@ class PromoteModelOperator(BaseOperator):
     template_fields: Sequence[str] = ("model", "answer")
     operator_extra_links = (ModelLink(),)
 
-    def __init__(
-        self, *, dataset: str, model: object, answer: object = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, model: object, answer: object = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.model = model
         self.answer = answer
 
@@ -331,11 +308,10 @@ class PromoteModelOperator(BaseOperator):
 # --- Version of a model → its store
 
 
-class UploadModelOperator(BaseOperator):
+class UploadModelOperator(DatasetOperator):
     """Upload the version of the run to the folder of ``train.model.upload``, or adopt an upload.
 
     Args:
-        dataset: Name of the data set.
         model: Report of the task ``promote`` or ``evaluate`` (its XCom), with ``version``.
 
     Returns:
@@ -345,9 +321,8 @@ class UploadModelOperator(BaseOperator):
     template_fields: Sequence[str] = ("model",)
     operator_extra_links = (ModelLink(),)
 
-    def __init__(self, *, dataset: str, model: object, **kwargs: Any) -> None:
+    def __init__(self, *, model: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.model = model
 
     def execute(self, context: Context) -> JsonObject:
@@ -362,7 +337,7 @@ class UploadModelOperator(BaseOperator):
 # --- Form of the DAG ``models`` → the alias ``prod`` of a model
 
 
-class ChangeProdOperator(BaseOperator):
+class ChangeProdOperator(FormOperator):
     """Promote a version of a model, or roll ``prod`` back to the previous one; once per run.
 
     The history of ``prod`` names the Airflow user who started the run.
@@ -373,7 +348,9 @@ class ChangeProdOperator(BaseOperator):
         the command that uploads the version, when ``train.model.upload`` is set.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    form = ("action", "model", "version", "why")
+
+    def carry_out(self, context: Context) -> Done:
         """Carry out the action of the form."""
         from trainfeed.training.models import PROD, ModelsFolder, parse_version, promote, rollback
         from trainfeed.training.tracking import deliver_change
@@ -381,20 +358,18 @@ class ChangeProdOperator(BaseOperator):
         from trainfeed.versions import require_writable_root
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, "action", "model", "version", "why")
-            decision = run_person(context)._asdict()
-            env = environment_from_connections(())
-            require_writable_root(env)
-            folder = ModelsFolder(Path(env.root)).known(params["model"])
-            number = None if params["version"] is None else parse_version(params["version"])
-            if params["action"] == "rollback":
-                change, is_new = rollback(folder, params["why"], expected=number, **decision)
-            elif number is None:
-                raise ConfigError("expected a version to promote, such as v0003, got none")
-            else:
-                change, is_new = promote(folder, PROD, number, params["why"], **decision)
-            delivered = deliver_change(folder, env.datasets, _with_tracker)
+        decision = run_person(context)._asdict()
+        env = environment_from_connections(())
+        require_writable_root(env)
+        folder = ModelsFolder(Path(env.root)).known(params["model"])
+        number = None if params["version"] is None else parse_version(params["version"])
+        if params["action"] == "rollback":
+            change, is_new = rollback(folder, params["why"], expected=number, **decision)
+        elif number is None:
+            raise ConfigError("expected a version to promote, such as v0003, got none")
+        else:
+            change, is_new = promote(folder, PROD, number, params["why"], **decision)
+        delivered = deliver_change(folder, env.datasets, _with_tracker)
         done = "rolled back" if change.kind == "rollback" else "promoted"
         report = {
             "model": folder.name,
@@ -408,8 +383,7 @@ class ChangeProdOperator(BaseOperator):
         made = f"{folder.name}@prod is {change.version}: {report['verdict']}, {change.why}"
         further = (each for each in ("path", "tracking", "upload") if each in report)
         more = [f"{each}: {report[each]}" for each in further]
-        tell_result(context, f"{folder.name}@prod", [made, *more])
-        return report
+        return Done(f"{folder.name}@prod", [made, *more], report)
 
 
 def _with_tracker(connection: str) -> Environment:

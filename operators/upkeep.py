@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from operators.connections import datasets_folder, environment_from_connections
+from operators.connections import environment_from_connections
 from operators.corrections import specified_names
-from operators.outcome import airflow_outcome, tell_result
-from operators.runs import RunPerson, require_known, run_person, run_signature
+from operators.outcome import Done, FormOperator, airflow_outcome
+from operators.runs import RunPerson, run_person, run_signature
 from operators.stages import open_dataset
 from trainfeed.errors import ConfigError, Outcome, TrainFeedError
-from trainfeed.files import listed
-from trainfeed.specification import SPEC_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,12 +28,30 @@ if TYPE_CHECKING:
     from trainfeed.upkeep.retention import Removals
 
 
-# --- One data set, or all → what retention no longer keeps is removed
-
 logger = logging.getLogger(__name__)
 
+ResultT = TypeVar("ResultT")
 
-class PruneDatasetsOperator(BaseOperator):
+
+def _in_turn(
+    names: Iterable[str], what: str, work: Callable[[str], ResultT]
+) -> tuple[dict[str, ResultT], dict[str, TrainFeedError]]:
+    """Do the same for each data set; an error of one keeps no other from its turn."""
+    done: dict[str, ResultT] = {}
+    errors: dict[str, TrainFeedError] = {}
+    for name in names:
+        try:
+            done[name] = work(name)
+        except TrainFeedError as error:
+            logger.error("%s was not %s: %s", name, what, error)  # noqa: TRY400
+            errors[name] = error
+    return done, errors
+
+
+# --- One data set, or all → what retention no longer keeps is removed
+
+
+class PruneDatasetsOperator(FormOperator):
     """Remove what ``retention`` in dataset.yaml does not keep and nothing uses.
 
     Superseded generations go only where dataset.yaml states ``keep_generations`` or ``keep_days``.
@@ -46,46 +62,41 @@ class PruneDatasetsOperator(BaseOperator):
         Data set → number and ``bytes`` by kind, and the number of items that are kept in use.
     """
 
-    def execute(self, context: Context) -> JsonObject:
-        """Prune all data sets, or one; in a dry run, only log what would be removed."""
+    form = ("dataset", "dry_run", "clock_is_right")
+
+    def carry_out(self, context: Context) -> Done:
+        """Prune all data sets, or one; in a dry run, only say what would be removed."""
         params = context["params"]
-        found: JsonObject = {}
-        failed: list[str] = []
-        errors: list[TrainFeedError] = []
-        told: list[str] = []
-        with airflow_outcome(context):
-            require_known(params, "dataset", "dry_run", "clock_is_right")
-            accepted = params.get("clock_is_right")
-            person = run_signature(context) if accepted is None else run_person(context)
-            for name in [params["dataset"]] if params["dataset"] else specified_names():
-                try:
-                    removals = _prune(name, person, accepted, dry_run=bool(params["dry_run"]))
-                except TrainFeedError as error:
-                    logger.error("%s was not pruned: %s", name, error)  # noqa: TRY400
-                    told.append(f"{name} was not pruned: {error}")
-                    failed.append(name)
-                    errors.append(error)
-                    continue
-                told += _removal_lines(name, removals, dry_run=bool(params["dry_run"]))
-                found[name] = _removal_counts(removals)
-                failed += [name] if removals.excess else []
-            tell_result(context, params["dataset"] or "all data sets", told)
-            if failed:
-                context["ti"].xcom_push(key="pruned", value=found)
-                _fail(failed, errors)
-        return found
+        accepted, dry_run = params.get("clock_is_right"), bool(params["dry_run"])
+        person = run_signature(context) if accepted is None else run_person(context)
+        names = [params["dataset"]] if params["dataset"] else specified_names()
+        pruned, errors = _in_turn(
+            names, "pruned", lambda name: _prune(name, person, accepted, dry_run=dry_run)
+        )
+        lines: list[str] = []
+        for name in names:
+            if name in errors:
+                lines.append(f"{name} was not pruned: {errors[name]}")
+            else:
+                lines += _removal_lines(name, pruned[name], dry_run=dry_run)
+        found = {name: _removal_counts(removals) for name, removals in pruned.items()}
+        failed = [name for name in names if name in errors or pruned[name].excess]
+        if failed:
+            context["ti"].xcom_push(key="pruned", value=found)
+        failure = _failure(failed, list(errors.values())) if failed else None
+        return Done(params["dataset"] or "all data sets", lines, found, failure)
 
 
-def _fail(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> NoReturn:
-    """Raise for data sets that failed: a retry may help if it may help with each of them."""
-    told = (
+def _failure(failed: Sequence[str], errors: Sequence[TrainFeedError]) -> AirflowException:
+    """Return the failure of data sets: a retry may help if it may help with each of them."""
+    said = (
         f"{', '.join(failed)}: not pruned, or above max_bytes, the result has the reasons; the"
         " other data sets were pruned"
     )
     may_pass = all(error.outcome is Outcome.RETRY for error in errors)
     if may_pass and len(errors) == len(failed):
-        raise AirflowException(told)
-    raise AirflowFailException(told)
+        return AirflowException(said)
+    return AirflowFailException(said)
 
 
 def _prune(name: str, person: RunPerson, accepted: str | None, *, dry_run: bool) -> Removals:
@@ -127,7 +138,7 @@ def _removal_counts(removals: Removals) -> JsonObject:
 _SHOWN = 50
 
 
-class FindOutdatedOperator(BaseOperator):
+class FindOutdatedOperator(FormOperator):
     """Report the outdated versions of all data sets; with ``against_source``, ask their sources.
 
     Outdated versions do not fail the task: after a change of code on purpose, every night would
@@ -137,37 +148,30 @@ class FindOutdatedOperator(BaseOperator):
         Data set → ``counts``, ``in_order``, ``causes``, ``cost`` and ``doubts`` of its report.
     """
 
-    def execute(self, context: Context) -> JsonObject:
-        """Compare all data sets, and log what differs."""
-        params = context["params"]
-        found: JsonObject = {}
-        failed: list[str] = []
-        told: list[str] = []
-        with airflow_outcome(context):
-            require_known(params, "against_source")
-            for name in _names():
-                try:
-                    report = _report_outdated(name, against_source=bool(params["against_source"]))
-                except TrainFeedError as error:
-                    logger.error("%s was not compared: %s", name, error)  # noqa: TRY400
-                    told.append(f"{name} was not compared: {error}")
-                    failed.append(name)
-                    continue
-                told += _outdated_lines(report)
-                found[name] = _outdated_counts(report)
-            tell_result(context, "all data sets", told)
-            if failed:
-                context["ti"].xcom_push(key="compared", value=found)
-                raise AirflowFailException(
-                    f"{', '.join(failed)} could not be compared, the result has the errors; the"
-                    f" other {len(found)} data sets were"
-                )
-        return found
+    form = ("against_source",)
 
-
-def _names() -> list[str]:
-    places = listed(datasets_folder())
-    return sorted(place.name for place in places if (place / SPEC_FILE).is_file())
+    def carry_out(self, context: Context) -> Done:
+        """Compare all data sets, and say what differs."""
+        against_source = bool(context["params"]["against_source"])
+        names = specified_names()
+        reports, errors = _in_turn(
+            names, "compared", lambda name: _report_outdated(name, against_source=against_source)
+        )
+        lines: list[str] = []
+        for name in names:
+            if name in errors:
+                lines.append(f"{name} was not compared: {errors[name]}")
+            else:
+                lines += _outdated_lines(reports[name])
+        found = {name: _outdated_counts(report) for name, report in reports.items()}
+        failure = None
+        if errors:
+            context["ti"].xcom_push(key="compared", value=found)
+            failure = AirflowFailException(
+                f"{', '.join(errors)} could not be compared, the result has the errors; the"
+                f" other {len(found)} data sets were"
+            )
+        return Done("all data sets", lines, found, failure)
 
 
 def _report_outdated(name: str, *, against_source: bool) -> OutdatedReport:
@@ -194,14 +198,14 @@ def _outdated_lines(report: OutdatedReport) -> list[str]:
 
 def _outdated_counts(report: OutdatedReport) -> JsonObject:
     """Return the report without its intervals, because an XCom is a row of a database."""
-    told = report.to_json()
-    return {key: value for key, value in told.items() if key not in {"dataset", "intervals"}}
+    found = report.to_json()
+    return {key: value for key, value in found.items() if key not in {"dataset", "intervals"}}
 
 
 # --- Removes what killed builds and launches left, and finds what homes on shared storage lost
 
 
-class HousekeepingOperator(BaseOperator):
+class HousekeepingOperator(FormOperator):
     """Remove leftovers that were not modified for the given hours; versions and landed data stay.
 
     Code and services that abandoned launches left on clusters are removed as well.
@@ -210,29 +214,30 @@ class HousekeepingOperator(BaseOperator):
         ``leftovers`` (their number) and ``bytes``; the log has the name of each.
     """
 
-    def execute(self, context: Context) -> dict[str, int]:
-        """Sweep all data sets; in a dry run, only log what would be removed."""
+    form = ("older_than", "dry_run", "mount", "datacenter")
+
+    def carry_out(self, context: Context) -> Done:
+        """Sweep all data sets; in a dry run, only say what would be removed."""
         from trainfeed.pipeline.leftovers import sweep
         from trainfeed.training.kept_jobs import abandoned_launches, sweep_launches
 
         params = context["params"]
-        with airflow_outcome(context):
-            require_known(params, "older_than", "dry_run", "mount", "datacenter")
-            age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
-            env = environment_from_connections(())
-            jobs = abandoned_launches(Path(env.root), older_than=age)
-            files = sweep(env, older_than=age, dry_run=dry_run)
-            launches = sweep_launches(jobs, _clusters(jobs), dry_run=dry_run)
+        age, dry_run = timedelta(hours=params["older_than"]), params["dry_run"]
+        env = environment_from_connections(())
+        jobs = abandoned_launches(Path(env.root), older_than=age)
+        files = sweep(env, older_than=age, dry_run=dry_run)
+        launches = sweep_launches(jobs, _clusters(jobs), dry_run=dry_run)
         removed: list[Swept | LeftObject] = [*files, *launches]
         size = sum(each.bytes for each in removed)
         verb = "would be removed" if dry_run else "removed"
         lines = [
-            f"{each.place}, {each.bytes} bytes, last touched {each.modified}" for each in removed
+            f"{len(removed)} leftovers {verb}, {size} bytes",
+            *(
+                f"{each.place}, {each.bytes} bytes, last touched {each.modified}"
+                for each in removed
+            ),
         ]
-        tell_result(
-            context, "leftovers", [f"{len(removed)} leftovers {verb}, {size} bytes", *lines]
-        )
-        return {"leftovers": len(removed), "bytes": size}
+        return Done("leftovers", lines, {"leftovers": len(removed), "bytes": size})
 
 
 class SharedStorageOperator(BaseOperator):

@@ -9,12 +9,13 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, XComArg
+from airflow.sdk import XComArg
 from airflow.sdk.exceptions import AirflowSkipException
 
 from operators.connections import datasets_folder, environment_from_connections
 from operators.outcome import airflow_outcome
 from operators.runs import require_known
+from operators.stages import DatasetOperator
 from trainfeed.errors import FormatError
 from trainfeed.specification import load_spec
 
@@ -41,7 +42,7 @@ _ACTIVE: Final = ["queued", "running"]
 _RUN_IDS: Final = 50
 
 
-class CheckUploadsOperator(BaseOperator):
+class CheckUploadsOperator(DatasetOperator):
     """Check new uploads of labels, and send an event of the asset in ``outlets`` for new receipts.
 
     A file without a receipt is looked at twice; one that changes in between waits for the next run.
@@ -53,17 +54,10 @@ class CheckUploadsOperator(BaseOperator):
     An interval that has not settled is left to its normal build. A published interval is not built
     again: the log names it with the way to a rebuild.
 
-    Args:
-        dataset: Name of the data set.
-
     Returns:
         Names and parameters of the runs that build intervals, to map over. The XCom ``uploads`` has
         the numbers of receipts with an event, and names of intervals by what is left to do.
     """
-
-    def __init__(self, *, dataset: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.dataset = dataset
 
     @property
     def report(self) -> XComArg:
@@ -103,19 +97,17 @@ class CheckUploadsOperator(BaseOperator):
             context["outlet_events"][asset].extra = _extra(new)
 
 
-class SettleUploadsOperator(BaseOperator):
+class SettleUploadsOperator(DatasetOperator):
     """Write down which receipts had their event; fail if an upload is refused, or a receipt lost.
 
     Args:
-        dataset: Name of the data set.
         report: The XCom ``uploads`` of the check.
     """
 
     template_fields: Sequence[str] = ("report",)
 
-    def __init__(self, *, dataset: str, report: object, **kwargs: Any) -> None:
+    def __init__(self, *, report: object, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dataset = dataset
         self.report = report
 
     def execute(self, context: Context) -> None:

@@ -19,7 +19,6 @@ from trainfeed.errors import WindowError
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-__all__ = ["on_dag_run_running"]
 
 _FAMILIES: Final = ("build.", "train.")
 # DAG of a form → the fields that say what a run of it is about.

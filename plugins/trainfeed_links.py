@@ -18,7 +18,6 @@ from plugins import _run_notes
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["TrainfeedLinksPlugin"]
 
 _PREFIX: Final = "/trainfeed"
 # The address of Airflow may have a path.

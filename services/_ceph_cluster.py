@@ -14,8 +14,6 @@ from types import MappingProxyType
 from services._home import make_private, socket_folder
 from services._process import Daemon, ServiceError, run_tool, stop_daemons
 
-__all__ = ["CephCluster"]
-
 _CONFIG = Path(__file__).parent / "config" / "cephfs" / "ceph.conf"
 _IDS: Mapping[str, str] = MappingProxyType({"mon": "a", "mgr": "x", "osd": "0", "mds": "a"})
 # An mds needs up to 5 s to sign off from the mon. It can be killed instead: without clients, its

@@ -16,15 +16,6 @@ from pwd import getpwnam
 
 from services._process import ServiceError
 
-__all__ = [
-    "REPOSITORY",
-    "default_home",
-    "known_ports",
-    "make_private",
-    "remembered_ports",
-    "socket_folder",
-]
-
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 _PORTS_FILE = "ports.json"

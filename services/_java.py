@@ -12,8 +12,6 @@ from services._home import default_home
 from services._packages import install_packages, packages_unavailable
 from services._process import InstallError, ServiceError, run_tool
 
-__all__ = ["JavaProgram"]
-
 _JAVA = {"java": "openjdk-17-jre-headless"}
 _MAVEN = {"mvn": "maven"}
 _RESOLVE_S = 600.0

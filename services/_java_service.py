@@ -10,8 +10,6 @@ from services._home import default_home, remembered_ports
 from services._java import JavaProgram
 from services._process import Daemon, run_tool, stop_daemons, wait_until
 
-__all__ = ["JavaService"]
-
 
 class JavaService:
     """A service whose processes run the jars of one pom.

@@ -6,8 +6,6 @@ import os
 import subprocess
 from pathlib import Path
 
-__all__ = ["answers", "unmount"]
-
 
 def answers(path: Path) -> bool:
     """Return whether a file system is mounted at ``path`` and reports its size."""

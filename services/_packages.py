@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 from services._process import InstallError, ServiceError, run_tool
 
-__all__ = ["install_packages", "packages_unavailable"]
-
 _INSTALL_S = 600.0
 
 

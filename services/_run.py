@@ -15,8 +15,6 @@ from typing import NoReturn
 from services._process import InstallError, ServiceError
 from services._service import Service
 
-__all__ = ["available", "run", "start"]
-
 _GRACE_S = 10.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Service"]
-
 
 class Service(Protocol):
     """One real service: a few daemons on the loopback, with a state directory.

@@ -27,8 +27,6 @@ from services._postgres_server import PostgresServer
 from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
 from services.airflow_client import AirflowClient, AirflowRequestError
 
-__all__ = ["AirflowOptions", "AirflowStack"]
-
 _PACKAGES = ("airflow", "asyncpg", "psycopg2")
 # Name in the health report → part that reports it.
 _REPORTS: Mapping[str, str] = MappingProxyType(

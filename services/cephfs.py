@@ -17,8 +17,6 @@ from services._mounts import answers, unmount
 from services._packages import install_packages, packages_unavailable
 from services._process import Daemon, stop_daemons, wait_until
 
-__all__ = ["CephFS"]
-
 _PROGRAMS: Mapping[str, str] = MappingProxyType(
     {
         "ceph": "ceph-common",

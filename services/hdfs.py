@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from services._java_service import JavaService
 from services._process import run_tool
 
-__all__ = ["Hdfs"]
-
 _CONFIG = Path(__file__).parent / "config" / "hdfs"
 _SUPERUSER = "hdfs"
 _PROBE = ".usable"

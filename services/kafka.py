@@ -10,8 +10,6 @@ from types import MappingProxyType
 
 from services._java_service import JavaService
 
-__all__ = ["Kafka"]
-
 _CONFIG = Path(__file__).parent / "config" / "kafka"
 _CLUSTER_ID = "dHJhaW5mZWVkLXRlc3RzMQ"  # any 16 bytes in base64; KRaft wants one to format with
 _STARTED = b"Kafka Server started"

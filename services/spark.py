@@ -11,8 +11,6 @@ from types import MappingProxyType
 from services._home import REPOSITORY, default_home, remembered_ports
 from services._process import Daemon, stop_daemons, wait_until
 
-__all__ = ["Spark"]
-
 _VENV = REPOSITORY / ".venv-spark"
 _CLASSES = "org.apache.spark.deploy"
 _CORES = 2

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-__all__ = ["DagRun", "TaskInstance", "log_lines", "read_dag_run", "read_task_instance"]
-
 _ENDED: Final = frozenset({"success", "failed"})
 
 

@@ -7,8 +7,6 @@ from urllib.parse import quote
 
 from services.airflow_client._airflow_answers import DagRun
 
-__all__ = ["question_path", "quoted", "run_path", "utc_text"]
-
 
 def quoted(part: str) -> str:
     """Return one part of a path with every special character escaped, ``/`` among them."""

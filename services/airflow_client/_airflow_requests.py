@@ -10,8 +10,6 @@ from urllib.parse import urlencode
 
 from services._process import ServiceError
 
-__all__ = ["AirflowRequestError", "AirflowRequests"]
-
 _PAGE: Final = 100
 _ANSWER_S: Final = 30.0
 

@@ -21,8 +21,6 @@ from services.airflow_client._airflow_paths import question_path, quoted, run_pa
 from services.airflow_client._airflow_requests import AirflowRequests
 from services.airflow_client._unended import unended
 
-__all__ = ["AirflowClient"]
-
 _POLL_S: Final = 0.5
 
 

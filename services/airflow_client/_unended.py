@@ -8,8 +8,6 @@ from services.airflow_client._airflow_answers import DagRun, read_task_instance
 from services.airflow_client._airflow_paths import quoted, run_path
 from services.airflow_client._airflow_requests import AirflowRequests
 
-__all__ = ["unended"]
-
 
 def unended(
     requests: AirflowRequests,

@@ -10,8 +10,6 @@ from typing import Final
 
 from services._process import run_tool
 
-__all__ = ["ADMIN", "NAMESPACE", "STRANGER", "USER", "ClusterFiles"]
-
 # The namespace of the tests' jobs, and their accounts: ADMIN has all rights, USER those of the
 # documented role in NAMESPACE, STRANGER none.
 NAMESPACE: Final = "trainings"

@@ -14,8 +14,6 @@ from kubernetes import client, config
 
 from services.kubernetes._cluster_files import NAMESPACE, USER
 
-__all__ = ["CONFIG", "api_of", "make_objects", "make_once"]
-
 CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
 _CONFLICT: Final = 409
 

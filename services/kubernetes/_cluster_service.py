@@ -22,8 +22,6 @@ from services.kubernetes._go_program import GoProgram, required_version
 from services.kubernetes._pod_process import sweep_pods
 from services.kubernetes._training_operator import TrainingOperator
 
-__all__ = ["Kubernetes"]
-
 _CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
 _PROGRAMS: Final = MappingProxyType({"openssl": "openssl"})
 _DAEMONS: Final = ("etcd", "apiserver", "controllers", "node", "training-operator")

@@ -18,8 +18,6 @@ from typing import Final
 
 from services._process import InstallError, ServiceError, run_tool
 
-__all__ = ["GoProgram", "required_version"]
-
 _BUILD_S: Final = 3600.0
 _NEEDED: Final = (1, 26)
 # Without the optimiser the build of the control plane takes two thirds of the time, and its start

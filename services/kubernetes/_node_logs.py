@@ -11,8 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LogServer"]
-
 _BLOCK: Final = 1 << 16
 
 Find = Callable[[str, str], Path | None]

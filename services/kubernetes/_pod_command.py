@@ -17,8 +17,6 @@ from typing import Any, Final
 
 from services._home import REPOSITORY
 
-__all__ = ["ADDRESS", "IMAGE", "PodCommand", "UnsupportedPodError", "command_of"]
-
 # The only image of the node. A pod with another image waits, as it would with a misspelt name.
 IMAGE: Final = f"trainfeed/trainer@sha256:{'7a' * 32}"
 ADDRESS: Final = "127.0.0.1"

@@ -11,8 +11,6 @@ from pathlib import Path
 from services._process import Daemon
 from services.kubernetes._pod_command import PodCommand
 
-__all__ = ["PodProcess", "sweep_pods"]
-
 
 class PodProcess:
     """The running command of a container.

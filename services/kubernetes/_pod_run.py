@@ -18,8 +18,6 @@ from services.kubernetes._pod_process import PodProcess
 from services.kubernetes._pod_status import ended, now, running, waiting
 from services.kubernetes._pod_volumes import mounts_of
 
-__all__ = ["PodRun", "insist"]
-
 # HTTP statuses that a repetition would not change: the object is gone or has changed, or the
 # request is wrong.
 _FINAL: Final = frozenset({400, 404, 409, 422})

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from services.kubernetes._pod_command import ADDRESS
 
-__all__ = ["ended", "node_ready", "now", "running", "unscheduled", "waiting"]
-
 _CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "pods": "200"}
 
 Status = dict[str, Any]

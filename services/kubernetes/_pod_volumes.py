@@ -8,8 +8,6 @@ from typing import Any
 
 from services.kubernetes._pod_command import UnsupportedPodError
 
-__all__ = ["mounts_of"]
-
 Read = Callable[[str, str], dict[str, bytes]]
 
 

@@ -16,7 +16,6 @@ from services.kubernetes._go_program import GoProgram
 if TYPE_CHECKING:
     from kubernetes import client
 
-__all__ = ["TrainingOperator"]
 
 _MODULE: Final = Path(__file__).parents[1] / "config" / "kubernetes" / "training-operator"
 _PACKAGE: Final = "github.com/kubeflow/training-operator/cmd/training-operator.v1"

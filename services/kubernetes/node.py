@@ -23,8 +23,6 @@ from services.kubernetes._pod_process import sweep_pods
 from services.kubernetes._pod_run import PodRun, insist
 from services.kubernetes._pod_status import node_ready, unscheduled
 
-__all__ = ["Node", "main"]
-
 _NODE: Final = "tests"
 _WATCH_S: Final = 30
 _AGAIN_S: Final = 0.2

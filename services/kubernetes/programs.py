@@ -14,8 +14,6 @@ import typer
 from services._process import ServiceError
 from services.kubernetes._cluster_service import Kubernetes
 
-__all__ = ["main"]
-
 
 def main(verb: Annotated[Literal["build", "built"], typer.Argument()]) -> None:
     """Build control plane and training operator, or tell whether the control plane is built."""
