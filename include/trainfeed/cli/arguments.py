@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -180,18 +180,17 @@ def tell_withdrawal(folder: DatasetFolder, interval: str, generation: int) -> No
         print_message(f"{mark.told}; readers do not get it")
 
 
-def tell_newer_withdrawals(folder: DatasetFolder, intervals: Iterable[str]) -> None:
-    """Print who withdrew generations that are newer than those that readers get."""
+def newer_withdrawals(folder: DatasetFolder, intervals: Iterable[str]) -> Iterator[str]:
+    """Yield who withdrew generations that are newer than those that readers get."""
     told = []
     for interval in intervals:
         readable = folder.readable_generation(interval) or 0
         newer = [mark for mark in withdrawals(folder, interval) if mark.generation > readable]
         told += [f"{mark.told}; readers do not get it" for mark in newer]
-    for line in told[:_MOST]:
-        print_message(line)
+    yield from told[:_MOST]
     if len(told) > _MOST:
         more = f"and {len(told) - _MOST} more are withdrawn"
-        print_message(f"{more}: trainfeed history {folder.name} --action withdraw")
+        yield f"{more}: trainfeed history {folder.name} --action withdraw"
 
 
 # --- The arguments [NAME] [RANGE] of commands that look at all data sets by default

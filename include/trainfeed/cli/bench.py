@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainfeed.cli.arguments import complete_target
-from trainfeed.cli.printing import error_console, print_json, print_mapping
+from trainfeed.cli.printing import Result, Table, error_console, with_json
 from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError
 
@@ -38,6 +38,7 @@ def _bench() -> None:
 
 
 @app.command("read", epilog="Example: trainfeed bench read flights/2013-01-01 --shuffle")
+@with_json
 def read(  # noqa: PLR0913 - one parameter per option
     target: Target,
     *,
@@ -50,8 +51,7 @@ def read(  # noqa: PLR0913 - one parameter per option
         int | None, typer.Option(help="Lanes of the permuted order; by default 16.")
     ] = None,
     epochs: Annotated[int, typer.Option(help="Number of passes over the data set.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Read a data set through the loader at full speed."""
     # Imported here, because the import of the loader takes a second.
     from trainfeed.loader import DataLoader, measure_read
@@ -68,10 +68,7 @@ def read(  # noqa: PLR0913 - one parameter per option
         error_console().status(f"reading {target}, {epochs} times"),
     ):
         measure = measure_read(loader, epochs=epochs)
-    if as_json:
-        print_json(asdict(measure))
-    else:
-        print_mapping(_lines(measure))
+    return Result(asdict(measure), Table.of_pairs(_lines(measure)))
 
 
 def _opened(target: str, split: str) -> Any:

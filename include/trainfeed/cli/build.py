@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
-from trainfeed.cli.file_contents import progress
 from trainfeed.cli.named_versions import (
     Intervals,
     JsonOrList,
@@ -28,6 +27,7 @@ from trainfeed.cli.printing import (
     print_message,
     print_rows,
     printable_lines,
+    progress,
 )
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, intervals_in, parse_range

@@ -15,11 +15,14 @@ import typer
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment, source_path
 from trainfeed.cli.named_versions import LookTarget, known_tag, parse_target
 from trainfeed.cli.printing import (
+    DAMAGED,
+    FAILED,
     DamagedEntries,
-    print_json,
+    Json,
+    Result,
+    Table,
     print_message,
-    print_rows,
-    printable_lines,
+    with_json,
 )
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -181,7 +184,6 @@ def _short(value: Any) -> str:
 
 _PATHS: Final = ("/", "./", "../", "pfs://")
 _EXAMPLES: Final = 5
-_DIFFERS: Final = 3
 _USAGE: Final = (
     "expected NAME A B, as in NAME INTERVAL/g0001 INTERVAL/g0002, or two targets with their"
     " names, or two folders of versions, got {!r}"
@@ -209,7 +211,7 @@ def diff(
     records: Annotated[
         bool, typer.Option("--records", help="Only the samples that differ, as JSON lines.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what two versions have not alike: plan, code, lookups, counts, statistics, samples.
 
@@ -220,29 +222,27 @@ def diff(
         _print_records(first, second, number)
         return
     found = difference(first, second, most_records=_EXAMPLES if number is None else number)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        for line in difference_lines(found):
-            typer.echo(printable_lines(line))
-    if found.differs:
-        raise typer.Exit(_DIFFERS)
-    if not found.is_complete:
-        print_message("a version was removed: whether its samples were the same cannot be told")
-        raise typer.Exit(1)
+    is_unknown = not found.differs and not found.is_complete
+    unknown = "a version was removed: whether its samples were the same cannot be told"
+    Result(
+        found.to_json(),
+        difference_lines(found),
+        [unknown] if is_unknown else (),
+        DAMAGED if found.differs else FAILED if is_unknown else 0,
+    ).print(as_json=as_json)
 
 
 def _print_records(first: Side, second: Side, number: int | None) -> None:
     comparison = record_comparison(first, second)
     if isinstance(comparison, str):
         print_message(f"samples cannot be compared: {comparison}")
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
     if isinstance(comparison, RecordCounts):
         return
     for changed in comparison.changes(number):
         typer.echo(json.dumps(changed.to_json(), sort_keys=True))
     if comparison.counts.has_changes:
-        raise typer.Exit(_DIFFERS)
+        raise typer.Exit(DAMAGED)
 
 
 def _sides(targets: list[str], interval: str | None) -> tuple[Side, Side]:
@@ -289,9 +289,9 @@ def _side(folder: DatasetFolder, text: str, interval: str | None) -> Side:
 _COLUMNS: Final = ("version", "compared", "judged", "beyond their limit")
 _DETAILS: Final = ("field or component", *MEASURES, "beyond its limit")
 _MOST_NAMED: Final = 5
-_DIFFERENCE: Final = 3
 
 
+@with_json
 def drift(
     name: Annotated[
         str, typer.Argument(help="NAME or NAME/RANGE.", autocompletion=complete_target)
@@ -300,9 +300,7 @@ def drift(
         str | None,
         typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
     ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Compare the distributions of versions with those before them, by their statistics alone.
 
     Distances and limits are those of the gate drift in the manifests; of versions without it they
@@ -327,16 +325,13 @@ def drift(
     snapshots = (Snapshot.of(version, selection) for version in versions)
     drifts = drift_of(snapshots, rule, selection)
     found = [_drift_lines(each) for each in drifts if each.name.partition("/")[0] in wanted]
-    if as_json:
-        print_json(found)
-    elif len(found) == 1:
-        print_rows(_DETAILS, list(_details(found[0])))
-    else:
-        print_rows(_COLUMNS, [_row(each) for each in found])
-    _tell(found)
-    damaged.end()
-    if any(each["beyond"] for each in found):
-        raise typer.Exit(_DIFFERENCE)
+    is_one = len(found) == 1
+    return Result(
+        found,
+        Table(_DETAILS, _details(found[0])) if is_one else Table(_COLUMNS, map(_row, found)),
+        _not_judged(found),
+        DAMAGED if damaged.status or any(each["beyond"] for each in found) else 0,
+    )
 
 
 def _intervals(folder: DatasetFolder, asked: str | None) -> tuple[list[str], list[str]]:
@@ -411,11 +406,11 @@ def _cell(distance: float, limit: float | None) -> str:
     return f"{distance:.3g} {'>' if distance > limit else '≤'} {limit:.3g}"
 
 
-def _tell(found: list[dict[str, Any]]) -> None:
-    """Say why there are versions without limits."""
+def _not_judged(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield why there are versions without limits."""
     early = [each for each in found if each["versions"] < LEAST_VERSIONS]
     if early:
-        print_message(
+        yield (
             f"{len(early)} of {len(found)} versions are not judged: they have fewer than"
             f" {LEAST_VERSIONS} versions before them"
         )

@@ -6,8 +6,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,18 +14,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from trainfeed.cli.arguments import source_path, target_path
-from trainfeed.cli.printing import error_console, print_json, print_message, print_rows, program
+from trainfeed.cli.printing import (
+    DAMAGED,
+    Json,
+    Result,
+    Table,
+    program,
+    progress,
+    with_json,
+)
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError, FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainfeed.conversion import SampleFile, SourceOptions, SparseOptions
 
 
@@ -39,7 +43,6 @@ Files = Annotated[
         help="Files, globs, folders of a version or of one set of shards.", show_default=False
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SchemaFile = Annotated[
     Path | None,
     typer.Option(
@@ -186,27 +189,6 @@ def open_file(
     return open_sample_file(path, source_options([path], schema, file_format, delimiter=delimiter))
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal; yield a function of the total (0: unknown) and the number done."""
-    console = error_console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(what, total=None)
-
-        def tell(total: int, done: int) -> None:
-            bar.update(task, total=total or None, completed=done)
-
-        yield tell
-
-
 # --- The content of files as text that is safe to print: a terminal acts on no byte of it
 
 _SHOWN_CHARS: Final = 200
@@ -280,21 +262,18 @@ def _more(length: int, shown: int, what: str) -> str:
 
 # --- ``trainfeed file inspect``, ``head``, ``cat``, ``verify`` and ``index``: the content of files
 
-_DAMAGED = 3
+_ACCOUNT_COLUMNS: Final = ("file", "format", "bytes", "records", "chunks", "codecs", "samples")
 
 
-def inspect(files: Files, *, use_json: AsJson = False) -> None:
+@with_json
+def inspect(files: Files) -> Result:
     """Show format, records, chunks, codecs and schema of files; status 3 if one is damaged."""
     from trainfeed.conversion import paths_of
 
     accounts = [_account(path) for path in paths_of(files)]
-    if use_json:
-        print_json(accounts)
-    else:
-        columns = ("file", "format", "bytes", "records", "chunks", "codecs", "samples")
-        print_rows(columns, [[_cell(each, name) for name in columns] for each in accounts])
-    if any("problem" in account for account in accounts):
-        raise typer.Exit(_DAMAGED)
+    rows = ([_cell(each, name) for name in _ACCOUNT_COLUMNS] for each in accounts)
+    is_damaged = any("problem" in account for account in accounts)
+    return Result(accounts, Table(_ACCOUNT_COLUMNS, rows), status=DAMAGED if is_damaged else 0)
 
 
 def head(
@@ -304,7 +283,7 @@ def head(
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
-    use_json: AsJson = False,
+    use_json: Json = False,
 ) -> None:
     """Show the first samples of files, one file after another."""
     from trainfeed.conversion import paths_of
@@ -334,6 +313,7 @@ def cat(
             sys.stdout.write(json.dumps(value) + "\n")
 
 
+@with_json
 def verify(
     files: Files,
     *,
@@ -341,8 +321,7 @@ def verify(
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
-    use_json: AsJson = False,
-) -> None:
+) -> Result:
     """Look for damage in headers and sizes, or in everything; status 3 if there is any."""
     from trainfeed.conversion import paths_of
 
@@ -359,18 +338,13 @@ def verify(
                 _read(opened, deep=deep)
             except FormatError as error:
                 problems.setdefault(str(path), []).append(str(error))
-    found = sum(map(len, problems.values()))
-    if use_json:
-        print_json(problems)
-    elif found:
-        rows = [(path, printable(each)) for path, list_ in problems.items() for each in list_]
-        print_rows(("file", "problem"), rows)
-    else:
-        typer.echo(f"{len(problems)} intact")
-    if found:
-        if any(_can_be_repaired(path) for path, list_ in problems.items() if list_):
-            print_message(f"keep what is whole: {program()} file repair FILE --output NEW")
-        raise typer.Exit(_DAMAGED)
+    rows = [(path, printable(each)) for path, list_ in problems.items() for each in list_]
+    if not rows:
+        return Result(problems, f"{len(problems)} intact")
+    is_repairable = any(_can_be_repaired(path) for path, list_ in problems.items() if list_)
+    advice = [f"keep what is whole: {program()} file repair FILE --output NEW"]
+    table = Table(("file", "problem"), rows)
+    return Result(problems, table, advice if is_repairable else (), DAMAGED)
 
 
 def index(

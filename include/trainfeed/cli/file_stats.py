@@ -14,14 +14,12 @@ import typer
 from trainfeed.cli.arguments import target_path
 from trainfeed.cli.file_contents import (
     AsFormat,
-    AsJson,
     Delimiter,
     Files,
     SchemaFile,
     open_file,
-    progress,
 )
-from trainfeed.cli.printing import print_json, print_rows
+from trainfeed.cli.printing import Json, Result, Table, progress
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.files.stores.posix import create_exclusive
@@ -190,7 +188,7 @@ def stats(  # noqa: PLR0913 (options of a command)
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
-    use_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Show count, nulls, range, mean and more of every field."""
     from trainfeed.conversion import paths_of
@@ -212,7 +210,7 @@ def stats(  # noqa: PLR0913 (options of a command)
                 statistics.update(decoded)
                 values.update(decoded)
     result = statistics.to_json()
-    print_json(result) if use_json else print_statistics(result, found)
+    Result(result, statistics_table(result, found)).print(as_json=as_json)
     plots = [values.plot(field, result[field.name]) for field in found]
     title = ", ".join(file.path.name for file in opened[:3]) + (" …" if len(opened) > 3 else "")
     if html is not None:
@@ -221,8 +219,8 @@ def stats(  # noqa: PLR0913 (options of a command)
         write_png(png, title, plots)
 
 
-def print_statistics(result: Mapping[str, Mapping[str, Any]], schema: Schema) -> None:
-    """Print the statistics of every field, one per line."""
+def statistics_table(result: Mapping[str, Mapping[str, Any]], schema: Schema) -> Table:
+    """Return the statistics of every field, one per row."""
     columns = ("field", "type", "count", "nulls", "min", "mean", "max", "std", "not finite")
     rows = []
     for field in schema:
@@ -231,7 +229,7 @@ def print_statistics(result: Mapping[str, Mapping[str, Any]], schema: Schema) ->
         numbers = [each.get(f"{name}{suffix}") for name in ("min", "mean", "max")]
         cells = [each["count"], each["nulls"], *numbers, each.get("std"), each.get("not_finite")]
         rows.append([field.name, str(field), *map(_number, cells)])
-    print_rows(columns, rows)
+    return Table(columns, rows)
 
 
 def _number(value: Any) -> str:

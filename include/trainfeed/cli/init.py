@@ -8,19 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from trainfeed.cli.printing import print_json, printable_lines, program
+from trainfeed.cli.printing import Result, program, with_json
 from trainfeed.core.config import environment_from_environ
 from trainfeed.versions import init_root
 from trainfeed.versions.root import data_sets_of
 
 
+@with_json
 def init(
     root: Annotated[
         str | None, typer.Argument(help="The folder; by default TRAINFEED_ROOT or ./data/root.")
     ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Make the publication root, the folder of all versions, or accept one that has versions.
 
     Versions in the folder are not changed. Builds refuse a folder without this step, because its
@@ -36,10 +35,10 @@ def init(
         "datasets": data_sets_of(place),
         **asdict(mark),
     }
-    print_json(report) if as_json else typer.echo(printable_lines(_told(report)))
+    return Result(report, _line(report))
 
 
-def _told(report: dict[str, Any]) -> str:
+def _line(report: dict[str, Any]) -> str:
     names = report["datasets"]
     kept = f"data sets in it: {', '.join(names)}; untouched" if names else "no data set in it yet"
     if report["verdict"] == "known":

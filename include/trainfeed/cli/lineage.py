@@ -10,7 +10,7 @@ import typer
 
 from trainfeed.cli.arguments import complete_target, readable_environment
 from trainfeed.cli.named_versions import parse_target
-from trainfeed.cli.printing import print_json, print_message, printable_lines
+from trainfeed.cli.printing import DAMAGED, FAILED, Result, json_option
 from trainfeed.errors import ConfigError
 from trainfeed.look.lineage import Lineage, Node, NodeKind, SourcePosition, Tracer
 from trainfeed.specification import check_name
@@ -120,6 +120,7 @@ def _fate(fate: dict[str, Any] | None) -> str:
 # --- ``trainfeed lineage``: where data came from, and what came of them
 
 
+@json_option("Print nodes and edges as JSON.")
 def lineage(
     target: Annotated[
         str,
@@ -135,8 +136,7 @@ def lineage(
     dataset: Annotated[
         str | None, typer.Option("--dataset", help="For a position: only this data set.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")] = False,
-) -> None:
+) -> Result:
     """Show what went into a version, job or model, and what came of it, or of a record.
 
     Status 1 when a position is in no version, 3 when an entry is damaged; the others are shown.
@@ -144,20 +144,15 @@ def lineage(
     root = Path(readable_environment().root)
     tracer = Tracer(root, up=up or not down, down=down or not up)
     found = _traced(tracer, root, target, dataset)
-    if as_json:
-        print_json(found.to_json())
+    unread = [
+        f"{entry} cannot be read, its part is missing: {why}"
+        for entry, why in found.damaged.items()
+    ]
+    if unread or found.focus:
+        messages, status = [*found.doubts, *unread], DAMAGED if unread else 0
     else:
-        for line in lineage_lines(found):
-            typer.echo(printable_lines(line))
-    for doubt in found.doubts:
-        print_message(doubt)
-    for entry, why in found.damaged.items():
-        print_message(f"{entry} cannot be read, its part is missing: {why}")
-    if found.damaged:
-        raise typer.Exit(3)
-    if not found.focus:
-        print_message(f"no version has {target}")
-        raise typer.Exit(1)
+        messages, status = [*found.doubts, f"no version has {target}"], FAILED
+    return Result(found.to_json(), lineage_lines(found), messages, status)
 
 
 def _traced(tracer: Tracer, root: Path, target: str, dataset: str | None) -> Lineage:

@@ -10,7 +10,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
-from trainfeed.cli.printing import DamagedEntries, print_json, print_message, print_rows
+from trainfeed.cli.printing import (
+    DAMAGED,
+    DamagedEntries,
+    Message,
+    Part,
+    Result,
+    Table,
+    table,
+    with_json,
+)
 from trainfeed.core.accounts import person
 from trainfeed.core.intervals import parse_time
 from trainfeed.core.version_names import split_version_name
@@ -28,6 +37,7 @@ _TAG_COLUMNS: Final = ("tag", "change", "range", "versions", "left out", "who", 
 _VERSIONS: Final = ("interval", "generation")
 
 
+@with_json
 def tags(
     name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
     tag: Annotated[
@@ -37,8 +47,7 @@ def tags(
     history: Annotated[
         bool, typer.Option("--history", help="All changes, the oldest first.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """List the tags of a data set, or show what one names, or named.
 
     Status 3 when a tag is damaged; the others are listed all the same. Aliases of models are
@@ -46,16 +55,12 @@ def tags(
     """
     folder, damaged = known_folder(name), DamagedEntries()
     if tag is not None and not history:
-        _show(folder, tag, as_json=as_json)
-        return
+        return _one_tag(folder, tag)
     found, unread = _found(folder, tag, damaged, history=history)
-    if as_json:
-        print_json([*map(_told, found), *unread])
-    elif found:
-        print_rows(_TAG_COLUMNS, list(map(_tag_row, found)))
-    elif not unread:
-        print_message(f"{name} has no tag; give one: trainfeed tag {name} RANGE TAG --why WHY")
-    damaged.end()
+    nothing = f"{name} has no tag; give one: trainfeed tag {name} RANGE TAG --why WHY"
+    rows = list(map(_tag_row, found))
+    text = () if unread and not rows else table(_TAG_COLUMNS, rows, nothing)
+    return Result([*map(_tag_facts, found), *unread], text, status=damaged.status)
 
 
 def _found(
@@ -100,25 +105,26 @@ def _given(found: Tag | None) -> Sequence[Tag]:
     return [] if found is None or found.kind == "untag" else [found]
 
 
-def _show(folder: DatasetFolder, text: str, *, as_json: bool) -> None:
-    named = split_version_name(f"{folder.name}@{text}")
+def _one_tag(folder: DatasetFolder, name: str) -> Result:
+    named = split_version_name(f"{folder.name}@{name}")
     found = require_tag(folder, named.version or "", named.change)
-    if as_json:
-        print_json({**_told(found), "generations": _generations(found)})
-        return
-    print_rows(_TAG_COLUMNS, [_tag_row(found)])
-    print_rows(_VERSIONS, list(_generations(found).items()))
-    for skip in found.left_out:
-        print_message(f"{skip.interval} has no version in it: {skip.why}")
-    for hole in found.accepted:
-        print_message(f"{hole.range} is in no version, {hole.told}")
+    generations = _generations(found)
+    text: list[Part] = [
+        Table(_TAG_COLUMNS, [_tag_row(found)]),
+        Table(_VERSIONS, list(generations.items())),
+    ]
+    text += [
+        Message(f"{each.interval} has no version in it: {each.why}") for each in found.left_out
+    ]
+    text += [Message(f"{each.range} is in no version, {each.told}") for each in found.accepted]
+    return Result({**_tag_facts(found), "generations": generations}, text)
 
 
 def _generations(tag: Tag) -> dict[str, str]:
     return {name: generation_name(number) for name, number in tag.generations.items()}
 
 
-def _told(tag: Tag) -> dict[str, Any]:
+def _tag_facts(tag: Tag) -> dict[str, Any]:
     made = tag.decision
     return {
         "tag": tag.tag,
@@ -144,7 +150,10 @@ def _tag_row(tag: Tag) -> list[object]:
 
 # --- ``trainfeed history``: what people and upkeep changed in a data set
 
+_ACTION_COLUMNS: Final = ("at", "action", "target", "who", "why")
 
+
+@with_json
 def history(
     name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
     *,
@@ -154,8 +163,7 @@ def history(
     since: Annotated[
         str | None, typer.Option(help="Only from this time, UTC, as 2026-03-08.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Show what people and upkeep changed in a data set, the oldest first.
 
     An action whose mark is not there is told: it was killed, or the mark was lost. Status 3 when a
@@ -165,19 +173,17 @@ def history(
     found = list(actions(folder))
     damaged = [each for each in found if isinstance(each, DamagedAction)]
     chosen = _chosen((each for each in found if isinstance(each, Action)), action, since)
-    if as_json:
-        unread = [{"path": str(each.path), "damaged": each.why} for each in damaged]
-        print_json([*(each.to_json() for each in chosen), *unread])
-    elif chosen:
-        print_rows(("at", "action", "target", "who", "why"), [_action_row(each) for each in chosen])
-    else:
-        typer.echo(f"{name}: no such action")
-    for each in damaged:
-        print_message(f"{each.path} is damaged: {each.why}")
-    for missing in missing_marks(folder, found):
-        print_message(missing.told)
-    if damaged:
-        raise typer.Exit(3)
+    unread = [{"path": str(each.path), "damaged": each.why} for each in damaged]
+    rows = [_action_row(each) for each in chosen]
+    return Result(
+        [*(each.to_json() for each in chosen), *unread],
+        Table(_ACTION_COLUMNS, rows) if rows else f"{name}: no such action",
+        [
+            *(f"{each.path} is damaged: {each.why}" for each in damaged),
+            *(missing.told for missing in missing_marks(folder, found)),
+        ],
+        DAMAGED if damaged else 0,
+    )
 
 
 def _chosen(found: Iterable[Action], action: str | None, since: str | None) -> list[Action]:
@@ -208,6 +214,7 @@ _LEASE_COLUMNS: Final = (
 )
 
 
+@with_json
 def show_leases(
     name: Annotated[
         str | None,
@@ -215,9 +222,7 @@ def show_leases(
             help="The data set; by default all data sets.", autocompletion=complete_target
         ),
     ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Show who reads or builds versions now, which retention therefore keeps, and until when.
 
     A lease that its process renews no more is listed as ended, until upkeep removes it. Status 3
@@ -227,22 +232,17 @@ def show_leases(
     root = Path(readable_environment().root)
     names = data_sets_of(root) if name is None else [known_folder(name).name]
     found = [(each, lease) for each in names for lease in leases(DatasetFolder(root, each))]
-    if as_json:
-        print_json(
-            [
-                {"dataset": each, "state": _state(lease, now), **lease.to_json()}
-                for each, lease in found
-            ]
-        )
-    elif found:
-        print_rows(_LEASE_COLUMNS, [_lease_row(each, lease, now) for each, lease in found])
-    else:
-        print_message("no lease was found")
-    unread = [lease for _, lease in found if lease.lease is None]
-    for lease in unread:
-        print_message(lease.problem)
-    if unread:
-        raise typer.Exit(3)
+    unread = [lease.problem for _, lease in found if lease.lease is None]
+    rows = [_lease_row(each, lease, now) for each, lease in found]
+    return Result(
+        [
+            {"dataset": each, "state": _state(lease, now), **lease.to_json()}
+            for each, lease in found
+        ],
+        table(_LEASE_COLUMNS, rows, "no lease was found"),
+        unread,
+        DAMAGED if unread else 0,
+    )
 
 
 def _state(found: FoundLease, now: datetime) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,18 +13,11 @@ import typer
 from trainfeed.cli.arguments import (
     complete_target,
     known_folder,
+    newer_withdrawals,
     readable_environment,
     specified,
-    tell_newer_withdrawals,
 )
-from trainfeed.cli.printing import (
-    DamagedEntries,
-    print_json,
-    print_mapping,
-    print_message,
-    print_rows,
-    program,
-)
+from trainfeed.cli.printing import DamagedEntries, Part, Result, Table, program, with_json
 from trainfeed.core.config import Environment
 from trainfeed.errors import AccessDeniedError
 from trainfeed.versions import DatasetFolder
@@ -32,8 +26,6 @@ from trainfeed.versions.root import data_sets_of
 if TYPE_CHECKING:
     from trainfeed.versions import Coverage, Version
 
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _DATASET_COLUMNS: Final[tuple[str, ...]] = ("dataset", "intervals", "newest", "state")
 _OPTIONAL: Final = (
@@ -49,6 +41,7 @@ _CLOSED: Final = "closed to this account"
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
 
+@with_json
 def ls(
     name: Annotated[
         str | None,
@@ -57,34 +50,19 @@ def ls(
             autocompletion=complete_target,
         ),
     ] = None,
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """List data sets, or the published intervals of one.
 
     Status 3 when a version is damaged; the others are listed all the same.
     """
-    env, damaged = readable_environment(), DamagedEntries()
-    columns = _DATASET_COLUMNS if name is None else _COLUMNS
-    if name is not None and "@" in name:
-        show(name, as_json=as_json)
-        return
-    folder = None if name is None else known_folder(name)
-    rows = _datasets(env) if folder is None else _versions(folder, damaged)
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(columns, [[row[column] for column in columns] for row in rows])
-    for told in () if name is None else _retired(name):
-        print_message(told)
-    if name is not None and not rows:
-        hint = f"build one: {program()} build {name} --interval I"
-        print_message(f"{name} has no published version yet; {hint}")
-    if folder is not None:
-        tell_newer_withdrawals(folder, folder.intervals())
-    damaged.end()
+    env = readable_environment()
+    if name is None:
+        rows = _datasets(env)
+        return Result(rows, Table(_DATASET_COLUMNS, rows))
+    return _chosen(name) if "@" in name else _listed(known_folder(name))
 
 
+@with_json
 def show(
     target: Annotated[
         str,
@@ -93,66 +71,73 @@ def show(
             autocompletion=complete_target,
         ),
     ],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show the manifest of one version, or list the versions of a data set or range."""
+    return _chosen(target)
+
+
+def _chosen(target: str) -> Result:
     # As below: the list of data sets opens no version, and does not wait for Arrow.
     from trainfeed.cli.named_versions import parse_target
 
     found = parse_target(target)
     if found.asked is None and found.tag is None:
-        ls(found.folder.name, as_json=as_json)
-    elif found.is_range():
-        _show_range(found.coverage(), as_json=as_json)
-    else:
-        version = found.one()
-        _show_one(version, as_json=as_json)
-        if found.generation is None and found.tag is None:
-            tell_newer_withdrawals(found.folder, [version.path.parent.name])
+        return _listed(found.folder)
+    if found.is_range():
+        return _range(found.coverage())
+    version = found.one()
+    is_newest = found.generation is None and found.tag is None
+    newer = newer_withdrawals(found.folder, [version.path.parent.name]) if is_newest else ()
+    manifest = version.manifest.to_json()
+    return Result(manifest, _version_text(version, manifest), newer)
 
 
-def _show_one(version: Version, *, as_json: bool) -> None:
+def _version_text(version: Version, manifest: Mapping[str, Any]) -> Iterator[Part]:
     # The lists do without the specification, from which the words of gates are.
     from trainfeed.cli.named_versions import GATE_COLUMNS, gate_rows
 
-    manifest = version.manifest.to_json()
-    if as_json:
-        print_json(manifest)
-        return
     names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late")
-    print_mapping({"version": version.name, "path": version.path, **_row(version)})
-    print_mapping({name: manifest[name] for name in (*names, *_optional(manifest))})
+    optional = [name for name in _OPTIONAL if manifest.get(name)]
+    yield Table.of_pairs({"version": version.name, "path": version.path, **_row(version)})
+    yield Table.of_pairs({name: manifest[name] for name in (*names, *optional)})
     if manifest["gates"]:
-        rows = gate_rows(manifest["gates"])
-        print_rows(GATE_COLUMNS, [[row[column] for column in GATE_COLUMNS] for row in rows])
+        yield Table(GATE_COLUMNS, gate_rows(manifest["gates"]))
 
 
-def _optional(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in _OPTIONAL if manifest.get(name))
+def _listed(folder: DatasetFolder) -> Result:
+    damaged = DamagedEntries()
+    rows = _versions(folder, damaged)
+    return Result(rows, Table(_COLUMNS, rows), _about_list(folder, rows), damaged.status)
 
 
-def _show_range(found: Coverage, *, as_json: bool) -> None:
+def _about_list(folder: DatasetFolder, rows: list[dict[str, Any]]) -> Iterator[str]:
+    from trainfeed.versions.retire import told_retirements
+
+    yield from told_retirements(folder)
+    if not rows:
+        hint = f"build one: {program()} build {folder.name} --interval I"
+        yield f"{folder.name} has no published version yet; {hint}"
+    yield from newer_withdrawals(folder, folder.intervals())
+
+
+def _range(found: Coverage) -> Result:
     if not found.versions:
         found.require("fail")
     rows = [_row(version) for version in found.versions]
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
-    tell_newer_withdrawals(found.folder, [row["interval"] for row in rows])
-    tell_gaps(found)
+    newer = newer_withdrawals(found.folder, [row["interval"] for row in rows])
+    return Result(rows, Table(_COLUMNS, rows), chain(newer, gaps(found)))
 
 
-def tell_gaps(found: Coverage) -> None:
-    """Print the skipped intervals and accepted holes of a range.
+def gaps(found: Coverage) -> Iterator[str]:
+    """Yield lines about the skipped intervals and accepted holes of a range.
 
-    Missing intervals end the command with status 1, and who withdrew their versions.
+    Raises:
+        WindowIncompleteError: Intervals are missing; it says who withdrew their versions.
     """
     for skip in found.skipped:
-        print_message(f"{skip.interval} was decided to be left out on {skip.at}: {skip.why}")
+        yield f"{skip.interval} was decided to be left out on {skip.at}: {skip.why}"
     for hole in found.accepted:
-        print_message(f"{hole.range} is in no version, {hole.told}")
+        yield f"{hole.range} is in no version, {hole.told}"
     found.require("fail")
 
 
@@ -190,12 +175,6 @@ def _versions(folder: DatasetFolder, damaged: DamagedEntries) -> list[dict[str, 
             row |= _row(Version.resolve(folder, name))
         rows.append(row)
     return rows
-
-
-def _retired(name: str) -> list[str]:
-    from trainfeed.versions.retire import told_retirements
-
-    return told_retirements(known_folder(name))
 
 
 def _row(version: Version) -> dict[str, Any]:

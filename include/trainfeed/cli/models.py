@@ -9,14 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import Who, named_person, readable_environment, target_path
-from trainfeed.cli.printing import (
-    DamagedEntries,
-    print_json,
-    print_mapping,
-    print_message,
-    print_rows,
-    program,
-)
+from trainfeed.cli.printing import DamagedEntries, Result, Table, program, table, with_json
 from trainfeed.core.accounts import person
 from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.intervals import intervals_in, parse_range
@@ -136,7 +129,6 @@ Target = Annotated[
     str, typer.Argument(help="NAME/vNNNN, NAME@prod or NAME@candidate; NAME alone is NAME@prod.")
 ]
 Why = Annotated[str, typer.Option("--why", help="The reason, which the history keeps.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _MODELS: Final[tuple[str, ...]] = ("model", "versions", CANDIDATE, PROD)
 _GATE: Final = ("metric", "value", "min", "max", "promoted", "max_worse", "passed")
@@ -144,14 +136,14 @@ _CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 
 
 @app.command("ls", epilog="Example: trainfeed models ls flights")
+@with_json
 def list_models(
     name: Annotated[str | None, typer.Argument(help="A model; all of them by default.")] = None,
     *,
     removed: Annotated[
         bool, typer.Option("--removed", help="Those that retention removed: when, by whom, why.")
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """List the models, or the versions of one, the newest first.
 
     Status 3 when one is damaged; the others are listed all the same.
@@ -161,21 +153,23 @@ def list_models(
         if removed:
             raise ConfigError("expected the name of a model beside --removed, got none")
         rows = [model_row(models.model(each), damaged) for each in models.names()]
-        nothing = f"no training has made a model in {models.path} yet"
-        _print_list(_MODELS, rows, nothing, as_json=as_json)
-    elif removed:
-        rows = removed_rows(models.known(name), damaged)
-        _print_list(REMOVED_COLUMNS, rows, f"no version of {name} was removed", as_json=as_json)
-    else:
-        rows = version_rows(models.known(name), damaged)
-        _print_list(VERSION_COLUMNS, rows, f"model {name} has no version", as_json=as_json)
-        if number := len(models.known(name).removed_versions()):
-            print_message(f"{number} more were removed: {program()} models ls {name} --removed")
-    damaged.end()
+        text = table(_MODELS, rows, f"no training has made a model in {models.path} yet")
+        return Result(rows, text, status=damaged.status)
+    folder = models.known(name)
+    if removed:
+        rows = removed_rows(folder, damaged)
+        text = table(REMOVED_COLUMNS, rows, f"no version of {name} was removed")
+        return Result(rows, text, status=damaged.status)
+    rows = version_rows(folder, damaged)
+    text = table(VERSION_COLUMNS, rows, f"model {name} has no version")
+    number = len(folder.removed_versions())
+    more = [f"{number} more were removed: {program()} models ls {name} --removed"] if number else ()
+    return Result(rows, text, more, damaged.status)
 
 
 @app.command("show", epilog="Example: trainfeed models show flights/v0003")
-def show(target: Target, *, as_json: Json = False) -> None:
+@with_json
+def show(target: Target) -> Result:
     """Show a version of a model: job, data, metrics, files, and the history of its aliases.
 
     Also of one that retention removed: then who did, when, and by which rule.
@@ -188,23 +182,23 @@ def show(target: Target, *, as_json: Json = False) -> None:
         for change in history(folder, alias)
     ]
     shown = {**model.to_json(), "alias": aliases_of(folder, number)}
-    if as_json:
-        print_json({**shown, "manifest": model.manifest.model_dump(), "history": changes})
-        return
-    print_mapping({**shown, "code": model.manifest.job.code})
     rows = [(file.name, file.bytes, file.sha256) for file in model.manifest.files]
-    print_rows(("file", "bytes", "SHA-256"), rows)
-    for change in changes:
-        change["by"] = person(change["by"], change["account"] or change["by"])
-    print_rows(_CHANGES, [[change[column] for column in _CHANGES] for change in changes])
+    people = [{**each, "by": person(each["by"], each["account"] or each["by"])} for each in changes]
+    return Result(
+        {**shown, "manifest": model.manifest.model_dump(), "history": changes},
+        [
+            Table.of_pairs({**shown, "code": model.manifest.job.code}),
+            Table(("file", "bytes", "SHA-256"), rows),
+            Table(_CHANGES, people),
+        ],
+    )
 
 
 @app.command("evaluate", epilog="Example: trainfeed models evaluate flights/2013-01-03")
+@with_json
 def judge(
     target: Annotated[str, typer.Argument(help="NAME/INTERVAL of a data set.")],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Compare the metrics of a training with its gate; if they pass, it becomes the candidate.
 
     Trains first if the interval has no finished training. Status 1: the gate is closed.
@@ -216,27 +210,25 @@ def judge(
     if len(chosen) != 1:
         raise ConfigError(f"expected NAME/INTERVAL of one interval, got {target[:80]!r}")
     report = evaluate(spec, env, chosen[0].name, train(spec, env, chosen[0])["job"])
-    if as_json:
-        print_json(report)
-    else:
-        gate = report["gate"]
-        print_mapping({**report, "gate": gate.get("note")})
-        rows = gate.get("metrics", ())
-        print_rows(_GATE, [[row[column] for column in _GATE] for row in rows])
-    print_message(f"next: {program()} models promote {report['model']}@{CANDIDATE} --why WHY")
+    gate = report["gate"]
+    pairs = Table.of_pairs({**report, "gate": gate.get("note")})
+    follows = f"next: {program()} models promote {report['model']}@{CANDIDATE} --why WHY"
+    return Result(report, [pairs, Table(_GATE, gate.get("metrics", ()))], [follows])
 
 
 @app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
-def promote_model(target: Target, *, why: Why, who: Who = None, as_json: Json = False) -> None:
+@with_json
+def promote_model(target: Target, *, why: Why, who: Who = None) -> Result:
     """Point prod to a version, whose files are verified first; the gate is not checked again."""
     env = _writable_environment()
     folder, number = _target(target, Path(env.root))
     change, is_new = promote(folder, PROD, number, _reason(why), who=named_person(who))
     verdict = "promoted" if is_new else "unchanged"
-    _print_change(folder, change.version, verdict, env, as_json=as_json)
+    return _changed(folder, change.version, verdict, env)
 
 
 @app.command("rollback", epilog="Example: trainfeed models rollback flights/v0003 --why 'slow'")
+@with_json
 def rollback_model(
     target: Annotated[
         str, typer.Argument(help="NAME, or NAME/vNNNN: only if prod points to that version.")
@@ -244,31 +236,29 @@ def rollback_model(
     *,
     why: Why,
     who: Who = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Point prod to the version before the current one."""
     env = _writable_environment()
     name, slash, version = target.partition("/")
     folder = ModelsFolder(Path(env.root)).known(name)
     expected = parse_version(version) if slash else None
     change, _ = rollback(folder, _reason(why), expected=expected, who=named_person(who))
-    _print_change(folder, change.version, "rolled back", env, as_json=as_json)
+    return _changed(folder, change.version, "rolled back", env)
 
 
 @app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+@with_json
 def upload_model(
     target: Target,
     to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
     folder, number = _target(target, Path(readable_environment().root))
-    report = upload_version(folder, number, Location.parse(to))
-    print_json(report) if as_json else print_mapping(report)
+    return Result(upload_version(folder, number, Location.parse(to)))
 
 
 @app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+@with_json
 def download_model(
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="A folder: a path, or a URI such as hdfs://….")
@@ -277,38 +267,23 @@ def download_model(
         Path,
         typer.Argument(help="The new folder; the one above it exists.", parser=target_path),
     ],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Copy a folder from a store to this machine: complete, or not at all."""
-    report = download(Location.parse(source), folder).to_json()
-    print_json(report) if as_json else print_mapping(report)
+    return Result(download(Location.parse(source), folder).to_json())
 
 
-def _print_list(
-    columns: tuple[str, ...], rows: list[dict[str, Any]], nothing: str, *, as_json: bool
-) -> None:
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_rows(columns, [[row[column] for column in columns] for row in rows])
-    else:
-        print_message(nothing)
-
-
-def _print_change(
-    folder: ModelFolder, version: str, verdict: str, env: Environment, *, as_json: bool
-) -> None:
+def _changed(folder: ModelFolder, version: str, verdict: str, env: Environment) -> Result:
     delivered = deliver_change(folder, env.datasets, lambda _: env)
-    report = {
-        "model": folder.name,
-        "prod": version,
-        "verdict": verdict,
-        "path": str(folder.version(parse_version(version))),
-        **({"tracking": delivered} if delivered else {}),
-        **missing_upload(folder, env.datasets, version),
-    }
-    print_json(report) if as_json else print_mapping(report)
+    return Result(
+        {
+            "model": folder.name,
+            "prod": version,
+            "verdict": verdict,
+            "path": str(folder.version(parse_version(version))),
+            **({"tracking": delivered} if delivered else {}),
+            **missing_upload(folder, env.datasets, version),
+        }
+    )
 
 
 def _writable_environment() -> Environment:

@@ -13,7 +13,6 @@ import typer
 from trainfeed.cli.arguments import target_path
 from trainfeed.cli.file_contents import (
     AsFormat,
-    AsJson,
     Codec,
     Delimiter,
     File,
@@ -28,10 +27,9 @@ from trainfeed.cli.file_contents import (
     SchemaFile,
     TextEncoding,
     ValueDtype,
-    progress,
     source_options,
 )
-from trainfeed.cli.printing import error_console, print_json, print_mapping, print_rows
+from trainfeed.cli.printing import Result, Table, error_console, progress, with_json
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError
 
@@ -52,6 +50,7 @@ NewFileOption = Annotated[
 ]
 
 
+@with_json
 def repair(
     file: Annotated[str, typer.Argument(help="A file.", show_default=False)],
     *,
@@ -60,8 +59,7 @@ def repair(
         bool, typer.Option("--in-place", help="Replace the old file with the new one.")
     ] = False,
     file_format: AsFormat = None,
-    use_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write the whole parts of a damaged file to a new one, and report the dropped ranges."""
     from trainfeed.conversion import Format, format_of, repair_file, repair_in_place
 
@@ -75,15 +73,12 @@ def repair(
             report = repair_file(file, output, found, on_progress=tell)
     dropped = _shown(report)
     kept = {"file": str(output or file), "records": report.num_records, "chunks": report.num_chunks}
-    if use_json:
-        print_json({**kept, "dropped": dropped})
-        return
-    print_mapping(kept)
     rows = [[printable(str(value)) for value in each.values()] for each in dropped]
-    if rows:
-        print_rows(("from byte", "to byte", "records lost", "reason"), rows)
-    else:
-        typer.echo("nothing was dropped")
+    table = Table(("from byte", "to byte", "records lost", "reason"), rows)
+    return Result(
+        {**kept, "dropped": dropped},
+        [Table.of_pairs(kept), table if rows else "nothing was dropped"],
+    )
 
 
 def _shown(report: RepairReport) -> list[dict[str, int | str | None]]:
@@ -98,6 +93,7 @@ def _shown(report: RepairReport) -> list[dict[str, int | str | None]]:
     ]
 
 
+@with_json
 def convert(  # noqa: PLR0913 (options of a command)
     file: File,
     output: Output,
@@ -128,8 +124,7 @@ def convert(  # noqa: PLR0913 (options of a command)
             metavar="<path>",
         ),
     ] = None,
-    use_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write the samples of a file to a new one of any format, in their order.
 
     recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar), npy, npz.
@@ -157,8 +152,7 @@ def convert(  # noqa: PLR0913 (options of a command)
     options = SinkOptions(None if to is None else Format(to), codec, reading.sparse, labels_output)
     with progress("converting") as tell:
         count = transcode(_telling(source, tell), output, options)
-    report = {"file": str(output), "samples": count, "bytes": output.stat().st_size}
-    print_json(report) if use_json else print_mapping(report)
+    return Result({"file": str(output), "samples": count, "bytes": output.stat().st_size})
 
 
 def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile:
@@ -174,16 +168,17 @@ def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile
     return replace(source, samples=partial(counted, source.samples), records=records)
 
 
-def merge(files: Files, output: Output, *, use_json: AsJson = False) -> None:
+@with_json
+def merge(files: Files, output: Output) -> Result:
     """Write the records of files to a new one, one file after another."""
     from trainfeed.conversion import merge_files, paths_of
 
     with progress("merging") as tell:
         count = merge_files(paths_of(files), output, on_progress=tell)
-    report = {"file": str(output), "records": count, "bytes": output.stat().st_size}
-    print_json(report) if use_json else print_mapping(report)
+    return Result({"file": str(output), "records": count, "bytes": output.stat().st_size})
 
 
+@with_json
 def reshard(  # noqa: PLR0913 (options of a command)
     files: Files,
     output: Annotated[
@@ -215,8 +210,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
     memory_mib: Annotated[
         int, typer.Option("--memory-mib", help="Memory for samples, in MiB.")
     ] = 128,
-    use_json: AsJson = False,
-) -> None:
+) -> Result:
     """Write all samples of files to shards, shuffled over all of them."""
     from trainfeed.conversion import ConvertOptions, FileFormat, convert_files, paths_of
 
@@ -251,8 +245,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
                 file_format=FileFormat(to), memory_bytes=memory_mib << 20, on_progress=tell
             ),
         )
-    report = _account(output, manifest)
-    print_json(report) if use_json else print_mapping(report)
+    return Result(_account(output, manifest))
 
 
 def _account(output: Path, manifest: ShardManifest) -> dict[str, int | str]:
@@ -267,6 +260,7 @@ def _account(output: Path, manifest: ShardManifest) -> dict[str, int | str]:
 # --- ``trainfeed process-base64``: shuffles base64 image files and divides them among ranks
 
 
+@with_json
 def process_base64(
     *,
     data_dir: Annotated[
@@ -284,14 +278,11 @@ def process_base64(
     ],
     nranks: Annotated[int, typer.Option("--nranks", help="Number of files to make.")],
     seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Shuffle base64 image files into one file per rank, with equal counts; inputs are kept."""
     from trainfeed import conversion
 
     with error_console().status(f"dealing out {file_list} to {nranks} files"):
         report = asdict(conversion.process_base64(data_dir, file_list, nranks, seed=seed))
-    if as_json:
-        print_json(report)
-    else:
-        print_mapping({**report, "files": f"{report['files'][0]} … {report['files'][-1]}"})
+    shown = {**report, "files": f"{report['files'][0]} … {report['files'][-1]}"}
+    return Result(report, Table.of_pairs(shown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,9 +19,21 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.build import Training, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
-from trainfeed.cli.file_contents import progress
 from trainfeed.cli.named_versions import Name, open_asked
-from trainfeed.cli.printing import print_json, print_message, print_rows, program
+from trainfeed.cli.printing import (
+    DAMAGED,
+    ENDED,
+    FAILED,
+    Json,
+    Message,
+    Part,
+    Result,
+    Table,
+    print_message,
+    program,
+    progress,
+    with_json,
+)
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
@@ -37,10 +49,6 @@ from trainfeed.pipeline import OutdatedRule
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
 from trainfeed.versions.root import data_sets_of
 
-if TYPE_CHECKING:
-    pass
-
-
 # --- The report about outdated versions on a terminal, for the commands that show it
 
 _COLUMNS: Final = ("intervals", "state", "number", "why")
@@ -50,14 +58,17 @@ _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 
 
-def print_outdated(report: OutdatedReport) -> None:
-    """Print runs of intervals with the same state and causes, then the causes and the cost."""
-    print_rows(_COLUMNS, list(_runs(report)))
+def outdated_text(report: OutdatedReport) -> Iterator[Part]:
+    """Yield runs of intervals with the same state and causes, then the causes and the cost."""
+    yield Table(_COLUMNS, _runs(report))
     if report.causes:
-        print_rows(_CAUSE_COLUMNS, list(map(_cause_row, report.causes)))
-    typer.echo(_summary(report))
-    for doubt in report.doubts:
-        print_message(f"{report.dataset}: {doubt}")
+        yield Table(_CAUSE_COLUMNS, map(_cause_row, report.causes))
+    yield _summary(report)
+    yield from map(Message, _doubts(report))
+
+
+def _doubts(report: OutdatedReport) -> list[str]:
+    return [f"{report.dataset}: {doubt}" for doubt in report.doubts]
 
 
 def counted(report: OutdatedReport) -> str:
@@ -135,6 +146,7 @@ def _summary(report: OutdatedReport) -> str:
 _SET_COLUMNS: Final = ("dataset", "intervals", "first cause", "cost of bringing forward")
 
 
+@with_json
 def outdated(
     name: NameOrAll = None,
     asked: RangeOrAll = None,
@@ -147,8 +159,7 @@ def outdated(
             " Slower.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Show the versions that today's code, specification, lookups or uploads would build otherwise.
 
     Status 0 when there are none; 1 when there are some, a source differs, or nothing is
@@ -156,8 +167,7 @@ def outdated(
     """
     env = readable_environment()
     if name is None:
-        _show_all(env, against_source=against_source, as_json=as_json)
-        return
+        return _of_all(env, against_source=against_source)
     name, asked = name_and_range(name, asked)
     known_folder(name)
     span = parse_range(asked) if asked else None
@@ -167,8 +177,7 @@ def outdated(
             f"data set {name!r} has no published version, so nothing was compared; build one:"
             f" trainfeed build {name} --interval I"
         )
-    print_json(report.to_json()) if as_json else print_outdated(report)
-    _end([report], is_whole=True)
+    return Result(report.to_json(), outdated_text(report), status=_status([report], is_whole=True))
 
 
 def _report(
@@ -182,7 +191,7 @@ def _report(
         return compare_with_source(spec, env, report, on_interval=tell)
 
 
-def _show_all(env: Environment, *, against_source: bool, as_json: bool) -> None:
+def _of_all(env: Environment, *, against_source: bool) -> Result:
     found: list[OutdatedReport] = []
     errors: dict[str, TrainFeedError] = {}
     names = specified(env)
@@ -191,27 +200,28 @@ def _show_all(env: Environment, *, against_source: bool, as_json: bool) -> None:
             found.append(_report(env, name, None, against_source=against_source))
         except TrainFeedError as error:
             errors[name] = error
-    if as_json:
-        failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
-        print_json([*(_without_intervals(each) for each in found), *failed])
-    else:
-        print_rows(_SET_COLUMNS, [_line(each) for each in found])
-    for name, problem in errors.items():
-        print_message(f"{name}: {type(problem).__name__}: {problem}")
-    for each in found:
-        for doubt in each.doubts:
-            print_message(f"{each.dataset}: {doubt}")
-    for name in sorted({*data_sets_of(Path(env.root))} - {*names}):
-        print_message(f"{name}: it has no specification in {env.datasets}, and is not compared")
-    _end(found, is_whole=not errors)
+    failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
+    unknown = sorted({*data_sets_of(Path(env.root))} - {*names})
+    return Result(
+        [*(_without_intervals(each) for each in found), *failed],
+        Table(_SET_COLUMNS, map(_line, found)),
+        [
+            *(f"{name}: {type(error).__name__}: {error}" for name, error in errors.items()),
+            *(line for each in found for line in _doubts(each)),
+            *(
+                f"{name}: it has no specification in {env.datasets}, and is not compared"
+                for name in unknown
+            ),
+        ],
+        _status(found, is_whole=not errors),
+    )
 
 
-def _end(found: list[OutdatedReport], *, is_whole: bool) -> None:
-    """End with the status for monitors."""
+def _status(found: list[OutdatedReport], *, is_whole: bool) -> int:
+    """Return the exit status for monitors."""
     if any(each.is_unreadable for each in found):
-        raise typer.Exit(3)
-    if not is_whole or not all(each.is_in_order for each in found):
-        raise typer.Exit(1)
+        return DAMAGED
+    return 0 if is_whole and all(each.is_in_order for each in found) else FAILED
 
 
 def _line(found: OutdatedReport) -> list[object]:
@@ -233,10 +243,6 @@ def _without_intervals(found: OutdatedReport) -> dict[str, Any]:
 
 # --- ``trainfeed bring-forward``: builds the outdated intervals of a range again, and no others
 
-_FAILED: Final = 1
-_DAMAGED: Final = 3
-_ENDED: Final = 130
-
 
 def bring_forward(  # noqa: PLR0913 - options of a command
     name: Name,
@@ -254,7 +260,7 @@ def bring_forward(  # noqa: PLR0913 - options of a command
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the outdated intervals, and the cost.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Build the outdated intervals of a range again, oldest first; see trainfeed outdated.
 
@@ -268,7 +274,7 @@ def bring_forward(  # noqa: PLR0913 - options of a command
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")
     report = find_outdated(spec, env, span=parse_range(chosen))
     if dry_run:
-        print_json(report.to_json()) if as_json else print_outdated(report)
+        Result(report.to_json(), outdated_text(report)).print(as_json=as_json)
     else:
         for doubt in report.doubts:
             print_message(f"{spec.name}: {doubt}")
@@ -321,7 +327,7 @@ def _end_of_builds(
             f"{len(failed)} of {len(names)} intervals are not brought forward, their published"
             " versions stay; run again: it goes on with these"
         )
-        raise typer.Exit(_ENDED if is_ended else _FAILED)
+        raise typer.Exit(ENDED if is_ended else FAILED)
     if not names:
         print_message("no interval of the range is outdated, nothing was built")
 
@@ -334,4 +340,4 @@ def _refuse_unreadable(report: OutdatedReport) -> None:
             f"{report.dataset}: {', '.join(names)} cannot be read, and were left as they are; see"
             f" trainfeed verify {report.dataset}/{names[0]}"
         )
-        raise typer.Exit(_DAMAGED)
+        raise typer.Exit(DAMAGED)

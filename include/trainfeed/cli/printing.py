@@ -1,13 +1,16 @@
-"""Prints results of commands: tables for people, JSON for scripts; and damaged entries by name."""
+"""The results of commands: tables for people, JSON for scripts, messages, and the exit status."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -43,14 +46,6 @@ def printable_lines(text: str) -> str:
 def print_message(text: str) -> None:
     """Print a message to standard error."""
     error_console().print(printable_lines(text), markup=False, highlight=False)
-
-
-def print_result(lines: Sequence[str]) -> None:
-    """Print the first line as the result, and the others as messages about it."""
-    first, *others = lines
-    typer.echo(printable_lines(first))
-    for line in others:
-        print_message(line)
 
 
 def print_json(value: Any) -> None:
@@ -105,11 +100,160 @@ def print_mapping(value: Mapping[str, object]) -> None:
     print_rows((), list(value.items()))
 
 
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; yield a function of the total (0: unknown) and the number done."""
+    from rich import progress as rich_progress
+
+    console = error_console()
+    columns = (
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(total: int, done: int) -> None:
+            bar.update(task, total=total or None, completed=done)
+
+        yield tell
+
+
+# --- A command returns its result; ``with_json`` adds the option, prints it and sets the status
+
+# Exit statuses, beside 0 and the 2 of wrong usage and settings.
+FAILED: Final = 1
+DAMAGED: Final = 3
+ENDED: Final = 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Message(str):
+    """A line of a text that goes to standard error: it is about the result, and no part of it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a text.
+
+    Attributes:
+        columns: Their titles; without any, the table has only rows.
+        rows: The cells of each row, or a mapping that has them under the titles.
+    """
+
+    columns: Sequence[str]
+    rows: Iterable[Sequence[object] | Mapping[str, Any]]
+
+    @classmethod
+    def of_pairs(cls, pairs: Mapping[str, object]) -> Table:
+        """Return the table of names and values, one pair per line."""
+        return cls((), list(pairs.items()))
+
+    def print(self) -> None:
+        """Print the table to standard output."""
+        print_rows(
+            self.columns,
+            [
+                [row[column] for column in self.columns] if isinstance(row, Mapping) else row
+                for row in self.rows
+            ],
+        )
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object] | Mapping[str, Any]], nothing: str
+) -> Table | Message:
+    """Return the table, or the message that there is nothing to list."""
+    return Table(columns, rows) if rows else Message(nothing)
+
+
+def first_line(lines: Sequence[str]) -> list[str]:
+    """Return lines of which the first is the result, and the others are messages about it."""
+    return [lines[0], *map(Message, lines[1:])]
+
+
+Part = str | Table
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command found.
+
+    Attributes:
+        value: What ``--json`` prints.
+        text: What people see instead: lines and tables, of which a generator makes none beside
+            ``--json``; by default the pairs of ``value``.
+        messages: Lines about the result for standard error, with and without ``--json``; a
+            generator may end with an error.
+        status: The exit status.
+    """
+
+    value: Any
+    text: Part | Iterable[Part] | None = None
+    messages: Iterable[str] = ()
+    status: int = 0
+
+    def print(self, *, as_json: bool) -> None:
+        """Print the result and its messages, and end with the status if it is not 0."""
+        if as_json:
+            print_json(self.value)
+        else:
+            text = Table.of_pairs(self.value) if self.text is None else self.text
+            for part in [text] if isinstance(text, str | Table) else text:
+                _print_part(part)
+        for message in self.messages:
+            print_message(message)
+        if self.status:
+            raise typer.Exit(self.status)
+
+
+def _print_part(part: Part) -> None:
+    if isinstance(part, Table):
+        part.print()
+    elif isinstance(part, Message):
+        print_message(part)
+    else:
+        typer.echo(printable_lines(part))
+
+
+def json_option(told: str) -> Callable[[Callable[..., Result]], Callable[..., None]]:
+    """Return the decorator of commands whose option ``--json`` has this help."""
+    option = inspect.Parameter(
+        "as_json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--json", help=told)],
+    )
+
+    def add(function: Callable[..., Result]) -> Callable[..., None]:
+        @wraps(function)
+        def command(*, as_json: bool, **options: Any) -> None:
+            function(**options).print(as_json=as_json)
+
+        plain = inspect.signature(function, eval_str=True)
+        parameters = [*plain.parameters.values(), option]
+        # What typer makes the options of.
+        command.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+with_json: Final = json_option("Print JSON.")
+with_json_or_list: Final = json_option("Print JSON; a list for a range.")
+
+
 # --- Lists of entries on disk: a damaged entry is named, hides no other, and makes the status 3
 
 # A job file is refused as a job, and the file that describes an entry may be gone.
-_DAMAGED: Final = (FormatError, JobRejectedError, NotFoundError)
-_STATUS: Final = 3
+_OF_DAMAGE: Final = (FormatError, JobRejectedError, NotFoundError)
 
 
 class DamagedEntries:
@@ -128,12 +272,12 @@ class DamagedEntries:
         """
         try:
             yield
-        except _DAMAGED as error:
+        except _OF_DAMAGE as error:
             self._is_any = True
             row["damaged"] = str(error)
             print_message(f"{entry} is damaged: {error}")
 
-    def end(self) -> None:
-        """End the command with status 3 if an entry was damaged; call after the list is printed."""
-        if self._is_any:
-            raise typer.Exit(_STATUS)
+    @property
+    def status(self) -> int:
+        """The exit status of a command whose entries are all read: 3 if one was damaged."""
+        return DAMAGED if self._is_any else 0

@@ -14,18 +14,22 @@ import typer
 
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each
-from trainfeed.cli.file_contents import progress
 from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
+    ENDED,
+    FAILED,
+    Json,
+    Message,
+    Part,
+    Result,
+    Table,
     error_console,
-    print_json,
     print_message,
-    print_rows,
-    printable_lines,
     program,
+    progress,
+    with_json,
 )
 from trainfeed.cli.quarantine_lists import (
-    Json,
     PlanId,
     Target,
     Wanted,
@@ -181,25 +185,26 @@ def show_records(  # noqa: PLR0913 - options of a command
     inspected = inspect_records(wanted.env, _spec(wanted.env, found), found, records)
     if raw is not None:
         _write(inspected[0], raw)
-    elif as_json:
-        shown = [record_json(each) for each in inspected]
-        total = sum(reasons.values())
-        print_json({**origin_of(found), "records": total, "reasons": reasons, "shown": shown})
-    else:
-        matching = sum(reasons.values()) if reason is None else reasons[reason]
-        _print_records(found, reasons, inspected, 1 if at is not None else matching)
+        return
+    total = sum(reasons.values())
+    matching = total if reason is None else reasons[reason]
+    shown = [record_json(each) for each in inspected]
+    Result(
+        {**origin_of(found), "records": total, "reasons": reasons, "shown": shown},
+        _records_text(found, reasons, inspected, 1 if at is not None else matching),
+    ).print(as_json=as_json)
 
 
-def _print_records(
+def _records_text(
     found: Quarantine, reasons: dict[str, int], inspected: Sequence[InspectedRecord], matching: int
-) -> None:
-    typer.echo(printable_lines(title_of(found, reasons)))
+) -> Iterator[Part]:
+    yield title_of(found, reasons)
     columns = ("source", "offset", "time", "reason", "message", "record")
-    print_rows(columns, [record_row(each) for each in inspected])
+    yield Table(columns, map(record_row, inspected))
     if len(inspected) < matching:
-        print_message(f"{len(inspected)} of {matching} are shown; -n {matching} shows all")
+        yield Message(f"{len(inspected)} of {matching} are shown; -n {matching} shows all")
     for why in dict.fromkeys(each.why_not for each in inspected if each.why_not):
-        print_message(f"as the quarantine keeps them, without time: {why}")
+        yield Message(f"as the quarantine keeps them, without time: {why}")
 
 
 def _record_at(
@@ -264,6 +269,7 @@ _PREVIEW_COLUMNS: Final = (
 )
 
 
+@with_json
 def preview_records(
     target: Target,
     *,
@@ -272,8 +278,7 @@ def preview_records(
     limit: Annotated[
         int, typer.Option("-n", min=1, help="At most this many records of each interval.")
     ] = _LIMIT,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Run today's function on quarantined records alone, and say what would become of them.
 
     Code, specification, lookups and limits are those of a build now. Of each interval of a range
@@ -288,26 +293,25 @@ def preview_records(
         reasons = [found.reasons() for found in builds]
         require_reason(reason, {name for each in reasons for name in each}, target)
         builds = [found for found, each in zip(builds, reasons, strict=True) if reason in each]
-    reports = []
+    reports: list[QuarantinePreview] = []
     for found in builds:
         with error_console().status(f"{spec.name}/{found.interval}"):
             reports.append(preview_quarantine(spec, wanted.env, found, reason=reason, limit=limit))
-    if as_json:
-        told = [report.to_json() for report in reports]
-        print_json(told[0] if wanted.is_one else told)
-    else:
-        _print_preview(target, reports)
+    found_of_each = [report.to_json() for report in reports]
+    return Result(
+        found_of_each[0] if wanted.is_one else found_of_each, _preview_text(target, reports)
+    )
 
 
-def _print_preview(target: str, reports: list[QuarantinePreview]) -> None:
-    print_rows(_PREVIEW_COLUMNS, [row for report in reports for row in _rows(report)])
+def _preview_text(target: str, reports: list[QuarantinePreview]) -> Iterator[Part]:
+    yield Table(_PREVIEW_COLUMNS, [row for report in reports for row in _rows(report)])
     for report in reports:
-        _print_examples(report)
+        yield from _examples(report)
         for note in report.notes:
-            print_message(f"{report.interval}: {note}")
-    typer.echo(printable_lines(_summary(reports)))
+            yield Message(f"{report.interval}: {note}")
+    yield _summary(reports)
     if any(report.valid for report in reports):
-        print_message(f"make the next generations: {program()} quarantine replay {target}")
+        yield Message(f"make the next generations: {program()} quarantine replay {target}")
 
 
 def _rows(report: QuarantinePreview) -> Iterator[tuple[object, ...]]:
@@ -322,7 +326,7 @@ def _rows(report: QuarantinePreview) -> Iterator[tuple[object, ...]]:
         )
 
 
-def _print_examples(report: QuarantinePreview) -> None:
+def _examples(report: QuarantinePreview) -> Iterator[Part]:
     rows: list[tuple[object, ...]] = []
     for each in report.outcomes:
         rows += [(*_place(sample), "valid", sample["sample"]) for sample in each.samples]
@@ -331,8 +335,8 @@ def _print_examples(report: QuarantinePreview) -> None:
             for error in each.errors
         ]
     if rows:
-        typer.echo(printable_lines(f"\n{report.dataset}/{report.interval}: first records"))
-        print_rows(("source", "offset", "would be", "sample or message"), rows)
+        yield f"\n{report.dataset}/{report.interval}: first records"
+        yield Table(("source", "offset", "would be", "sample or message"), rows)
 
 
 def _place(example: dict[str, Any]) -> tuple[object, object]:
@@ -354,8 +358,6 @@ def _summary(reports: list[QuarantinePreview]) -> str:
 
 # --- ``trainfeed quarantine replay``: the next generations of intervals with quarantined records
 
-_FAILED: Final = 1
-_ENDED: Final = 130
 _ERROR_CHARS: Final = 200
 _REPLAY_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "note")
 _COMMAND: Final = ("quarantine", "replay")
@@ -421,17 +423,17 @@ def _replay_each(
 
 
 def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) -> None:
-    if as_json:
-        print_json([each.to_json() for each in results])
-    else:
-        print_rows(_REPLAY_COLUMNS, [_row(each) for each in results])
     failed = sum(each.status != 0 for each in results)
-    if failed:
-        print_message(
-            f"{failed} of {len(results)} intervals are not replayed; run again: what is replayed is"
-            " found identical"
-        )
-        raise typer.Exit(_ENDED if is_ended else _FAILED)
+    again = (
+        f"{failed} of {len(results)} intervals are not replayed; run again: what is replayed is"
+        " found identical"
+    )
+    Result(
+        [each.to_json() for each in results],
+        Table(_REPLAY_COLUMNS, map(_row, results)),
+        [again] if failed else (),
+        (ENDED if is_ended else FAILED) if failed else 0,
+    ).print(as_json=as_json)
 
 
 def _row(result: IntervalBuild) -> list[object]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
-from trainfeed.cli.printing import print_json, print_message, print_rows, printable_lines, program
+from trainfeed.cli.printing import DAMAGED, Message, Result, Table, program, with_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, WindowError
@@ -189,8 +189,6 @@ def _nothing(wanted: Wanted) -> NotFoundError:
 
 # --- ``trainfeed quarantine ls``: reasons with counts and positions; no value is read
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 _MOST_EXAMPLES: Final = 3
 
 
@@ -221,7 +219,8 @@ class _Listed:
         return {**origin_of(self.quarantine), "records": records, "reasons": rows}
 
 
-def list_reasons(target: Target, *, plan: PlanId = None, as_json: Json = False) -> None:
+@with_json
+def list_reasons(target: Target, *, plan: PlanId = None) -> Result:
     """Count quarantined records by reason, with the first positions of each.
 
     Values and messages, which often quote values, are not read: `show` has them, and is audited.
@@ -231,9 +230,8 @@ def list_reasons(target: Target, *, plan: PlanId = None, as_json: Json = False) 
     """
     wanted = Wanted.parse(target, plan)
     if wanted.is_one:
-        _print_one(_Listed.of(as_one(wanted)), target, as_json=as_json)
-    else:
-        _print_all([_Listed.of(each) for each in as_builds(wanted)], as_json=as_json)
+        return _of_one(_Listed.of(as_one(wanted)), target)
+    return _of_all([_Listed.of(each) for each in as_builds(wanted)])
 
 
 def origin_of(quarantine: Quarantine) -> dict[str, Any]:
@@ -262,37 +260,36 @@ def _state(quarantine: Quarantine) -> str:
     return f"plan {quarantine.origin}, not published"
 
 
-def _print_one(listed: _Listed, target: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(listed.to_json())
-        return
-    typer.echo(printable_lines(title_of(listed.quarantine, listed.reasons)))
-    print_rows(("reason", "records", "first at"), list(_rows(listed)))
-    if listed.reasons:
-        first = next(iter(listed.reasons))
-        print_message(
-            f"their messages and bytes: {program()} quarantine show {target} --reason {first}"
-        )
+def _of_one(listed: _Listed, target: str) -> Result:
+    more = [
+        Message(f"their messages and bytes: {program()} quarantine show {target} --reason {first}")
+        for first in list(listed.reasons)[:1]
+    ]
+    rows = Table(("reason", "records", "first at"), _rows(listed))
+    title = title_of(listed.quarantine, listed.reasons)
+    return Result(listed.to_json(), [title, rows, *more])
 
 
-def _print_all(builds: Sequence[_Listed], *, as_json: bool) -> None:
+def _of_all(builds: Sequence[_Listed]) -> Result:
     total: Counter[str] = Counter()
     for build in builds:
         total += Counter(build.reasons)
     reasons = dict(total.most_common())
-    if as_json:
-        told = [build.to_json() for build in builds]
-        print_json({"records": total.total(), "reasons": reasons, "builds": told})
-        return
     columns = ("interval", "build", "reason", "records", "first at")
     rows = [
         (build.quarantine.interval, _state(build.quarantine), *row)
         for build in builds
         for row in _rows(build)
     ]
-    print_rows(columns, rows)
     counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "none"
-    typer.echo(printable_lines(f"{len(builds)} builds; quarantined: {counts}"))
+    return Result(
+        {
+            "records": total.total(),
+            "reasons": reasons,
+            "builds": [build.to_json() for build in builds],
+        },
+        [Table(columns, rows), f"{len(builds)} builds; quarantined: {counts}"],
+    )
 
 
 def _rows(listed: _Listed) -> Iterator[tuple[object, ...]]:
@@ -320,13 +317,24 @@ def _as_json(place: QuarantinedPlace) -> dict[str, Any]:
 
 # --- ``trainfeed quarantine audit``: who read quarantined bytes
 
+_ACCESS_COLUMNS: Final = (
+    "at",
+    "account",
+    "host",
+    "command",
+    "interval",
+    "origin",
+    "reason",
+    "records",
+)
 
+
+@with_json
 def list_accesses(
     name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
     *,
     limit: Annotated[int, typer.Option("-n", min=1, help="At most this many, the last ones.")] = 50,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """List who read quarantined bytes of a data set, and when; the last reading first.
 
     Status 3 when a line of the file is damaged; the others are listed all the same.
@@ -342,21 +350,15 @@ def list_accesses(
             number += 1
             last.append(each)
     rows = [asdict(each) for each in reversed(last)]
-    if as_json:
-        print_json({"dataset": name, "accesses": number, "shown": rows, "damaged_lines": damaged})
-    else:
-        _print(rows)
-        if len(rows) < number:
-            print_message(f"{len(rows)} of {number} are shown; -n {number} shows all")
-    if damaged:
-        first = ", ".join(map(str, damaged[:10]))
-        print_message(
-            f"{folder.quarantine_audit}: {len(damaged)} lines are damaged, the first are {first}: a"
-            " kill or a full disk cut them, or the file was changed"
-        )
-        raise typer.Exit(3)
-
-
-def _print(rows: list[dict[str, object]]) -> None:
-    columns = ("at", "account", "host", "command", "interval", "origin", "reason", "records")
-    print_rows(columns, [[row[column] for column in columns] for row in rows])
+    more = f"{len(rows)} of {number} are shown; -n {number} shows all"
+    unread = (
+        f"{folder.quarantine_audit}: {len(damaged)} lines are damaged, the first are"
+        f" {', '.join(map(str, damaged[:10]))}: a kill or a full disk cut them, or the file was"
+        " changed"
+    )
+    return Result(
+        {"dataset": name, "accesses": number, "shown": rows, "damaged_lines": damaged},
+        [Table(_ACCESS_COLUMNS, rows), *([Message(more)] if len(rows) < number else [])],
+        [unread] if damaged else (),
+        DAMAGED if damaged else 0,
+    )

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Any, Final
 
 from trainfeed.cli.arguments import (
     NameOrAll,
@@ -18,7 +16,7 @@ from trainfeed.cli.arguments import (
     readable_environment,
     specified,
 )
-from trainfeed.cli.printing import print_json, print_message, print_rows
+from trainfeed.cli.printing import DAMAGED, FAILED, Part, Result, Table, with_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import FormatError, StorageError, TrainFeedError
@@ -39,12 +37,11 @@ _SET_COLUMNS: Final = ("dataset", "complete up to", "held back by", "intervals",
 _NOTHING: Final = "nothing is complete"
 
 
+@with_json
 def status(
     name: NameOrAll = None,
     asked: RangeOrAll = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Show which intervals are in, which are not and why, and up to when all are in.
 
     Status 0 when nothing is missing or failed, and of a RANGE, when it is in; 1 when not; 3 when a
@@ -53,28 +50,20 @@ def status(
     env = readable_environment()
     attempts = Attempts(Location.parse(env.work), datetime.now(UTC))
     if name is None:
-        _show_all(env, attempts, as_json=as_json)
-    else:
-        _show_one(env, attempts, *name_and_range(name, asked), as_json=as_json)
-
-
-def _show_one(
-    env: Environment, attempts: Attempts, name: str, asked: str | None, *, as_json: bool
-) -> None:
+        return _of_all(env, attempts)
+    name, asked = name_and_range(name, asked)
     folder = known_folder(name)
-    span = None if asked is None else parse_range(asked)
-    found = _status_of(env, attempts, folder, span)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_rows(_COLUMNS, list(_runs(found)))
-        typer.echo(_summary(found))
-    for doubt in found.doubts:
-        print_message(f"{name}: {doubt}")
-    _end([found], [])
+    found = _status_of(env, attempts, folder, None if asked is None else parse_range(asked))
+    doubts = [f"{name}: {doubt}" for doubt in found.doubts]
+    return Result(found.to_json(), _text(found), doubts, _exit_status([found], []))
 
 
-def _show_all(env: Environment, attempts: Attempts, *, as_json: bool) -> None:
+def _text(found: DatasetStatus) -> Iterator[Part]:
+    yield Table(_COLUMNS, _runs(found))
+    yield _summary(found)
+
+
+def _of_all(env: Environment, attempts: Attempts) -> Result:
     found: list[DatasetStatus] = []
     errors: dict[str, TrainFeedError] = {}
     for name in sorted({*specified(env), *data_sets_of(Path(env.root))}):
@@ -82,17 +71,16 @@ def _show_all(env: Environment, attempts: Attempts, *, as_json: bool) -> None:
             found.append(_status_of(env, attempts, DatasetFolder(Path(env.root), name), None))
         except (FormatError, StorageError) as error:
             errors[name] = error
-    if as_json:
-        failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
-        print_json([*(_without_intervals(each) for each in found), *failed])
-    else:
-        print_rows(_SET_COLUMNS, [_line(each) for each in found])
-    for name, problem in errors.items():
-        print_message(f"{name}: {type(problem).__name__}: {problem}")
-    for each in found:
-        for doubt in each.doubts:
-            print_message(f"{each.dataset}: {doubt}")
-    _end(found, list(errors.values()))
+    failed = [{"dataset": name, "error": str(problem)} for name, problem in errors.items()]
+    return Result(
+        [*(_without_intervals(each) for each in found), *failed],
+        Table(_SET_COLUMNS, map(_line, found)),
+        [
+            *(f"{name}: {type(error).__name__}: {error}" for name, error in errors.items()),
+            *(f"{each.dataset}: {doubt}" for each in found for doubt in each.doubts),
+        ],
+        _exit_status(found, list(errors.values())),
+    )
 
 
 def _status_of(
@@ -103,13 +91,12 @@ def _status_of(
     )
 
 
-def _end(found: list[DatasetStatus], errors: list[TrainFeedError]) -> None:
-    """End with the status for monitors."""
+def _exit_status(found: list[DatasetStatus], errors: list[TrainFeedError]) -> int:
+    """Return the status for monitors."""
     is_damaged = any(isinstance(error, FormatError) for error in errors)
     if is_damaged or any(each.is_damaged for each in found):
-        raise typer.Exit(3)
-    if errors or not all(each.is_in_order for each in found):
-        raise typer.Exit(1)
+        return DAMAGED
+    return FAILED if errors or not all(each.is_in_order for each in found) else 0
 
 
 def _runs(found: DatasetStatus) -> Iterator[list[object]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from ruamel.yaml import YAML
@@ -16,12 +16,15 @@ from trainfeed.cli.arguments import readable_environment
 from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
     DamagedEntries,
+    Part,
+    Result,
+    Table,
     error_console,
     print_json,
     print_mapping,
-    print_message,
-    print_rows,
     printable_lines,
+    table,
+    with_json,
 )
 from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.intervals import Interval, intervals_in, parse_range
@@ -41,10 +44,6 @@ from trainfeed.training.tagged import tagged_training
 from trainfeed.versions import DatasetFolder, TrainingMarks, require_writable_root
 from trainfeed.versions.tag_files import Tag
 
-if TYPE_CHECKING:
-    pass
-
-
 # --- ``trainfeed jobs``: the jobs of trainings, on this machine and on clusters
 
 jobs = typer.Typer(
@@ -53,18 +52,16 @@ jobs = typer.Typer(
     no_args_is_help=True,
 )
 JobName = Annotated[str, typer.Argument(help="Name of a job, as 'jobs ls' and 'train' print it.")]
-JobsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _COLUMNS: Final = ("job", "state", "launcher", "ranks", "attempt", "reason")
 _RANKS: Final = ("rank", "state", "reason")
 
 
 @jobs.command("ls", epilog="Example: trainfeed jobs ls flights")
+@with_json
 def list_jobs(
     name: Annotated[str | None, typer.Argument(help="A data set; all of them by default.")] = None,
-    *,
-    as_json: JobsJson = False,
-) -> None:
+) -> Result:
     """List the jobs of a data set, or of all, with their states.
 
     Status 3 when one is damaged; the others are listed all the same.
@@ -72,17 +69,13 @@ def list_jobs(
     env, damaged = readable_environment(), DamagedEntries()
     homes = job_homes(Path(env.root), None if name is None else check_name(name))
     rows = [_listed(env, home, damaged) for home in homes]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
-    else:
-        print_message("no training has been launched yet")
-    damaged.end()
+    text = table(_COLUMNS, rows, "no training has been launched yet")
+    return Result(rows, text, status=damaged.status)
 
 
 @jobs.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
-def show(name: JobName, *, as_json: JobsJson = False) -> None:
+@with_json
+def show(name: JobName) -> Result:
     """Show a job: its versions, code and image, state of each rank, and metrics."""
     env = readable_environment()
     job = find_job(Path(env.root), name)
@@ -98,12 +91,8 @@ def show(name: JobName, *, as_json: JobsJson = False) -> None:
         "folder": str(job.record.home),
     }
     ranks = [{"rank": r.rank, "state": r.state.value, "reason": r.reason} for r in now.ranks]
-    if as_json:
-        print_json({**shown, "ranks_seen": ranks})
-        return
-    print_mapping(shown)
-    if ranks:
-        print_rows(_RANKS, [[rank[column] for column in _RANKS] for rank in ranks])
+    text: list[Part] = [Table.of_pairs(shown), *([Table(_RANKS, ranks)] if ranks else [])]
+    return Result({**shown, "ranks_seen": ranks}, text)
 
 
 @jobs.command(
@@ -124,20 +113,22 @@ def logs(
 
 
 @jobs.command("cancel", epilog="Example: trainfeed jobs cancel flights-2013-01-03-0123456789ab")
-def cancel(name: JobName, *, as_json: JobsJson = False) -> None:
+@with_json
+def cancel(name: JobName) -> Result:
     """End a job on a cluster; one that has ended stays as it is."""
     env = environment_from_environ()
     require_writable_root(env)
     job = find_job(Path(env.root), name)
     now = job.cancel(env.clusters)
     delivered = job.deliver_cancellation(now, env)
-    report = {
-        "job": job.job.name,
-        "state": now.state.value,
-        "reason": now.reason,
-        **({"tracking": delivered} if delivered else {}),
-    }
-    print_json(report) if as_json else print_mapping(report)
+    return Result(
+        {
+            "job": job.job.name,
+            "state": now.state.value,
+            "reason": now.reason,
+            **({"tracking": delivered} if delivered else {}),
+        }
+    )
 
 
 def _listed(env: Environment, home: Path, damaged: DamagedEntries) -> dict[str, Any]:
@@ -264,7 +255,7 @@ def train(  # noqa: PLR0913 - options of a command
                 "expected no --launcher, --dry-run, --again or --tag beside --catch-up; leave it"
                 " out"
             )
-        _catch_up(name, interval, older=catch_up is CatchUp.ALL, as_json=as_json)
+        _caught_up(name, interval, older=catch_up is CatchUp.ALL).print(as_json=as_json)
         return
     if tag is not None:
         _train_tag(name, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
@@ -305,13 +296,10 @@ def _train_tag(  # noqa: PLR0913 - options of the command
         return
     with error_console().status(f"{spec.name}@{tag.name}: train"):
         report = run_train(spec, env, last, again=again, tag=tag)
-    if as_json:
-        print_json(report)
-    else:
-        print_mapping(report)
+    Result(report).print(as_json=as_json)
 
 
-def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) -> None:
+def _caught_up(name: str, interval: str | None, *, older: bool) -> Result:
     if interval is not None or "/" in name:
         raise ConfigError(
             "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
@@ -324,29 +312,31 @@ def _catch_up(name: str, interval: str | None, *, older: bool, as_json: bool) ->
         for report in train_missed(spec, env, older=older):
             reports.append(report)
             status.update(f"{spec.name}: train, {len(reports)} intervals done")
-    if as_json:
-        print_json(reports)
-    elif not reports:
-        print_message("no published interval waits for a training")
-    else:
-        print_rows(_TRAINED, [_trained_row(report) for report in reports])
-    _tell_declined(spec, env)
+    rows = [_trained_row(report) for report in reports]
+    text = table(_TRAINED, rows, "no published interval waits for a training")
+    return Result(reports, text, _about_untrained(spec, env, reports))
+
+
+def _about_untrained(
+    spec: DatasetSpec, env: Environment, reports: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield which versions stay untrained because their builds wanted no training.
+
+    Raises:
+        WindowIncompleteError: Intervals wait for others of their window.
+    """
+    declined = TrainingMarks(DatasetFolder(Path(env.root), spec.name)).declined()
+    if declined:
+        first, last = declined[0].version.interval, declined[-1].version.interval
+        yield (
+            f"{len(declined)} published intervals were declined, {first} to {last}"
+            f" ({declined[-1].why}); --catch-up all trains on them, too"
+        )
     if missing := [report["interval"] for report in reports if report["verdict"] == "incomplete"]:
         raise WindowIncompleteError(
             f"{len(missing)} intervals of {spec.name} wait for others of their window:"
             f" {', '.join(missing)}; they were not trained; build the intervals that their"
             " notes name, and run this command again"
-        )
-
-
-def _tell_declined(spec: DatasetSpec, env: Environment) -> None:
-    """Name the versions that stay untrained because their builds wanted no training."""
-    declined = TrainingMarks(DatasetFolder(Path(env.root), spec.name)).declined()
-    if declined:
-        first, last = declined[0].version.interval, declined[-1].version.interval
-        print_message(
-            f"{len(declined)} published intervals were declined, {first} to {last}"
-            f" ({declined[-1].why}); --catch-up all trains on them, too"
         )
 
 

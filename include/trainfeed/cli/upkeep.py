@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,13 +21,22 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.named_versions import Name, Target, one_generation, open_asked
 from trainfeed.cli.printing import (
+    DAMAGED,
+    FAILED,
+    Json,
+    Message,
+    Part,
+    Result,
+    Table,
     error_console,
+    first_line,
     print_json,
     print_message,
-    print_result,
     print_rows,
     printable_lines,
     program,
+    table,
+    with_json,
 )
 from trainfeed.core.accounts import account_name, person
 from trainfeed.core.config import Environment, environment_from_environ
@@ -50,33 +59,35 @@ from trainfeed.specification import check_name, did_you_mean, gate_name, load_sp
 from trainfeed.training.kept_jobs import LeftObject, abandoned_launches, sweep_launches
 from trainfeed.upkeep.repair import RepairReport, RepairWish
 from trainfeed.upkeep.repair import repair as repair_version
-from trainfeed.upkeep.retention import KINDS, Context, Kind, Removals, Retired, prune, retired_lines
+from trainfeed.upkeep.retention import KINDS, Context, Kind, Removals, prune, retired_lines
 from trainfeed.upkeep.retention import retire as remove_for_good
 from trainfeed.versions import DatasetFolder, require_root, require_writable_root
 from trainfeed.versions.root import data_sets_of
 
-if TYPE_CHECKING:
-    pass
+# --- What retention removed or kept, as a table
+
+_REMOVAL_COLUMNS: Final = ("", "what", "kind", "bytes", "why")
 
 
-# --- What retention removed or kept, as lines of a table
-
-REMOVAL_COLUMNS = ("", "what", "kind", "bytes", "why")
-
-
-def removal_rows(name: str, removals: Removals, *, dry_run: bool) -> list[list[object]]:
-    """Return a row for each item that went or would go, then for each that stays."""
+def _removal_tables(found: dict[str, Removals], *, dry_run: bool) -> list[Part]:
+    """Return a row for each item that went or would go, then for each that stays; [] if none."""
     verb = "would remove" if dry_run else "removed"
-    return [
+    rows = [
         [word, f"{name}/{each.item.name}", each.item.kind, each.item.num_bytes, each.why]
+        for name, removals in found.items()
         for word, items in ((verb, removals.expired), ("stays", removals.kept))
         for each in items
     ]
+    return [Table(_REMOVAL_COLUMNS, rows)] if rows else []
+
+
+OnlyRemovals = Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")]
 
 
 # --- ``trainfeed prune``: removes what data sets no longer keep, by their rules
 
 
+@with_json
 def prune_dataset(
     name: Annotated[
         str | None, typer.Argument(help="The data set.", autocompletion=complete_target)
@@ -87,17 +98,14 @@ def prune_dataset(
         list[str] | None,
         typer.Option(help=f"Only this kind, of {', '.join(each.name for each in KINDS)}."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be removed.")
-    ] = False,
+    dry_run: OnlyRemovals = False,
     clock_is_right: Annotated[
         str | None,
         typer.Option(
             metavar="WHY", help="The clock is right, although times in the data set differ."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Remove what `retention` in dataset.yaml does not keep; never what is in use.
 
     Status 1 when a data set could not be pruned, or stays above its `max_bytes`.
@@ -117,11 +125,14 @@ def prune_dataset(
             if not every:
                 raise
             errors[each] = error
-    _print_json(found, errors) if as_json else _print_pruned(found, dry_run=dry_run)
-    for each, problem in errors.items():
-        print_message(f"{each}: {type(problem).__name__}: {problem}")
-    if errors or any(removals.excess for removals in found.values()):
-        raise typer.Exit(1)
+    failed = [{"dataset": name, "error": str(error)} for name, error in errors.items()]
+    is_over = any(removals.excess for removals in found.values())
+    return Result(
+        [*({"dataset": name, **each.to_json()} for name, each in found.items()), *failed],
+        _pruned_text(found, dry_run=dry_run),
+        [f"{name}: {type(error).__name__}: {error}" for name, error in errors.items()],
+        FAILED if errors or is_over else 0,
+    )
 
 
 def _asked(names: list[str] | None) -> list[Kind]:
@@ -138,42 +149,29 @@ def _names(env: Environment, name: str | None, *, every: bool) -> list[str]:
     return sorted(specified(env)) if name is None else [name]
 
 
-def _print_json(found: dict[str, Removals], errors: dict[str, TrainFeedError]) -> None:
-    failed = [{"dataset": name, "error": str(error)} for name, error in errors.items()]
-    print_json([*({"dataset": name, **each.to_json()} for name, each in found.items()), *failed])
-
-
-def _print_pruned(found: dict[str, Removals], *, dry_run: bool) -> None:
+def _pruned_text(found: dict[str, Removals], *, dry_run: bool) -> Iterator[Part]:
     will_go = "would remove" if dry_run else "removed"
-    rows = [
-        row
-        for name, removals in found.items()
-        for row in removal_rows(name, removals, dry_run=dry_run)
-    ]
-    if rows:
-        print_rows(REMOVAL_COLUMNS, rows)
+    yield from _removal_tables(found, dry_run=dry_run)
     for name, removals in found.items():
         for kind, (number, size) in removals.by_kind().items():
-            typer.echo(f"{name}: {will_go} {number} {kind}, {size} bytes")
+            yield f"{name}: {will_go} {number} {kind}, {size} bytes"
         if not removals.expired:
-            typer.echo(f"{name}: {will_go} nothing")
+            yield f"{name}: {will_go} nothing"
         for excess in removals.excess:
-            print_message(f"{name}: {excess.told}")
+            yield Message(f"{name}: {excess.told}")
 
 
 # --- ``trainfeed retire``: a person removes whole intervals for good
 
 
+@with_json
 def retire(
     target: Name,
     *,
     why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
     who: Who = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be removed.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+    dry_run: OnlyRemovals = False,
+) -> Result:
     """Remove all versions of the intervals of a range for good; their numbers are not used again.
 
     Status 1 when a tag, a lease, a training without a result, a plan or a gate needs one of them;
@@ -185,19 +183,12 @@ def retire(
     with error_console().status(f"{target}: what needs it"):
         context = Context.of(spec, env, who=named_person(who))
         done = remove_for_good(context, asked, reason, dry_run=dry_run)
-    if as_json:
-        print_json({"dataset": spec.name, "range": asked, **done.to_json()})
-    else:
-        _print_retired(spec.name, asked, done)
-    if done.refused:
-        raise typer.Exit(1)
-
-
-def _print_retired(name: str, asked: str, done: Retired) -> None:
-    rows = removal_rows(name, done.removals, dry_run=done.dry_run)
-    if rows:
-        print_rows(REMOVAL_COLUMNS, rows)
-    print_result(retired_lines(name, asked, done))
+    removed = _removal_tables({spec.name: done.removals}, dry_run=done.dry_run)
+    return Result(
+        {"dataset": spec.name, "range": asked, **done.to_json()},
+        [*removed, *first_line(retired_lines(spec.name, asked, done))],
+        status=FAILED if done.refused else 0,
+    )
 
 
 # --- ``trainfeed gc``: removes what killed and abandoned builds and launches left behind
@@ -205,6 +196,7 @@ def _print_retired(name: str, asked: str, done: Retired) -> None:
 _LEFTOVER_COLUMNS: Final = ("place", "bytes", "modified")
 
 
+@with_json
 def gc(
     *,
     older_than: Annotated[
@@ -215,8 +207,7 @@ def gc(
         ),
     ] = round(OLD / timedelta(hours=1)),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Remove leftovers of killed builds and of launches; versions and landed records stay."""
     env, age = environment_from_environ(), timedelta(hours=older_than)
     with error_console().status("looking for leftovers"):
@@ -225,20 +216,16 @@ def gc(
         files = sweep(env, older_than=age, dry_run=dry_run)
         objects = sweep_launches(jobs, env.clusters, dry_run=dry_run)
     removed: list[Swept | LeftObject] = [*files, *objects]
-    if as_json:
-        print_json([asdict(each) for each in removed])
-        return
-    if removed:
-        print_rows(_LEFTOVER_COLUMNS, [[each.place, each.bytes, each.modified] for each in removed])
     verb, size = "would remove" if dry_run else "removed", sum(each.bytes for each in removed)
-    typer.echo(f"{verb} {len(removed)} leftovers, {size} bytes")
+    rows = [asdict(each) for each in removed]
+    text: list[Part] = [Table(_LEFTOVER_COLUMNS, rows)] if rows else []
+    return Result(rows, [*text, f"{verb} {len(removed)} leftovers, {size} bytes"])
 
 
 # --- ``trainfeed repair``: damaged files of a published version become what they were
 
-_DAMAGED: Final = 3
 
-
+@with_json
 def repair(
     target: Target,
     *,
@@ -260,8 +247,7 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the damage, and how it would be repaired.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Repair the damaged files of a version, if they can be had with the published digests.
 
     They are copied from where they are intact, or made again by the stages of the version's plan.
@@ -275,34 +261,33 @@ def repair(
     wish = RepairWish(why=why, who=named_person(who), dry_run=dry_run, backup=backup)
     with error_console().status(f"{target}: files are compared, and made again"):
         report = repair_version(spec, env, interval, generation, wish)
-    print_json(report.to_json()) if as_json else _print_repaired(report)
-    if not report.is_whole:
-        raise typer.Exit(_DAMAGED)
+    status = 0 if report.is_whole else DAMAGED
+    return Result(report.to_json(), _repaired_text(report), status=status)
 
 
-def _print_repaired(report: RepairReport) -> None:
+def _repaired_text(report: RepairReport) -> Iterator[Part]:
     if not report.files:
-        typer.echo(f"{report.version} is intact")
+        yield f"{report.version} is intact"
         return
     for each in report.files:
         found = each.finding
-        typer.echo(printable_lines(f"{found.name}: {found.kind}: {found.what}"))
-        typer.echo(printable_lines(f"  {each.outcome}: {each.how}"))
+        yield f"{found.name}: {found.kind}: {found.what}"
+        yield f"  {each.outcome}: {each.how}"
     if report.dry_run:
-        print_message("nothing was changed, this was a dry run")
+        yield Message("nothing was changed, this was a dry run")
         return
     effort = report.effort
     if effort.shards or effort.records:
-        print_message(
+        yield Message(
             f"computed again: {effort.records} records, {effort.source_reads} of them read from"
             f" the source, and {effort.shards} shards, in {effort.seconds:.1f} s"
         )
     if report.is_whole:
-        typer.echo(f"{report.version} is intact again")
+        yield f"{report.version} is intact again"
         return
-    print_message(f"{report.version} is still damaged; these ways are left:")
+    yield Message(f"{report.version} is still damaged; these ways are left:")
     for offer in report.offers:
-        print_message(f"  {offer}")
+        yield Message(f"  {offer}")
 
 
 # --- ``trainfeed waive``: a person lets failed gates of one build pass, as they were measured
@@ -330,7 +315,7 @@ def waive(  # noqa: PLR0913 - options of a command
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show the gates that failed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let failed gates of an unpublished build pass, with the values that they have now.
 
@@ -396,6 +381,7 @@ def _waivers_group() -> None:
 
 
 @waivers.command("ls", epilog="Example: trainfeed waivers ls flights/2013-01-01")
+@with_json
 def list_waivers(
     target: Annotated[
         str | None,
@@ -403,9 +389,7 @@ def list_waivers(
             help="NAME or NAME/INTERVAL; by default all data sets.", autocompletion=complete_target
         ),
     ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """List waivers: used by a version, unused, holding, or over.
 
     Status 3 when a waiver is damaged, 1 when waivers are closed to this account; the others are
@@ -423,16 +407,15 @@ def list_waivers(
         except AccessDeniedError as error:
             closed.append(error)
     unread = [state for state in found if isinstance(state, UnreadWaiver)]
-    if as_json:
-        print_json([state.to_json() for state in found])
-    elif rows := [_row(state) for state in found if isinstance(state, WaiverState)]:
-        print_rows(_WAIVER_COLUMNS, rows)
-    elif not (unread or closed):
-        print_message("no waiver was found")
-    for problem in [*closed, *(each.error for each in unread)]:
-        print_message(str(problem))
-    if unread or closed:
-        raise typer.Exit(3 if any(each.is_damaged for each in unread) else 1)
+    rows = [_row(state) for state in found if isinstance(state, WaiverState)]
+    is_closed = not rows and (unread or closed)
+    status = DAMAGED if any(each.is_damaged for each in unread) else FAILED
+    return Result(
+        [state.to_json() for state in found],
+        () if is_closed else table(_WAIVER_COLUMNS, rows, "no waiver was found"),
+        map(str, [*closed, *(each.error for each in unread)]),
+        status if unread or closed else 0,
+    )
 
 
 def _row(state: WaiverState) -> list[object]:
@@ -471,11 +454,8 @@ def _boundaries_group() -> None:
 
 
 @boundaries.command("check", epilog="Example: trainfeed boundaries check flights --json")
-def check(
-    name: Annotated[str, typer.Argument(help="The data set.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@with_json
+def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
     """Compute every boundary of a data set again from the records of its topics, and compare.
 
     Nothing is changed. Status 3 when one differs; those whose records the topic no longer holds
@@ -485,20 +465,16 @@ def check(
     spec = load_spec(env.datasets / check_name(name))
     files = check_boundaries(spec, env)
     fixes = list(repairs(spec, env, files))
-    if as_json:
-        print_json({"files": [_file(file) for file in files], "repairs": [_fix(f) for f in fixes]})
-    else:
-        _print_boundaries(files, fixes)
-    if fixes:
-        raise typer.Exit(3)
+    return Result(
+        {"files": [_file(file) for file in files], "repairs": [_fix(fix) for fix in fixes]},
+        _boundaries_text(files, fixes),
+        status=DAMAGED if fixes else 0,
+    )
 
 
 @boundaries.command("restore", epilog="Example: trainfeed boundaries restore flights")
-def restore(
-    name: Annotated[str, typer.Argument(help="The data set.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@with_json
+def restore(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
     """Write boundary files that are missing, damaged or changed again, from published versions.
 
     The manifests of the intervals on both sides have the offsets. No topic is read. Status 3 when
@@ -507,31 +483,28 @@ def restore(
     require_writable_root(environment_from_environ())
     files = list(restore_boundaries(known_folder(name)))
     rows = [(str(each.path), each.was, each.why_not or "written again") for each in files]
-    if as_json:
-        print_json({"files": [each._asdict() | {"path": str(each.path)} for each in files]})
-    elif rows:
-        print_rows(("file", "was", "now"), rows)
-    else:
-        typer.echo("every boundary file is as the published versions recorded it")
-    if any(each.why_not for each in files):
-        raise typer.Exit(3)
+    intact = "every boundary file is as the published versions recorded it"
+    return Result(
+        {"files": [each._asdict() | {"path": str(each.path)} for each in files]},
+        Table(("file", "was", "now"), rows) if rows else intact,
+        status=DAMAGED if any(each.why_not for each in files) else 0,
+    )
 
 
-def _print_boundaries(files: Sequence[CheckedFile], fixes: Sequence[Repair]) -> None:
-    rows = [row for file in files for row in _rows(file)]
-    if rows:
-        print_rows(_BOUNDARY_COLUMNS, rows)
+def _boundaries_text(files: Sequence[CheckedFile], fixes: Sequence[Repair]) -> Iterator[Part]:
+    if rows := [row for file in files for row in _rows(file)]:
+        yield Table(_BOUNDARY_COLUMNS, rows)
     counts = {
         verdict: sum(file.verdict == verdict for file in files)
         for verdict in ("right", "differs", "cannot be checked")
     }
-    typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    yield ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     for fix in fixes:
         intervals = ", ".join(fix.intervals) or "none of the schedule"
-        typer.echo(printable_lines(f"\ntopic {fix.topic}, intervals {intervals}:"))
-        typer.echo(printable_lines("\n".join(fix.commands)))
+        yield f"\ntopic {fix.topic}, intervals {intervals}:"
+        yield "\n".join(fix.commands)
     if fixes:
-        print_message(_WARNING)
+        yield Message(_WARNING)
 
 
 def _rows(file: CheckedFile) -> list[tuple[object, ...]]:

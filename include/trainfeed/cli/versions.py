@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from trainfeed.cli.arguments import complete_target, tell_withdrawal
-from trainfeed.cli.file_contents import print_samples, progress
-from trainfeed.cli.file_stats import print_statistics
-from trainfeed.cli.ls import tell_gaps
+from trainfeed.cli.file_contents import print_samples
+from trainfeed.cli.file_stats import statistics_table
+from trainfeed.cli.ls import gaps
 from trainfeed.cli.named_versions import LookTarget, parse_target, version_of
-from trainfeed.cli.printing import print_json, print_message, printable_lines, program
+from trainfeed.cli.printing import (
+    DAMAGED,
+    FAILED,
+    Json,
+    Part,
+    Result,
+    program,
+    progress,
+    with_json,
+)
 from trainfeed.core.intervals import parse_range
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
@@ -23,15 +33,10 @@ from trainfeed.versions.history import missing_marks
 from trainfeed.versions.layout import generation_name
 from trainfeed.versions.retire import generation_for_readers, told_retirements
 
-if TYPE_CHECKING:
-    pass
-
-
 # --- ``trainfeed verify``: whether every file of the published versions is intact
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-
+@with_json
 def verify(
     target: Annotated[
         str,
@@ -40,9 +45,7 @@ def verify(
             autocompletion=complete_target,
         ),
     ],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Compare every file of a version, or of all, with its manifest.
 
     Status 3 when one differs, 1 when one cannot be read or is missing in a range.
@@ -51,38 +54,39 @@ def verify(
     checked = _all_checked(_places(found))
     if found.asked is not None and found.generation is not None:
         tell_withdrawal(found.folder, found.asked, found.generation)
-    if as_json:
-        print_json(checked if found.is_range() else checked[0])
-    else:
-        for report in checked:
-            unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
-            problems = "\n".join([*report["problems"], *unreadable])
-            typer.echo(printable_lines(problems or f"{report['target']} is intact"))
+    damaged = [report["target"] for report in checked if report["problems"]]
+    unreadable = any(report["unreadable"] for report in checked)
+    return Result(
+        checked if found.is_range() else checked[0],
+        map(_lines, checked),
+        _about_verified(found, damaged, is_unreadable=unreadable),
+        DAMAGED if damaged else FAILED if unreadable else 0,
+    )
+
+
+def _lines(report: dict[str, Any]) -> str:
+    unreadable = [f"could not be read: {reason}" for reason in report["unreadable"]]
+    return "\n".join([*report["problems"], *unreadable]) or f"{report['target']} is intact"
+
+
+def _about_verified(found: LookTarget, damaged: list[str], *, is_unreadable: bool) -> Iterator[str]:
     if found.asked is None and found.tag is None:
-        for told in told_retirements(found.folder):
-            print_message(told)
-        for missing in missing_marks(found.folder):
-            print_message(missing.told)
-    _end_of_verify(checked)
-    if (found.asked is not None or found.tag is not None) and found.generation is None:
-        tell_gaps(found.coverage())
-
-
-def _end_of_verify(checked: list[dict[str, Any]]) -> None:
-    if damaged := [report["target"] for report in checked if report["problems"]]:
+        yield from told_retirements(found.folder)
+        yield from (missing.told for missing in missing_marks(found.folder))
+    if damaged:
         name, interval, *_ = damaged[0].split("/")
         again = f"{program()} build {name} --interval {interval} --rebuild WHY"
-        print_message(
+        yield (
             f"repair it: {program()} repair {damaged[0]}; or build it again, as the next"
             f" generation: {again}"
         )
-        raise typer.Exit(3)
-    if any(report["unreadable"] for report in checked):
-        print_message(
+    elif is_unreadable:
+        yield (
             "all files that could be read are intact; for the others, ask as the account that"
             " builds, or ask again"
         )
-        raise typer.Exit(1)
+    elif (found.asked is not None or found.tag is not None) and found.generation is None:
+        yield from gaps(found.coverage())
 
 
 def _places(target: LookTarget) -> list[tuple[str, Path]]:
@@ -165,24 +169,25 @@ def head(
     print_samples(islice(reader.reader()(), number), use_json=as_json)
 
 
+@with_json
 def stats(
     target: Target,
     *,
     split: Annotated[str | None, typer.Option(help="Split; all of them otherwise.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show count, nulls, range, mean and more of every field, as published with the version."""
     version = version_of(target)
     found = version.statistics()
     if split is not None:
         version.num_samples(split)
         found = {split: found[split]}
-    if as_json:
-        print_json(found)
-        return
+    return Result(found, _statistics(target, version, found))
+
+
+def _statistics(target: str, version: Version, found: dict[str, Any]) -> Iterator[Part]:
     for name, result in found.items():
-        typer.echo(printable(f"{target}, split {name}: {version.num_samples(name)} samples"))
-        print_statistics(result, version.schema)
+        yield printable(f"{target}, split {name}: {version.num_samples(name)} samples")
+        yield statistics_table(result, version.schema)
 
 
 def _usual_split(version: Version) -> str:
