@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,40 +34,52 @@ SOURCES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_module_is_imported_by_itself_and_says_what_it_has(name):
-    assert importlib.import_module(name).__doc__
+def test_every_module_is_imported_by_itself_and_says_what_it_has():
+    assert len(MODULES) > 100
+    assert not [name for name in MODULES if not importlib.import_module(name).__doc__]
 
 
-@pytest.mark.parametrize("name", FACES)
-def test_all_of_a_face_is_exact_and_everything_in_it_is_documented(name):
-    face = importlib.import_module(name)
-    for public in face.__all__:
-        value = getattr(face, public)
-        if callable(value) and getattr(value, "__module__", "").startswith("trainfeed"):
-            assert value.__doc__, f"{name}.{public} has no docstring"
-            for method, function in vars(value).items() if inspect.isclass(value) else ():
-                if inspect.isfunction(function) and not {method[0], function.__name__[0]} & set(
-                    "_<"
-                ):
-                    said = inspect.getdoc(getattr(value, method))
-                    assert said, f"{name}.{public}.{method} has no docstring"
+def undocumented(value):
+    """Yield "" for a public object of ours without a docstring, and each such method of it."""
+    if callable(value) and getattr(value, "__module__", "").startswith("trainfeed"):
+        if not value.__doc__:
+            yield ""
+        for method, function in vars(value).items() if inspect.isclass(value) else ():
+            if inspect.isfunction(function) and not {method[0], function.__name__[0]} & set("_<"):
+                yield from () if inspect.getdoc(getattr(value, method)) else [f".{method}"]
 
 
-@pytest.mark.parametrize("name", FACES)
-def test_names_that_a_face_imports_on_demand_are_those_of_all(name):
-    text = Path(importlib.import_module(name).__file__).read_text()
-    on_demand = [
+def test_all_of_a_face_is_exact_and_everything_in_it_is_documented():
+    assert FACES
+    faces = {name: importlib.import_module(name) for name in FACES}
+    there = [(name, public) for name, face in faces.items() for public in face.__all__]
+    assert not [each for each in there if not hasattr(faces[each[0]], each[1])]
+    assert not [
+        f"{name}.{public}{part}"
+        for name, public in there
+        for part in undocumented(getattr(faces[name], public))
+    ]
+
+
+def imported_for_types(text):
+    """The names that a face imports in blocks such as `if TYPE_CHECKING`."""
+    return {
         alias.asname or alias.name
         for block in ast.parse(text).body
         if isinstance(block, ast.If)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-    ]
-    if "on_demand(" in text:
-        assert on_demand
-        assert set(on_demand) <= set(importlib.import_module(name).__all__)
+    }
+
+
+def test_names_that_a_face_imports_on_demand_are_those_of_all():
+    faces = [importlib.import_module(name) for name in FACES]
+    texts = {face: Path(face.__file__).read_text() for face in faces}
+    on_demand = {f: imported_for_types(text) for f, text in texts.items() if "on_demand(" in text}
+    assert on_demand
+    assert not [face.__name__ for face, names in on_demand.items() if not names]
+    assert not [face.__name__ for face, names in on_demand.items() if names - set(face.__all__)]
 
 
 def test_one_type_is_called_block_reader():
@@ -124,9 +137,9 @@ def test_what_documents_name_is_there_after_one_import(name):
     modules_after(f"import trainfeed; trainfeed.{name}")
 
 
-@pytest.mark.parametrize("name", trainfeed.__all__)
-def test_every_public_name_is_found(name):
-    assert getattr(trainfeed, name)
+def test_every_public_name_is_found():
+    assert trainfeed.__all__
+    assert not [name for name in trainfeed.__all__ if not getattr(trainfeed, name, None)]
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error():
@@ -134,21 +147,33 @@ def test_a_name_that_is_not_public_is_an_attribute_error():
         trainfeed.nothing  # noqa: B018 - asking is the test
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_private_modules_stay_private(path):
+def is_private_elsewhere(module, folder):
     """A private module is for its folder and the rooms inside it; all others ask a face."""
-    for module in imported(path):
-        *package, last = module.split(".")
-        private = last.startswith("_") and not last.startswith("__")
-        if private and package[:1] in (["trainfeed"], ["operators"], ["dags"]):
-            assert "/".join(package) in str(path.parent.relative_to(ROOT)), module
+    *package, last = module.split(".")
+    private = last.startswith("_") and not last.startswith("__")
+    ours = package[:1] in (["trainfeed"], ["operators"], ["dags"])
+    return private and ours and "/".join(package) not in str(folder.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "include/datasets").rglob("*.py")), ids=str)
-def test_data_sets_know_no_airflow_and_no_private_module(path):
-    for module in imported(path):
-        assert not module.startswith("airflow")
-        assert "._" not in module
+def test_private_modules_stay_private():
+    assert len(SOURCES) > 100
+    assert not [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in SOURCES
+        for module in imported(path)
+        if is_private_elsewhere(module, path.parent)
+    ]
+
+
+def test_data_sets_know_no_airflow_and_no_private_module():
+    files = sorted((ROOT / "include/datasets").rglob("*.py"))
+    assert files
+    assert not [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in files
+        for module in imported(path)
+        if module.startswith("airflow") or "._" in module
+    ]
 
 
 # What docs/authors/adr/0009 names, and nothing else: what is stored is read by formats of our own.
@@ -171,9 +196,13 @@ def test_pickle_stays_where_it_may_be():
     assert {path for path in found if not path.startswith("examples/")} == PICKLING
 
 
+@cache
 def imported(path):
+    """The modules that a file imports, also within functions."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            found.append(node.module)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
+    return found
