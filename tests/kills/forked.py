@@ -24,11 +24,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from trainfeed.cli import build_ranges as _command_process
-from trainfeed.pipeline.workers import pool as _worker_process
+from trainfeed.core import child_processes as _child_processes
 
 __all__ = ["fork_programs", "forked", "wait_for_all"]
 
-STARTERS = (_worker_process, _command_process)
+STARTERS = (_child_processes, _command_process)
 TRACEBACK = 99
 LIMIT_S = 120.0
 

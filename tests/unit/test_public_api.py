@@ -180,13 +180,12 @@ def test_data_sets_know_no_airflow_and_no_private_module():
 PICKLE = {"pickle", "multiprocessing.connection", "multiprocessing.reduction"}
 PICKLING = {
     "include/trainfeed/pipeline/workers/_worker_main.py",
-    "include/trainfeed/pipeline/workers/pool.py",
+    "include/trainfeed/core/child_processes.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/core/process_ties.py",
     "include/trainfeed/readers/ahead/forked.py",
     "include/trainfeed/loader/worker_messages.py",
     "include/trainfeed/loader/worker.py",
-    "include/trainfeed/loader/worker_pool.py",
     "include/trainfeed/samples/pickled.py",
 }
 

@@ -65,6 +65,15 @@ def tie_to_parent(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def leave_interrupts() -> None:
+    """Ignore Ctrl-C from here on: the parent, which it reaches too, ends this process itself.
+
+    The parent has blocked the signal for the time until then.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def is_stopped(pid: int) -> bool:
     """Return whether a signal or a debugger has stopped a process; False if there is none."""
     return _stat(pid)[_STATE_FIELD] in (b"T", b"t")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -12,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from trainfeed.core import faults
-from trainfeed.core.process_ties import portable, tie_to_parent
+from trainfeed.core.process_ties import leave_interrupts, portable, tie_to_parent
 from trainfeed.loader.windows import load_window
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
@@ -41,11 +40,11 @@ def main(connection_fd: int, memory_fd: int, parent: int, thread: str) -> None:
         parent: Process id of the loader.
         thread: "main" if the loader's main thread started this process.
     """
-    # Ctrl-C reaches all processes of the terminal; the loader reacts to it. ``start_worker``
-    # blocked the signal until it is ignored here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _die_with_parent(parent, by_signal=thread == _IN_MAIN_THREAD)
+    leave_interrupts()
+    # The kernel watches the *thread* that started this process, so it is asked only for the main
+    # thread; see ``tie_to_parent``.
+    if thread == _IN_MAIN_THREAD and not tie_to_parent(parent):
+        os._exit(1)
     connection = Connection(connection_fd)
     threading.Thread(target=_exit_with_parent, args=[connection_fd], daemon=True).start()
     try:
@@ -103,13 +102,6 @@ def _receive_job(connection: Connection) -> LoaderJob:
         IMPORTING_MAIN.clear()
     job: LoaderJob = load(data)
     return job
-
-
-def _die_with_parent(parent: int, *, by_signal: bool) -> None:
-    # The parent-death signal comes when the *thread* that started the process ends, so it is used
-    # only for the main thread; see ``tie_to_parent``.
-    if by_signal and not tie_to_parent(parent):
-        os._exit(1)
 
 
 def _exit_with_parent(fd: int) -> None:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
-import subprocess
 import sys
 import threading
 import time
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing import Pipe, spawn
-from multiprocessing.connection import Connection
+from multiprocessing import spawn
 from typing import Any, Final
 
-from trainfeed.core.memory_group import KillCount, free_group_bytes
-from trainfeed.core.process_ties import ending, is_stopped, program
+from trainfeed.core.child_processes import ProgramChild, next_message
+from trainfeed.core.memory_group import free_group_bytes
 from trainfeed.errors import ConfigError, MemoryLimitError, WorkerDiedError
 from trainfeed.loader.worker_messages import (
     IMPORTING_MAIN,
@@ -27,7 +22,6 @@ from trainfeed.loader.worker_messages import (
     SharedSlots,
     SlotLedger,
     dump,
-    load,
 )
 
 # --- Worker processes, one by one: started, prepared, ended
@@ -36,56 +30,35 @@ _PROGRAM: Final = "trainfeed.loader.worker"
 _END_S: Final = 1.0
 
 
-@dataclass
-class Worker:
+class Worker(ProgramChild):
     """One worker process.
 
-    Attributes:
-        process: The process.
-        connection: The loader's end of the connection.
-        pidfd: Becomes readable when the process ends.
-        unanswered: The questions that the process has not answered yet, by number.
-        has_ended: Whether the process was reported as ended, which happens once.
-    """
-
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    pidfd: int
-    unanswered: dict[int, Question] = field(default_factory=dict)
-    has_ended: bool = False
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal has stopped the process."""
-        return is_stopped(self.process.pid)
-
-
-def start_worker(memory_fd: int) -> Worker:
-    """Start a process that serves slots of shared memory.
-
     Args:
-        memory_fd: Descriptor of the memory; the process gets a copy of it.
+        memory_fd: Descriptor of the shared memory.
+
+    Attributes:
+        unanswered: The questions that the process has not answered yet, by number.
     """
-    # pass_fds hands both descriptors to a fresh interpreter, under the same numbers.
-    ours, theirs = Pipe()
-    in_main = threading.current_thread() is threading.main_thread()
-    arguments = [theirs.fileno(), memory_fd, os.getpid(), "main" if in_main else "other"]
-    # Ctrl-C reaches all processes of the terminal. A worker that is still starting does not ignore
-    # the signal yet, so it inherits a mask that blocks it until then.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-            program(_PROGRAM, arguments, os.fsdecode(spawn.get_executable() or "")),
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), memory_fd],
+
+    def __init__(self, memory_fd: int) -> None:
+        in_main = threading.current_thread() is threading.main_thread()
+        python = os.fsdecode(spawn.get_executable() or "")
+        thread = "main" if in_main else "other"
+        super().__init__(_PROGRAM, thread, fds=[memory_fd], executable=python)
+        self.unanswered: dict[int, Question] = {}
+
+    def asked_first(self) -> str:
+        """Return the oldest question without an answer, as text."""
+        task = self.unanswered[min(self.unanswered)].task
+        return f"window {task.window} of lane {task.lane} in epoch {task.epoch}"
+
+    def death(self) -> WorkerDiedError:
+        """Return the error for a process that has ended before its answer."""
+        self.has_ended(_END_S)  # a moment after the connection was closed
+        return WorkerDiedError(
+            f"loader worker {self.pid} {self.ending(self.process.poll())} while it should load"
+            f" {self.asked_first()}; earlier batches are good: restore the state"
         )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        theirs.close()
-    return Worker(process, ours, os.pidfd_open(process.pid))
 
 
 def end_workers(workers: list[Worker], owner: int) -> None:
@@ -97,12 +70,10 @@ def end_workers(workers: list[Worker], owner: int) -> None:
         return
     end_s = time.monotonic() + _END_S
     for worker in workers:
-        try:
-            worker.process.wait(max(0.0, end_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        if not worker.has_ended(max(0.0, end_s - time.monotonic())):
             worker.process.kill()
-            worker.process.wait()
-        os.close(worker.pidfd)
+        worker.process.wait()
+        worker.release()
     workers.clear()
 
 
@@ -140,7 +111,6 @@ def require_not_importing() -> None:
 # Memory of a process besides slots: interpreter, numpy, codecs.
 _WORKER_BYTES: Final = 64 << 20
 _LOOK_S: Final = 1.0
-_STOPPED_LOOKS: Final = 3
 # Number of questions per worker that its socket buffer holds for certain. With more, the loader
 # could block in sending a question while the worker blocks in sending an answer.
 _MAX_UNANSWERED: Final = 32
@@ -173,7 +143,6 @@ class WorkerPool:
         self._workers: list[Worker] = []
         self.owner = os.getpid()
         self._finalizer = weakref.finalize(self, end_workers, self._workers, self.owner)
-        self._kills = KillCount()
         self.num_slots = job.num_slots
         self.ledger = SlotLedger(job.num_slots)
         self.answers: dict[int, tuple[Answer, int]] = {}
@@ -182,18 +151,12 @@ class WorkerPool:
         try:
             self.slots = SharedSlots(memory_fd, job.slot_bytes, job.num_slots)
             for _ in range(num_workers):
-                self._workers.append(start_worker(memory_fd))
+                self._workers.append(Worker(memory_fd))
             main_program = preparation(payload)
             for worker in self._workers:
                 with suppress(BrokenPipeError):
                     worker.connection.send(main_program)
                     worker.connection.send_bytes(payload)
-            self._poll = select.poll()
-            self._by_fd = {worker.connection.fileno(): worker for worker in self._workers}
-            self._by_pidfd = {worker.pidfd: worker for worker in self._workers}
-            for worker in self._workers:
-                self._poll.register(worker.connection, select.POLLIN)
-                self._poll.register(worker.pidfd, select.POLLIN)
         finally:
             os.close(memory_fd)
 
@@ -210,7 +173,7 @@ class WorkerPool:
         """Whether this process started the workers, and all of them are alive."""
         if os.getpid() != self.owner:
             return False
-        return all(worker.process.poll() is None for worker in self._workers)
+        return all(not worker.has_ended() for worker in self._workers)
 
     @property
     def is_idle(self) -> bool:
@@ -241,78 +204,39 @@ class WorkerPool:
             raise
 
     def _wait_for(self, number: int, timeout_s: float) -> tuple[Answer, int]:
-        end_s, num_stopped = time.monotonic() + timeout_s, 0
+        end_s = time.monotonic() + timeout_s
         while number not in self.answers:
-            worker = self._owner(number)
             if self.failure is not None:
                 raise self.failure
-            # poll() reports an answer or the end of a process at once; _LOOK_S is only the
-            # interval at which a stopped worker and the timeout are looked for.
-            if self._collect(0.0 if worker.has_ended else _LOOK_S):
+            worker = next(each for each in self._workers if number in each.unanswered)
+            # An answer or the end of the process comes at once; _LOOK_S is only the interval at
+            # which a stopped worker and the timeout are looked for.
+            if found := next_message(self._workers, _LOOK_S, needed=[worker]):
+                self._take(*found)
                 continue
-            self._require_alive(worker, number)
-            num_stopped = num_stopped + 1 if worker.is_stopped else 0
-            if num_stopped >= _STOPPED_LOOKS:
+            if worker.stays_stopped():
                 raise WorkerDiedError(
-                    f"loader worker {worker.process.pid} is stopped (SIGSTOP) while it should load"
-                    f" {_describe(worker, number)}; continue or kill it, and restore the state"
+                    f"loader worker {worker.pid} is stopped (SIGSTOP) while it should load"
+                    f" {worker.asked_first()}; continue or kill it, and restore the state"
                 )
             if time.monotonic() > end_s:
                 raise WorkerDiedError(
-                    f"loader worker {worker.process.pid} has not loaded {_describe(worker, number)}"
+                    f"loader worker {worker.pid} has not loaded {worker.asked_first()}"
                     f" within {timeout_s:g} s; raise timeout_s if samples take that long"
                 )
         return self.answers.pop(number)
 
-    def close(self) -> None:
-        """End all processes; safe to call twice. Lent slots stay valid."""
-        self._finalizer()
-
-    def _owner(self, number: int) -> Worker:
-        return next(worker for worker in self._workers if number in worker.unanswered)
-
-    def _collect(self, wait_s: float) -> bool:
-        """Take all answers that have come, waiting for the first; return whether there was any."""
-        got = False
-        for fd, _ in self._poll.poll(wait_s * 1000):
-            if fd in self._by_fd:
-                got |= self._receive(self._by_fd[fd])
-            else:
-                self._poll.unregister(fd)  # a pidfd stays readable after the end
-                self._by_pidfd[fd].has_ended = True
-        return got
-
-    def _receive(self, worker: Worker) -> bool:
-        """Take one answer; return whether there was one."""
-        try:
-            answer: Answer = load(worker.connection.recv_bytes())
-        except (EOFError, OSError):
-            # The process is dead; its pidfd reports that. The closed connection stays readable.
-            with suppress(KeyError, ValueError):
-                self._poll.unregister(worker.connection)
-            return False
+    def _take(self, worker: Worker, answer: Answer) -> None:
         if answer.number < 0:
             self.failure = answer.error
-            return True
+            return
         question = worker.unanswered.pop(answer.number)
         self.answers[answer.number] = answer, question.slot
         self.num_reread = max(self.num_reread, answer.num_reread)
-        return True
 
-    def _require_alive(self, worker: Worker, number: int) -> None:
-        status = worker.process.poll()
-        if status is None:
-            return
-        # Answers that the worker sent before it died are still in the pipe.
-        while self._collect(0.0):
-            pass
-        if number in self.answers:
-            return
-        how = ending(status, self._kills.has_grown())
-        raise WorkerDiedError(
-            f"loader worker {worker.process.pid} {how} while it should load"
-            f" {_describe(worker, number)}; earlier batches are good: restore the state"
-        )
+    def close(self) -> None:
+        """End all processes; safe to call twice. Lent slots stay valid."""
+        self._finalizer()
 
 
 def _check_memory(job: LoaderJob, num_workers: int) -> None:
@@ -324,8 +248,3 @@ def _check_memory(job: LoaderJob, num_workers: int) -> None:
             f" {need_bytes} bytes, the control group leaves {free_bytes}; raise its limit, or lower"
             " num_workers, prefetch, window_bytes or max_bytes"
         )
-
-
-def _describe(worker: Worker, number: int) -> str:
-    task = worker.unanswered[number].task
-    return f"window {task.window} of lane {task.lane} in epoch {task.epoch}"

@@ -121,7 +121,7 @@ def test_a_dead_mapper_is_noticed(order):
 
 
 def test_a_stopped_process_is_told(monkeypatch):
-    monkeypatch.setattr("trainfeed.readers.ahead.children._POLL_MS", 100)
+    monkeypatch.setattr("trainfeed.readers.ahead.children._LOOK_S", 0.1)
 
     def read():
         yield 1

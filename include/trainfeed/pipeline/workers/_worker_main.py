@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
-import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
@@ -17,7 +16,7 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
-from trainfeed.core.process_ties import tie_to_parent
+from trainfeed.core.process_ties import leave_interrupts, tie_to_parent
 from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.heap import give_back, return_large_blocks
 from trainfeed.pipeline.workers.protocol import (
@@ -49,8 +48,7 @@ def main(channel: int, progress: int, parent: int) -> None:
     """
     _end_with(parent)
     adopt_orphans()
-    # Ctrl-C in a terminal signals all its processes; this one leaves its end to the parent.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_interrupts()
     faulthandler.register(STACK_SIGNAL, all_threads=False)
     # Several workers run at once, each for one core.
     pa.set_cpu_count(1)

@@ -6,10 +6,7 @@ import atexit
 import logging
 import math
 import os
-import select
-import selectors
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,14 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
+from trainfeed.core.child_processes import ProgramChild, next_message, poll
 from trainfeed.core.config import worker_environ
 from trainfeed.core.memory_group import KillCount
-from trainfeed.core.process_ties import program
 from trainfeed.errors import EngineError
 from trainfeed.pipeline.workers.protocol import (
     PROGRESS_BYTES,
@@ -128,106 +124,105 @@ _MAX_LOGGED_BYTES: Final = 64 << 10
 _MAX_SHOWN_BYTES: Final = 2000
 
 
-class WorkerProcess:
+class WorkerProcess(ProgramChild):
     """A worker process. Ending it ends all processes that its functions have started.
 
     Attributes:
         place: Position of its function.
         is_idle: Whether the worker waits for a job.
+        was_told_to_end: Whether this process has ended the worker.
     """
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        progress = os.memfd_create("trainfeed-progress")
         token = uuid.uuid4().hex
-        # Leaving the block closes ``theirs``, so that the worker's end ends the channel, and
-        # ``progress``, whose memory stays mapped. ``ours`` is detached before that, and stays open.
+        progress = os.memfd_create("trainfeed-progress")
+        # Its memory stays mapped.
         with ExitStack() as files:
-            files.enter_context(ours)
-            files.enter_context(theirs)
             files.callback(os.close, progress)
             os.ftruncate(progress, PROGRESS_BYTES)
-            arguments = (theirs.fileno(), progress, os.getpid())
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                program(_PROGRAM, arguments),
-                stdin=subprocess.DEVNULL,
+            super().__init__(
+                _PROGRAM,
+                fds=[progress],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(), progress),
                 env={**worker_environ(), VARIABLE: token},
                 process_group=0,
             )
-            self._pidfd = os.pidfd_open(self._process.pid)
-            self._family = Family(self._process.pid, token)
             self.place = WorkerPlace(progress)
-            self._connection = Connection(ours.detach())
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker
-        self._output = self._process.stdout
+        self._family = Family(self.pid, token)
+        assert self.process.stdout is not None  # noqa: S101 - for the type checker
+        self._output = self.process.stdout
         os.set_blocking(self._output.fileno(), False)
+        self._is_printing = True
         self._tail = b""
         self._num_printed = 0
         self._label = ""
-        self._ends = False
+        self.was_told_to_end = False
         self.is_idle = True
-
-    @property
-    def channel(self) -> int:
-        """Descriptor that becomes readable when a report arrives or the worker has died."""
-        return self._connection.fileno()
-
-    @property
-    def output(self) -> int:
-        """Descriptor that becomes readable when the worker has printed something."""
-        return self._output.fileno()
-
-    @property
-    def was_told_to_end(self) -> bool:
-        """Whether this process has ended the worker."""
-        return self._ends
 
     @property
     def is_alive(self) -> bool:
         """Whether the worker can take a job."""
         # A worker that was told to end may still be there for a moment.
-        return not self._ends and not self._has_ended()
+        return not self.was_told_to_end and not self.has_ended()
 
     def submit(self, job: Job[object]) -> None:
         """Send a job; one at a time.
 
         Raises:
-            OSError: The worker has died.
+            Death: The worker has died.
         """
         self._tail, self._num_printed, self._label = b"", 0, job.label
         self.is_idle = False
-        self._connection.send(job)
+        # Counted from here on: a kill by the kernel after this is probably that of this worker.
+        self.kills = KillCount()
+        try:
+            self.connection.send(job)
+        except OSError:
+            raise self.death() from None
 
     def rest(self) -> None:
         """Make an idle worker return its free memory to the system."""
         with suppress(OSError):
-            self._connection.send(None)
+            self.connection.send(None)
 
-    def receive(self) -> WorkerReport | None:
-        """Return the next report, or None if the worker has died without one."""
-        try:
-            report: WorkerReport = self._connection.recv()
-        except (EOFError, OSError):
-            return None
-        self.is_idle = isinstance(report, JobReport)
+    def try_receive(self) -> WorkerReport | None:
+        """Return the next report, or None; what was printed before it is logged before it, too."""
+        report: WorkerReport | None = super().try_receive()
+        if report is not None:
+            self.is_idle = isinstance(report, JobReport)
+        if report is not None or (self._is_printing and poll([self._output.fileno()], 0.0)):
+            self.read_output()
         return report
 
-    def read_output(self) -> bool:
-        """Log the worker's output since the last call, up to a bound per job.
+    def message_fds(self) -> list[int]:
+        """Return what is readable when a report has arrived or something was printed."""
+        fds = super().message_fds()
+        return [*fds, self._output.fileno()] if fds and self._is_printing else fds
 
-        Returns:
-            False if the worker has closed its output or ended, else True.
-        """
-        while True:
+    def death(self) -> Death:
+        """Return how the worker has ended; waits for its end."""
+        status = self._ended_status()
+        place, printed = self.place.read(), self.printed()
+        if status >= 0:
+            return Death(DeathCause.EXIT, status, place, printed)
+        # The kernel kills with SIGKILL for want of memory, and so does this process: only a kill by
+        # another one can be the kernel's.
+        is_foreign_kill = status == -signal.SIGKILL and not self.was_told_to_end
+        want = is_foreign_kill and self.kills.has_grown()
+        return Death(DeathCause.SIGNAL, -status, place, printed, want)
+
+    def read_output(self) -> None:
+        """Log the worker's output since the last call, up to a bound per job."""
+        while self._is_printing:
             try:
-                data = os.read(self.output, _READ_BYTES)
+                data = os.read(self._output.fileno(), _READ_BYTES)
             except BlockingIOError:
-                return True
+                return
             if not data:
-                return False
+                # The worker has closed its output or ended.
+                self._is_printing = False
+                return
             self._tail = (self._tail + data)[-_MAX_SHOWN_BYTES:]
             # Bytes that may still be logged for this job.
             room = _MAX_LOGGED_BYTES - self._num_printed
@@ -247,16 +242,13 @@ class WorkerProcess:
         """Return the innermost Python frames of a function that does not return."""
         self.read_output()
         with suppress(OSError):
-            self._process.send_signal(STACK_SIGNAL)
+            self.process.send_signal(STACK_SIGNAL)
         text = b""
-        # ``poll``, because ``select`` refuses descriptors above 1023.
-        more = select.poll()
-        more.register(self.output, select.POLLIN)
         deadline = time.monotonic() + _STACK_S
         while _STACK_END not in text and time.monotonic() < deadline:
-            if not more.poll(1000 * _STACK_S):
+            if not poll([self._output.fileno()], _STACK_S):
                 break
-            data = os.read(self.output, _READ_BYTES)
+            data = os.read(self._output.fileno(), _READ_BYTES)
             if not data:
                 break
             text = (text + data)[-_READ_BYTES:]
@@ -269,48 +261,40 @@ class WorkerProcess:
         """Return the bytes of the worker and of the processes it started; 0 if it is gone."""
         return self._family.memory_bytes()
 
-    def wait(self) -> int:
-        """Return the exit status, negative for a signal; call it after the channel has closed."""
-        if not self._has_ended(_GRACE_S):
-            self.kill()
-            return -signal.SIGKILL
-        self._end_family()
-        return self._process.wait()
-
     def interrupt(self) -> None:
         """End the worker at once; its owner still has to release it with ``kill``."""
-        self._ends = True
+        self.was_told_to_end = True
         self._end_family()
 
     def kill(self) -> None:
         """End the worker at once and release its descriptors; safe to call twice."""
         self.interrupt()
-        self._process.wait()
-        self._close()
+        self.process.wait()
+        self.release()
 
     def forget(self) -> None:
         """Release the descriptors in a forked child, without touching the worker itself."""
-        self._process.returncode = 0
-        self._close()
+        self.process.returncode = 0
+        self.release()
 
-    def _has_ended(self, timeout_s: float = 0.0) -> bool:
-        """Return whether the worker ends within a time; does not reap it."""
-        end = select.poll()
-        end.register(self._pidfd, select.POLLIN)
-        return bool(end.poll(1000 * timeout_s))
+    def release(self) -> None:
+        """Release the descriptors and the memory; safe to call twice."""
+        if not self.connection.closed:
+            super().release()
+            self._output.close()
+            self.place.close()
+
+    def _ended_status(self) -> int:
+        """Return the exit status, negative for a signal; one that does not end is killed."""
+        if not self.has_ended(_GRACE_S):
+            self.was_told_to_end = True
+        self._end_family()
+        return self.process.wait()
 
     def _end_family(self) -> None:
         # After it was reaped, its id may belong to another process group.
-        if self._process.returncode is None:
+        if self.process.returncode is None:
             self._family.end()
-
-    def _close(self) -> None:
-        if self._connection.closed:
-            return
-        os.close(self._pidfd)
-        self._connection.close()
-        self._output.close()
-        self.place.close()
 
 
 # --- The local engine: a pool of worker processes in which user functions run
@@ -338,14 +322,9 @@ def run_jobs(
         Death: A worker died, or exceeded a limit.
     """
     with _leased(len(jobs), limits.memory_bytes) as workers:
-        # Counted from here on: a kill by the kernel after this is probably one of these workers.
-        kills = KillCount()
         for worker, job in zip(workers, jobs, strict=True):
-            try:
-                worker.submit(job)
-            except OSError:
-                raise death(worker, kills) from None
-        return Watch[_Result](workers, limits, on_piece, kills).results()
+            worker.submit(job)
+        return _results_of(workers, limits, on_piece)
 
 
 def start_workers(count: int) -> None:
@@ -377,82 +356,38 @@ def stop_workers(*, busy: bool = False) -> None:
         worker.kill()
 
 
-class Watch(Generic[_Result]):
-    """Waits for the reports of workers, and enforces their limits."""
-
-    def __init__(
-        self,
-        workers: list[WorkerProcess],
-        limits: WorkerLimits,
-        on_piece: Callable[[int], object],
-        kills: KillCount,
-    ) -> None:
-        self._workers = workers
-        self._limits = limits
-        self._on_piece = on_piece
-        self._kills = kills
-        self._results: dict[int, _Result] = {}
-        # Set when a worker begins its job: the start of a process does not count as its time.
-        self._deadlines: dict[int, float] = {}
-
-    def results(self) -> list[_Result]:
-        """Return the results of all jobs."""
-        with selectors.DefaultSelector() as selector:
-            for number, worker in enumerate(self._workers):
-                selector.register(worker.channel, selectors.EVENT_READ, (number, True))
-                selector.register(worker.output, selectors.EVENT_READ, (number, False))
-            while len(self._results) < len(self._workers):
-                for key, _ in selector.select(_POLL_S):
-                    self._on_event(selector, *key.data)
-                self._check()
-        return [self._results[number] for number in range(len(self._workers))]
-
-    def _on_event(self, selector: selectors.BaseSelector, number: int, is_report: bool) -> None:
-        worker = self._workers[number]
-        if not is_report:
-            if not worker.read_output():
-                selector.unregister(worker.output)
-            return
-        # Output that was printed before a report comes before it in the log, too.
-        worker.read_output()
-        report = worker.receive()
-        if report is None:
-            raise death(worker, self._kills)
-        match report:
-            case JobStarted():
-                self._deadlines[number] = time.monotonic() + self._limits.time_s
-            case RangeDone():
-                self._on_piece(report.index)
-            case JobDone():
-                # The type is that of the jobs; the report from the socket has no type.
-                self._results[number] = cast("_Result", report.result)
-                selector.unregister(worker.channel)
-            case JobFailed():
-                raise report.error
-            case JobCrashed():
-                raise RuntimeError(f"a worker process of the build failed:\n{report.stack}")
-
-    def _check(self) -> None:
-        for number, worker in enumerate(self._workers):
-            if number in self._results:
-                continue
-            if (rss_bytes := worker.rss_bytes()) > self._limits.memory_bytes:
-                raise Death(DeathCause.MEMORY, rss_bytes, worker.place.read(), "")
-            if time.monotonic() > self._deadlines.get(number, math.inf):
-                raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
+def _results_of(
+    workers: list[WorkerProcess], limits: WorkerLimits, on_piece: Callable[[int], object]
+) -> list[Any]:
+    """Wait for the reports of workers with a job each, enforce limits, and return the results."""
+    # Set when a worker begins its job: the start of a process does not count as its time.
+    deadlines: dict[WorkerProcess, float] = {}
+    results: dict[WorkerProcess, object] = {}
+    while waiting := [worker for worker in workers if worker not in results]:
+        if found := next_message(waiting, _POLL_S):
+            worker, report = found[0], cast("WorkerReport", found[1])
+            match report:
+                case JobStarted():
+                    deadlines[worker] = time.monotonic() + limits.time_s
+                case RangeDone():
+                    on_piece(report.index)
+                case JobDone():
+                    results[worker] = report.result
+                case JobFailed():
+                    raise report.error
+                case JobCrashed():
+                    raise RuntimeError(f"a worker process of the build failed:\n{report.stack}")
+        for worker in waiting:
+            if worker not in results:
+                _check(worker, limits, deadlines.get(worker, math.inf))
+    return [results[worker] for worker in workers]
 
 
-def death(worker: WorkerProcess, kills: KillCount) -> Death:
-    """Return how a worker has ended; waits for its end."""
-    status = worker.wait()
-    place, printed = worker.place.read(), worker.printed()
-    if status < 0:
-        # The kernel kills with SIGKILL for want of memory, and so does this process: only a kill by
-        # another one can be the kernel's.
-        is_foreign_kill = status == -signal.SIGKILL and not worker.was_told_to_end
-        want = is_foreign_kill and kills.has_grown()
-        return Death(DeathCause.SIGNAL, -status, place, printed, want)
-    return Death(DeathCause.EXIT, status, place, printed)
+def _check(worker: WorkerProcess, limits: WorkerLimits, deadline_s: float) -> None:
+    if (rss_bytes := worker.rss_bytes()) > limits.memory_bytes:
+        raise Death(DeathCause.MEMORY, rss_bytes, worker.place.read(), "")
+    if time.monotonic() > deadline_s:
+        raise Death(DeathCause.TIME, 0, worker.place.read(), worker.stack())
 
 
 def _new_nursery() -> ThreadPoolExecutor:
@@ -598,13 +533,10 @@ class OwnWorker:
         self.close()
 
     def _ran(self, job: Job[_Result], limits: WorkerLimits) -> _Result:
-        kills = KillCount()
         try:
-            try:
-                self._worker.submit(job)
-            except OSError:
-                raise death(self._worker, kills) from None
-            return Watch[_Result]([self._worker], limits, _ignore, kills).results()[0]
+            self._worker.submit(job)
+            result: _Result = _results_of([self._worker], limits, _ignore)[0]
+            return result
         finally:
             if not self._worker.is_idle:
                 self._worker.kill()

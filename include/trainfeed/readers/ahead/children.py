@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar
 
+from trainfeed.core.child_processes import ChildProcess, next_message, poll
 from trainfeed.core.memory_group import KillCount
-from trainfeed.core.process_ties import ending, is_stopped
 from trainfeed.core.thread_ties import require_owner
 from trainfeed.errors import LoaderError, WorkerDiedError
 from trainfeed.readers.ahead.forked import (
@@ -27,7 +27,6 @@ from trainfeed.readers.ahead.forked import (
     Service,
     global_numbers,
     hand_over_numbers,
-    poll,
     receive_message,
     run,
     send_error,
@@ -39,16 +38,13 @@ from trainfeed.readers.ahead.threads import Channel, fill, start_thread
 # --- Starts, receives from, watches and ends child processes
 
 # Interval between checks for stopped children while no message arrives.
-_POLL_MS: Final = 1000
-# More than one, because Ctrl-Z stops parent and children together, and the parent may continue
-# first.
-_MAX_STOPPED_POLLS: Final = 3
+_LOOK_S: Final = 1.0
 _JOIN_S: Final = 5.0
-_LOOK_S: Final = 0.001
-_MAX_LOOKS: Final = 1000
+_REAPED_S: Final = 0.001
+_MAX_WAITS: Final = 1000
 
 
-class Child:
+class Child(ChildProcess):
     """A forked process that serves this one through a socket, and ends when this one ends.
 
     The process is a fork because readers are closures, which cannot be sent to a new interpreter.
@@ -69,7 +65,7 @@ class Child:
 
     def __init__(self, service: Service, *, number: int = 0, epoch: int = 0) -> None:
         self.number = number
-        self._kills = KillCount()
+        kills = KillCount()
         # SEQPACKET keeps the bounds of messages, and reports the end of the other side as an empty
         # packet.
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -83,23 +79,14 @@ class Child:
             # ``run`` releases the child's copy.
             with global_numbers():
                 self._process.start()
-        # Unlike a process id, this descriptor never refers to a later process, and it can be
-        # polled.
-        self._pidfd = os.pidfd_open(self.pid)
-        self._owner = os.getpid()
+        super().__init__(self._process.pid or 0, kills)
         # Runs at the interpreter's end too: multiprocessing sends SIGTERM there, which does not
         # end a stopped child.
         self._end = weakref.finalize(
-            self, _end, self._process, self.socket, self._pidfd, self._owner
+            self, _end, self._process, self.socket, self.fileno(), self.owner
         )
         self._is_silent = False
-        self._num_stopped = 0
         self._owed = 0
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid or 0
 
     def close(self) -> None:
         """Kill the process and close the socket; from any thread, and repeatedly."""
@@ -107,7 +94,7 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process, which wakes a thread waiting for it; without effect in a fork."""
-        if os.getpid() == self._owner:
+        if os.getpid() == self.owner:
             self._process.kill()
 
     def send(self, content: Any) -> None:
@@ -135,10 +122,6 @@ class Child:
             pass
         self._owed = 0
 
-    def has_ended(self) -> bool:
-        """Return whether the process has ended; its last messages may still be in the socket."""
-        return bool(poll([self._pidfd], 0))
-
     def try_receive(self) -> Message | None:
         """Return the next message, or None if none has arrived."""
         if self._is_silent:
@@ -158,44 +141,21 @@ class Child:
             # ended with unread packets. Credits for the last samples are usually unread.
             return receive_message(self.socket, socket.MSG_DONTWAIT)
 
-    def check_owner(self) -> None:
-        """Raise in a fork of the parent, which must not take the parent's messages.
-
-        Raises:
-            LoaderError: This process is a fork.
-        """
-        require_owner(self._owner)
-
-    def wait_fds(self) -> list[int]:
-        """Return the descriptors to poll: one becomes readable on a message or the end."""
-        # A socket at its end is always readable: polling it would never wait.
-        return [self._pidfd] if self._is_silent else [self._pidfd, self.socket.fileno()]
-
-    def check_running(self) -> None:
-        """Raise once the process has been stopped for some seconds.
-
-        Raises:
-            WorkerDiedError: The process is stopped.
-        """
-        self._num_stopped = self._num_stopped + 1 if is_stopped(self.pid) else 0
-        if self._num_stopped >= _MAX_STOPPED_POLLS:
-            raise WorkerDiedError(
-                f"worker {self.number} (process {self.pid}) is stopped by a signal; continue it"
-                f" with kill -CONT {self.pid} before you start the pass again"
-            )
+    def message_fds(self) -> list[int]:
+        """Return what is readable when a message has arrived; empty when none comes any more."""
+        return [] if self._is_silent else [self.socket.fileno()]
 
     def death(self) -> WorkerDiedError:
         """Return the error that reports how the process has ended."""
-        code, num_looks = _reaped(self._process, self._pidfd), 0
+        code, num_waits = _reaped(self._process, self.fileno()), 0
         # A thread that starts a process reaps all ended children, and sets their exit codes a
         # moment later.
-        while code is None and num_looks < _MAX_LOOKS:
-            threading.Event().wait(_LOOK_S)
-            code, num_looks = self._process.exitcode, num_looks + 1
-        how = ending(code, self._kills.has_grown())
+        while code is None and num_waits < _MAX_WAITS:
+            threading.Event().wait(_REAPED_S)
+            code, num_waits = self._process.exitcode, num_waits + 1
         return WorkerDiedError(
-            f"worker {self.number} (process {self.pid}) {how} before the end of its pass; samples"
-            " before that were delivered"
+            f"worker {self.number} (process {self.pid}) {self.ending(code)} before the end of its"
+            " pass; samples before that were delivered"
         )
 
 
@@ -207,27 +167,23 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
         timeout_s: Seconds to wait, checked about once a second; None for no limit.
 
     Raises:
-        WorkerDiedError: A child has ended, and all its messages were received.
+        WorkerDiedError: A child has ended, and all its messages were received; or it has been
+            stopped for some seconds.
         LoaderError: This process is a fork of the children's parent, or the time is over.
     """
     for child in children:
-        child.check_owner()
+        require_owner(child.owner)
     end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        # Checked before the sockets are read: a child that has ended by now sends nothing more, so
-        # an empty socket then means that no message is missing.
-        ended = [child for child in children if child.has_ended()]
+    while (found := next_message(children, _LOOK_S)) is None:
         for child in children:
-            message = child.try_receive()
-            if message is not None:
-                return child, message
-        if ended:
-            raise ended[0].death()
-        if not poll([fd for child in children for fd in child.wait_fds()], _POLL_MS):
-            for child in children:
-                child.check_running()
+            if child.stays_stopped():
+                raise WorkerDiedError(
+                    f"worker {child.number} (process {child.pid}) is stopped by a signal; continue"
+                    f" it with kill -CONT {child.pid} before you start the pass again"
+                )
         if time.monotonic() > end_s:
             raise late(timeout_s)
+    return found
 
 
 def late(timeout_s: float | None) -> LoaderError:
@@ -241,7 +197,7 @@ def late(timeout_s: float | None) -> LoaderError:
 def _reaped(process: BaseProcess, pidfd: int) -> int | None:
     """Wait a limited time for the end of a process, and return its exit code."""
     # Not ``join``: it waits for the end of a pipe whose descriptor other forks may have copied.
-    poll([pidfd], int(_JOIN_S * 1000))
+    poll([pidfd], _JOIN_S)
     code = process.exitcode
     process.join(0)
     return code

@@ -9,7 +9,6 @@ import os
 import pickle  # noqa: TID251 (between a process and its own child, never stored)
 import random
 import resource
-import select
 import signal
 import socket
 import struct
@@ -21,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trainfeed.core.process_ties import portable
+from trainfeed.core.child_processes import poll
+from trainfeed.core.process_ties import leave_interrupts, portable
 from trainfeed.errors import LoaderError
 
 # --- Sends Python objects through a socket, and large ones through anonymous shared memory
@@ -206,8 +206,7 @@ def run(
     other.close()
     # A handler of the parent's program must not run in the child.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # Ctrl-C reaches the whole process group; the parent ends its children itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_interrupts()
     threading.Thread(target=_watch_parent, daemon=True).start()
     _seed(key, random_state)
     try:
@@ -234,19 +233,11 @@ def send_error(connection: socket.socket, error: BaseException) -> None:
         send_message(connection, MessageKind.ERROR, portable(error, "raised in process"))
 
 
-def poll(fds: Sequence[int], timeout_ms: int) -> list[tuple[int, int]]:
-    """Wait until one of the descriptors is readable."""
-    poller = select.poll()
-    for fd in fds:
-        poller.register(fd, select.POLLIN)
-    return poller.poll(timeout_ms)
-
-
 def _watch_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         with contextlib.suppress(OSError):
-            poll([os.pidfd_open(parent.pid or 0)], -1)
+            poll([os.pidfd_open(parent.pid or 0)], None)
     # Ends the process at once, also while the main thread blocks in a reader.
     os._exit(1)
 

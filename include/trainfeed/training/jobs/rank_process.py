@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import selectors
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from trainfeed.core.child_processes import ChildProcess, poll
 from trainfeed.errors import StorageError
 from trainfeed.files import os_errors
 
@@ -93,7 +93,7 @@ Echo = Callable[[bytes], object]
 logger = logging.getLogger(__name__)
 
 
-class RankProcess:
+class RankProcess(ChildProcess):
     """A running rank; call ``end`` once to release its process, thread and descriptors.
 
     Args:
@@ -139,21 +139,12 @@ class RankProcess:
             raise
         finally:
             os.close(writing)
-        self._ending = os.pidfd_open(self._process.pid)
+        super().__init__(self._process.pid)
         # Closing ``_stop`` ends the thread. The end of the output cannot: a child of the rank may
         # hold the write end of that pipe open for ever.
         self._stopping, self._stop = os.pipe()
         self._pump = threading.Thread(target=self._copy, args=(reading,), daemon=True)
         self._pump.start()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the rank, and the id of its process group."""
-        return self._process.pid
-
-    def fileno(self) -> int:
-        """Return a descriptor that becomes readable when the rank has ended."""
-        return self._ending
 
     @property
     def status(self) -> int | None:
@@ -187,14 +178,14 @@ class RankProcess:
         os.close(self._stop)
         self._pump.join()
         os.close(self._stopping)
-        os.close(self._ending)
+        self.release()
         if self._log is not None:
             self._log.close()
         return status
 
     def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self.pid, number)
 
     def _copy(self, reading: int) -> None:
         with selectors.DefaultSelector() as selector:
@@ -270,9 +261,7 @@ def _kill(pid: int, deadline_s: float) -> None:
     try:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, signal.SIGKILL)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        poll.poll(max(0.0, 1000 * (deadline_s - time.monotonic())))
+        poll([process], max(0.0, deadline_s - time.monotonic()))
     finally:
         os.close(process)
 

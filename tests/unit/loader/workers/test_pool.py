@@ -14,7 +14,6 @@ from trainfeed import mix
 from trainfeed.errors import WorkerDiedError
 from trainfeed.loader import DataLoader
 from trainfeed.loader import worker_pool as _workers
-from trainfeed.loader.worker_pool import WorkerPool
 
 ROOT = Path(__file__).parents[4]
 WINDOWS = (32 << 20, 64 << 20)
@@ -57,14 +56,14 @@ def test_more_windows_ahead_than_a_socket_holds_do_not_block():
 @pytest.fixture
 def looks(monkeypatch):
     """The waits for answers in which none came."""
-    found, collect = [], WorkerPool._collect
+    found, wait = [], _workers.next_message
 
-    def counted(pool, wait_s):
-        got = collect(pool, wait_s)
+    def counted(workers, wait_s, **needed):
+        got = wait(workers, wait_s, **needed)
         found.extend([] if got else [wait_s])
         return got
 
-    monkeypatch.setattr(WorkerPool, "_collect", counted)
+    monkeypatch.setattr(_workers, "next_message", counted)
     return found
 
 

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 def workers():
-    return {worker._process.pid for worker in _engine._idle}
+    return {worker.pid for worker in _engine._idle}
 
 
 def test_a_worker_serves_one_build_after_the_other(project):

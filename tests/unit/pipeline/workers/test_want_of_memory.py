@@ -98,10 +98,10 @@ def test_a_stage_whose_worker_had_no_memory_names_the_setting(
 def test_a_worker_that_we_have_ended_is_not_said_to_lack_memory(counter):
     counter.write_text("oom_kill 7\n")
     with _engine._leased(1) as (worker,):
-        kills = memory_group.KillCount()
+        worker.kills = memory_group.KillCount()
         counter.write_text("oom_kill 8\n")
         worker.interrupt()
-        assert _engine.death(worker, kills).for_want_of_memory is False
+        assert worker.death().for_want_of_memory is False
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 def workers():
-    return {worker._process.pid for worker in _engine._idle}
+    return {worker.pid for worker in _engine._idle}
 
 
 def test_workers_started_early_are_those_that_do_the_work(project):
@@ -132,7 +132,7 @@ def test_a_task_that_had_no_worker_yet_when_another_failed_is_ended_too(monkeypa
 def test_a_worker_that_was_told_to_end_is_given_to_nobody(monkeypatch):
     with _engine._leased(1) as (worker,), monkeypatch.context() as slowly:
         # It is told while its job reports; the kernel has not come to it yet.
-        slowly.setattr(worker._process, "kill", lambda: None)
+        slowly.setattr(worker.process, "kill", lambda: None)
         worker.interrupt()
     assert workers() == set()
 
