@@ -94,7 +94,8 @@ def transcode(source: SampleFile, path: FilePath, options: SinkOptions) -> int:
     if schema is None and file_format is not Format.JSON_LINES:
         raise ConfigError(f"{source.path}: {file_format} needs typed samples; give a schema")
     with NewFile(path, buffer_bytes=_BUFFER_BYTES) as new:
-        return write(new.file, _as_decoded(source), schema, options)
+        # Without a schema these are the samples of JSON lines, the only ones that need none.
+        return write(new.file, _as_decoded(source), cast("Schema", schema), options)
 
 
 def _require_used(options: SinkOptions, file_format: Format) -> None:
@@ -106,62 +107,43 @@ def _require_used(options: SinkOptions, file_format: Format) -> None:
 
 _BUFFER_BYTES: Final = 1 << 20
 _RECORDS: Final = frozenset({Format.RECORDIO, Format.TFRECORD})
-_Write = Callable[[BinaryIO, Iterator[Any], "Schema | None", SinkOptions], int]
+_Write = Callable[[BinaryIO, Iterator[Any], Schema, SinkOptions], int]
 
 
-def _json_lines(
-    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions
-) -> int:
-    return write_json_lines(file, samples, schema)
-
-
-def _csv(
-    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
-) -> int:
+def _csv(file: BinaryIO, samples: Iterator[Any], schema: Schema, options: SinkOptions) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        return write_csv(text, samples, cast("Schema", schema), delimiter=options.delimiter or ",")
+        return write_csv(text, samples, schema, delimiter=options.delimiter or ",")
     finally:
         text.detach()
 
 
-def _parquet(
-    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
-) -> int:
-    codec = options.codec or "zstd"
-    return write_parquet(file, samples, cast("Schema", schema), codec=codec)
+def _parquet(file: BinaryIO, samples: Iterator[Any], schema: Schema, options: SinkOptions) -> int:
+    return write_parquet(file, samples, schema, codec=options.codec or "zstd")
 
 
-def _arrow(file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions) -> int:
-    return write_arrow(file, samples, cast("Schema", schema))
-
-
-def _libsvm(
-    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, options: SinkOptions
-) -> int:
+def _libsvm(file: BinaryIO, samples: Iterator[Any], schema: Schema, options: SinkOptions) -> int:
     sparse = options.sparse
     if sparse is None or schema != sparse.schema:
         raise ConfigError(
             "expected samples of label, indices, values and shape, and the options of the lines,"
-            f" got {None if schema is None else schema.to_json()}"
+            f" got {schema.to_json()}"
         )
     return write_sparse(file, samples, sparse)
 
 
-def _webdataset(
-    file: BinaryIO, samples: Iterator[Any], schema: Schema | None, _: SinkOptions
-) -> int:
-    return write_webdataset(file, samples, cast("Schema", schema))
+def _without_options(write: Callable[[BinaryIO, Iterator[Any], Schema], int]) -> _Write:
+    return lambda file, samples, schema, _: write(file, samples, schema)
 
 
 _ARRAYS: Final = {Format.NPY: write_npy, Format.NPZ: write_npz}
 _WRITERS: Final[dict[Format, _Write]] = {
-    Format.JSON_LINES: _json_lines,
+    Format.JSON_LINES: _without_options(write_json_lines),
     Format.CSV: _csv,
     Format.PARQUET: _parquet,
-    Format.ARROW: _arrow,
+    Format.ARROW: _without_options(write_arrow),
     Format.LIBSVM: _libsvm,
-    Format.WEBDATASET: _webdataset,
+    Format.WEBDATASET: _without_options(write_webdataset),
 }
 
 

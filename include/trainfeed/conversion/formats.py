@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trainfeed.conversion.arrow import (
     ArrowTable,
@@ -55,6 +55,7 @@ from trainfeed.files import FilePath, SetWatch, expand_paths, manifest_name, os_
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordReader
+from trainfeed.tfrecord.format import has_valid_header
 from trainfeed.versions import Version
 from trainfeed.versions.layout import MANIFEST
 from trainfeed.versions.shards import Encoding, FileFormat, ShardManifest, prefixes_in
@@ -80,33 +81,6 @@ class Format(StrEnum):
     NPZ = "npz"
 
 
-_SUFFIXES: Final = {
-    ".recordio": Format.RECORDIO,
-    ".tfrecord": Format.TFRECORD,
-    ".tfrecords": Format.TFRECORD,
-    ".parquet": Format.PARQUET,
-    ".arrow": Format.ARROW,
-    ".feather": Format.ARROW,
-    ".idx": Format.IDX,
-    ".jsonl": Format.JSON_LINES,
-    ".ndjson": Format.JSON_LINES,
-    ".csv": Format.CSV,
-    ".tsv": Format.CSV,
-    ".libsvm": Format.LIBSVM,
-    ".svm": Format.LIBSVM,
-    ".libfm": Format.LIBSVM,
-    ".tar": Format.WEBDATASET,
-    ".tgz": Format.WEBDATASET,
-    ".npy": Format.NPY,
-    ".npz": Format.NPZ,
-}
-_STARTS: Final = {
-    b"\x04\x03\x02\x01": Format.RECORDIO,
-    b"PAR1": Format.PARQUET,
-    b"ARROW1\0\0": Format.ARROW,
-    NPY_MAGIC: Format.NPY,
-    b"PK\x03\x04": Format.NPZ,
-}
 _OF_TEXT: Final = frozenset({b"[", b"<"})
 # Formats that people bring, and that no reader here has: begin, name, way to one that is read.
 _NOT_READ: Final = (
@@ -130,8 +104,7 @@ def format_of(path: FilePath) -> Format:
     """
     with open_input(path) as file:
         head = file.read(_HEAD_BYTES)
-    found = _format_of_content(head)
-    if found is not None:
+    if (found := _format_of_content(head)) is not None:
         return found
     by_name = format_of_name(Path(local_source(path)))
     if by_name in {None, Format.JSON_LINES}:
@@ -173,9 +146,9 @@ def _shown(head: bytes) -> str:
 
 
 def _format_of_content(head: bytes) -> Format | None:
-    for start, found in _STARTS.items():
-        if head.startswith(start):
-            return found
+    for file_format, kind in _KINDS.items():
+        if kind.start and head.startswith(kind.start):
+            return file_format
     if begins_stream(head):
         return Format.ARROW
     inflated = _inflated(head)
@@ -192,19 +165,15 @@ def format_of_name(path: Path) -> Format | None:
     if ".tar" in suffixes[-2:]:
         return Format.WEBDATASET
     suffixes = [suffix for suffix in suffixes if suffix != ".gz"]
-    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    for file_format, kind in _KINDS.items():
+        if suffixes and suffixes[-1] in kind.suffixes:
+            return file_format
+    return None
 
 
 def _is_tfrecord(head: bytes) -> bool:
-    from crc32c import crc32c
-
-    if len(head) < 12 or int.from_bytes(head[:8], "little") > MAX_RECORD_BYTES:
-        return False
-    crc = crc32c(head[:8])
-    # TFRecord stores CRC-32C rotated right by 15 bits, plus a constant; this is the checksum of
-    # the length, so 12 bytes are enough evidence.
-    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-    return masked == int.from_bytes(head[8:12], "little")
+    # The checksum of the length is evidence enough.
+    return int.from_bytes(head[:8], "little") <= MAX_RECORD_BYTES and has_valid_header(head)
 
 
 def _is_tar(head: bytes) -> bool:
@@ -344,11 +313,7 @@ def _schema_of_arrays(
     """Return the schema of arrays; a single array without a name takes the name in ``wanted``."""
     if wanted is not None and not has_names and len(wanted.fields) == 1:
         found = Schema((replace(found.fields[0], name=wanted.fields[0].name),))
-    if wanted is not None and wanted != found:
-        raise FormatError(
-            f"expected the schema {wanted.to_json()}, the file has {found.to_json()}",
-            path=str(path),
-        )
+    _require_schema(path, found, wanted)
     return found
 
 
@@ -532,9 +497,18 @@ def _text_file(
     options: SourceOptions,
     samples: Callable[[], Iterator[Any]],
 ) -> SampleFile:
-    schema = options.schema
+    encoding = Encoding.VALUE if options.schema is None else Encoding.TYPED
+    return _line_file(path, file_format, options.schema, encoding, samples)
 
-    encoding = Encoding.VALUE if schema is None else Encoding.TYPED
+
+def _line_file(
+    path: Path,
+    file_format: Format,
+    schema: Schema | None,
+    encoding: Encoding,
+    samples: Callable[[], Iterator[Any]],
+) -> SampleFile:
+    """Return samples that only reading counts."""
     return SampleFile(
         path, file_format, schema, encoding, samples, None, lambda: sum(1 for _ in samples())
     )
@@ -549,18 +523,8 @@ def sparse_file(path: Path, file_format: Format, options: SourceOptions) -> Samp
             " are; give both"
         )
 
-    def samples() -> Iterator[Any]:
-        return read_sparse(path, sparse)
-
-    return SampleFile(
-        path,
-        file_format,
-        sparse.schema,
-        Encoding.TYPED,
-        samples,
-        None,
-        lambda: sum(1 for _ in samples()),
-    )
+    samples = partial(read_sparse, path, sparse)
+    return _line_file(path, file_format, sparse.schema, Encoding.TYPED, samples)
 
 
 # --- Input files of ``convert_files`` and of the commands: paths to samples, for any format
@@ -589,7 +553,7 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
     file_format = options.file_format or format_of(path)
     options.require_used(path, file_format)
     try:
-        return _OPENERS[file_format](Path(local_source(path)), file_format, options)
+        return _KINDS[file_format].open(Path(local_source(path)), file_format, options)
     except ConfigError as error:
         # Errors of schemas and fields do not name the file.
         if str(path) not in str(error):
@@ -597,18 +561,34 @@ def open_sample_file(path: FilePath, options: SourceOptions) -> SampleFile:
         raise
 
 
-_OPENERS: Final[Mapping[Format, Callable[[Path, Format, SourceOptions], SampleFile]]] = {
-    Format.RECORDIO: records_file,
-    Format.TFRECORD: records_file,
-    Format.PARQUET: partial(table_file, opener=open_parquet),
-    Format.ARROW: partial(table_file, opener=open_arrow),
-    Format.IDX: idx_file,
-    Format.JSON_LINES: json_lines_file,
-    Format.CSV: csv_file,
-    Format.LIBSVM: sparse_file,
-    Format.WEBDATASET: webdataset_file,
-    Format.NPY: npy_file,
-    Format.NPZ: npz_file,
+class _Kind(NamedTuple):
+    """What one format is recognised by, and how its files are opened.
+
+    Attributes:
+        open: Opens a file.
+        suffixes: Endings of the names of its files.
+        start: First bytes of all of its files; empty if there are none that show it.
+    """
+
+    open: Callable[[Path, Format, SourceOptions], SampleFile]
+    suffixes: tuple[str, ...]
+    start: bytes = b""
+
+
+_KINDS: Final[Mapping[Format, _Kind]] = {
+    Format.RECORDIO: _Kind(records_file, (".recordio",), b"\x04\x03\x02\x01"),
+    Format.TFRECORD: _Kind(records_file, (".tfrecord", ".tfrecords")),
+    Format.PARQUET: _Kind(partial(table_file, opener=open_parquet), (".parquet",), b"PAR1"),
+    Format.ARROW: _Kind(
+        partial(table_file, opener=open_arrow), (".arrow", ".feather"), b"ARROW1\0\0"
+    ),
+    Format.IDX: _Kind(idx_file, (".idx",)),
+    Format.JSON_LINES: _Kind(json_lines_file, (".jsonl", ".ndjson")),
+    Format.CSV: _Kind(csv_file, (".csv", ".tsv")),
+    Format.LIBSVM: _Kind(sparse_file, (".libsvm", ".svm", ".libfm")),
+    Format.WEBDATASET: _Kind(webdataset_file, (".tar", ".tgz")),
+    Format.NPY: _Kind(npy_file, (".npy",), NPY_MAGIC),
+    Format.NPZ: _Kind(npz_file, (".npz",), b"PK\x03\x04"),
 }
 
 

@@ -223,7 +223,6 @@ _WORDS: Final = Struct("<5I")
 # Fluid chunks hold 1000 records, ElasticDL chunks 1024 bytes; larger ones are not tested.
 _MAX_FLUID_BYTES: Final = 64 << 20
 _MAX_ELASTICDL_BYTES: Final = 64 << 10
-_CRC32C_POLYNOMIAL: Final = 0x82F63B78
 _REMEDIES: Final = {
     "Fluid": "read its records with FluidScanner",
     "ElasticDL": "convert the file with the software that wrote it",
@@ -255,18 +254,11 @@ def foreign_layout(source: ByteSource, offset_bytes: int, end_bytes: int) -> str
     source.read_into(offset_bytes + _WORDS.size, memoryview(payload))
     if isal_zlib.crc32(payload) == checksum:
         return "Fluid"
-    if stored_bytes <= _MAX_ELASTICDL_BYTES and _crc32c(payload) == checksum:
+    from crc32c import crc32c
+
+    if stored_bytes <= _MAX_ELASTICDL_BYTES and crc32c(payload) == checksum:
         return "ElasticDL"
     return None
-
-
-def _crc32c(data: bytearray) -> int:
-    value = 0xFFFFFFFF
-    for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = value >> 1 ^ (_CRC32C_POLYNOMIAL if value & 1 else 0)
-    return value ^ 0xFFFFFFFF
 
 
 # --- Chunks: framing to bytes and back, a whole chunk at a time; decoding verifies every number
