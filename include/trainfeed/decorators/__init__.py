@@ -8,12 +8,15 @@ from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.decorators.batches import (
+        array_in,
         as_batches,
         batch,
         check_batch,
         collate,
         feed,
+        fields_of,
         is_batch,
+        stacked,
         strict_batches,
     )
     from trainfeed.decorators.combine import (
@@ -47,6 +50,7 @@ __all__ = [
     "Fake",
     "PipeReader",
     "Resumable",
+    "array_in",
     "as_batches",
     "batch",
     "before_fork",
@@ -57,6 +61,7 @@ __all__ = [
     "collate",
     "compose",
     "feed",
+    "fields_of",
     "firstn",
     "is_batch",
     "iter_mapped",
@@ -66,6 +71,7 @@ __all__ = [
     "resumable",
     "set_epoch",
     "shuffle",
+    "stacked",
     "strict_batches",
     "xmap_readers",
 ]

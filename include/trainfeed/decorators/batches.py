@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -332,24 +332,9 @@ def _columns(batch: Sequence[Sample], number: int) -> dict[Any, list[Any]]:
     if not isinstance(batch, list | tuple) or not batch:
         found = "an empty one" if isinstance(batch, list | tuple) else type(batch).__name__
         raise SampleShapeError(f"batch {number}: expected a list of samples, got {found}")
-    first = batch[0]
-    if isinstance(first, Mapping):
-        for i, sample in enumerate(batch):
-            if not isinstance(sample, Mapping) or sample.keys() != first.keys():
-                raise SampleShapeError(
-                    f"batch {number}, sample {i}: expected the fields {list(first)} like sample 0,"
-                    f" got {list(sample) if isinstance(sample, Mapping) else type(sample).__name__}"
-                )
-        return {name: [sample[name] for sample in batch] for name in first}
-    if not isinstance(first, tuple | list):
-        return {0: list(batch)}
-    for i, sample in enumerate(batch):
-        if len(sample) != len(first):
-            raise SampleShapeError(
-                f"batch {number}, sample {i}: expected {len(first)} columns like sample 0, got"
-                f" {len(sample)}"
-            )
-    return dict(enumerate(map(list, zip(*batch, strict=True))))
+    if isinstance(batch[0], Mapping | tuple | list):
+        return fields_of(batch, f"batch {number}")
+    return {0: list(batch)}
 
 
 def _pick(columns: dict[Any, list[Any]], name: str, key: int | str, number: int) -> Any:
@@ -379,28 +364,91 @@ def _is_exact(number: int) -> bool:
 
 
 def _stacked(values: list[Any], key: int | str, number: int) -> NDArray[Any] | list[Any]:
-    first = values[0]
-    if isinstance(first, str | bytes):
+    if isinstance(values[0], str | bytes):
         return values
     where = f"batch {number}, column {key!r}"
-    arrays = [_array(value, where) for value in values]
-    try:
-        column = np.stack(arrays)
-    except ValueError:
-        shapes = sorted({str(array.shape) for array in arrays})
-        raise SampleShapeError(f"{where}: expected values of one shape, got {shapes}") from None
+    arrays = [array_in(value, where) for value in values]
+    column = stacked(arrays, where)
     kinds = sorted({str(array.dtype) for array in arrays})
     if len(kinds) > 1 and not _are_floats(values):
-        raise SampleShapeError(f"{where}: expected values of one type, got {kinds}")
+        other = next(i for i, array in enumerate(arrays) if array.dtype != arrays[0].dtype)
+        raise SampleShapeError(
+            f"{where}: expected values of one type, got {kinds}; sample {other} is the first of"
+            " another"
+        )
     if column.dtype == object:
         names = sorted({type(value).__name__ for value in values})
         raise SampleShapeError(f"{where}: expected numbers or text, got {names}")
     return column
 
 
-def _array(value: Any, where: str) -> NDArray[Any]:
+# --- Fields and arrays of a batch, for collate functions of all kinds
+
+# The frequent ones first: the test of an abstract class takes longer.
+_SEQUENCES: Final = (tuple, list, np.ndarray, Sequence)
+
+
+def fields_of(batch: Sequence[Any], where: str) -> dict[Any, list[Any]]:
+    """Return the values of the fields of samples: by name of mappings, by number of sequences.
+
+    Args:
+        batch: One or more samples; the first is a mapping or a sequence.
+        where: The batch, for messages.
+
+    Raises:
+        SampleShapeError: A sample has other fields than the first.
+    """
+    first = batch[0]
+    if isinstance(first, Mapping):
+        for i, sample in enumerate(batch):
+            if not isinstance(sample, Mapping) or sample.keys() != first.keys():
+                raise SampleShapeError(
+                    f"{where}, sample {i}: expected the fields {list(first)} like sample 0, got"
+                    f" {list(sample) if isinstance(sample, Mapping) else type(sample).__name__}"
+                )
+        return {name: [sample[name] for sample in batch] for name in first}
+    for i, sample in enumerate(batch):
+        found = len(sample) if isinstance(sample, _SEQUENCES) else type(sample).__name__
+        if found != len(first):
+            raise SampleShapeError(
+                f"{where}, sample {i}: expected {len(first)} columns like sample 0, got {found}"
+            )
+    return dict(enumerate(map(list, zip(*batch, strict=True))))
+
+
+def stacked(arrays: Sequence[NDArray[Any]], where: str, remedy: str = "") -> NDArray[Any]:
+    """Return arrays of one shape as one, of shape ``(len(arrays), *S)``.
+
+    Args:
+        arrays: One or more arrays; of several dtypes, the result has the one that numpy promotes
+            them to.
+        where: Batch and field, for messages.
+        remedy: What to do, for messages.
+
+    Raises:
+        SampleShapeError: The shapes differ.
+    """
     try:
-        return array_of(value)
+        return np.stack(arrays)
+    except ValueError:
+        shapes = sorted({str(array.shape) for array in arrays})
+        other = next(i for i, array in enumerate(arrays) if array.shape != arrays[0].shape)
+        raise SampleShapeError(
+            f"{where}: expected values of one shape, got {shapes}; sample {other} is the first of"
+            f" another{remedy}"
+        ) from None
+
+
+def array_in(
+    value: Any, where: str, *, make: Callable[[Any], NDArray[Any]] = array_of
+) -> NDArray[Any]:
+    """Return the array of a value; see ``array_of``, or ``make``.
+
+    Raises:
+        SampleShapeError: The value has no array, or numpy would change a value of a list.
+    """
+    try:
+        return make(value)
     except SampleShapeError as error:
         raise SampleShapeError(f"{where}: {error}") from error
     except ValueError as error:

@@ -316,8 +316,14 @@ def test_samples_are_collated_as_the_original_does():
     assert (got["y"][1][1], got["z"]) == (["a", "a"], [b"b", b"b"])
     assert got["t"].dtype == np.float32
     assert io.default_convert_fn({"x": (1, "a")}) == {"x": [1, "a"]}
-    for wrong in ([(1, 2), (1,)], [{"x": 1}, {"y": 1}], [np.ones(2), np.ones(3)], [(1,), 2]):
-        with pytest.raises(SampleShapeError):
+    for wrong, message in (
+        ([(1, 2), (1,)], "a batch, sample 1: expected 2 columns"),
+        ([{"x": 1}, {"y": 1}], "a batch, sample 1: expected the fields"),
+        ([np.ones(2), np.ones(3)], "sample 1 is the first of another; give a collate_fn"),
+        ([(1,), 2], "a batch, sample 1: expected 1 columns like sample 0, got int"),
+        ([{"x": (1, np.ones(2))}, {"x": (1, np.ones(3))}], "a batch, field 'x', field 1: expected"),
+    ):
+        with pytest.raises(SampleShapeError, match=message):
             io.default_collate_fn(wrong)
     with pytest.raises(TypeError, match="give a collate_fn"):
         io.default_collate_fn([None, None])

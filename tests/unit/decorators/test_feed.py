@@ -75,7 +75,11 @@ def test_pythons_integers_may_stand_beside_floats():
     ("items", "message"),
     [
         ([(1, 2), (1,)], "batch 5, sample 1: expected 2 columns"),
-        ([(np.zeros(3),), (np.zeros(4),)], "batch 5, column 0: expected values of one shape"),
+        (
+            [(np.zeros(3),), (np.zeros(3),), (np.zeros(4),)],
+            "batch 5, column 0: expected values of one shape, .* sample 2 is the first of another",
+        ),
+        ([(1,), 2], "batch 5, sample 1: expected 1 columns like sample 0, got int"),
         ([(1, None), (1, None)], "batch 5, column 1: expected numbers or text, got .'NoneType'"),
         ([(2**53 + 1,), (0.5,)], "batch 5, column 0: expected values of one type"),
         (
@@ -86,7 +90,10 @@ def test_pythons_integers_may_stand_beside_floats():
             [(np.int32(1),), (np.float32(2),)],
             "column 0: expected values of one type, got .'float32",
         ),
-        ([(True,), (2,)], "column 0: expected values of one type, got .'bool', 'int64'"),
+        (
+            [(True,), (2,)],
+            "column 0: expected values of one type, got .'bool', 'int64'.; sample 1 is the first",
+        ),
         (
             [{"a": 1}, {"a": 1, "b": 2}],
             "batch 5, sample 1: expected the fields .'a'. like sample 0",

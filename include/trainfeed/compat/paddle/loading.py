@@ -14,9 +14,10 @@ from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trainfeed.compat.paddle.places import count_cpus
 from trainfeed.core.memory_group import available_bytes
 from trainfeed.core.whole_numbers import whole_value
-from trainfeed.decorators import batch, before_fork, collate, is_batch, set_epoch
+from trainfeed.decorators import array_in, batch, before_fork, collate, is_batch, set_epoch
 from trainfeed.errors import (
     ConfigError,
     LoaderError,
@@ -404,38 +405,13 @@ def refuse_batch(sample: Any) -> None:
 
 
 def _array(column: Any, number: int) -> NDArray[Any]:
-    try:
-        return np.asarray(column)
-    except ValueError as error:
-        raise SampleShapeError(
-            f"batch {number}: expected arrays, or lists of equal lengths, got {column!r:.80}; pad"
-            " sequences of several lengths, and feed their lengths as a column of their own"
-        ) from error
+    return array_in(column, f"batch {number}", make=np.asarray)
 
 
 def _columns(items: Any, number: int) -> ColumnBatch:
     columns = collate(items, number)
     first = items[0]
     return dict(zip(first, columns, strict=True)) if isinstance(first, Mapping) else list(columns)
-
-
-def count_cpus(places: Any) -> int:
-    """Return the number of places.
-
-    Raises:
-        ConfigError: A place is not the CPU, or the list is empty.
-    """
-    found = places if isinstance(places, list | tuple) else [places]
-    for place in found:
-        # The text of Paddle's own CPU place is "Place(cpu)".
-        if place is not None and "cpu" not in str(place).lower():
-            raise ConfigError(
-                f"expected the CPU as place, got {place}; batches are made in main memory, copy"
-                " them to the device in the training step"
-            )
-    if not found:
-        raise ConfigError("expected at least one place, got an empty list")
-    return len(found)
 
 
 # --- Checks that the batches of a child process fit into the available memory

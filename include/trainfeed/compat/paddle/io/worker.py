@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from trainfeed.errors import LoaderError, SampleShapeError
+from trainfeed.decorators import fields_of, stacked
+from trainfeed.errors import LoaderError
 from trainfeed.readers import open_reader
 
 # --- Default functions that make a batch of a list of samples
@@ -31,23 +32,27 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
         SampleShapeError: The samples differ in shape or in their fields.
         TypeError: A sample has another type.
     """
+    return _collated(batch, "a batch")
+
+
+def _collated(batch: Sequence[Any], where: str) -> Any:
     first = batch[0]
     if isinstance(first, str | bytes):
         return list(batch)
-    if isinstance(first, Mapping):
-        _same_fields(batch, Mapping)
-        return {name: default_collate_fn([sample[name] for sample in batch]) for name in first}
     if isinstance(first, numbers.Number):
         return np.array(batch)
     if hasattr(first, "__array__"):
-        return _stacked(batch)
-    if isinstance(first, Sequence):
-        _same_fields(batch, Sequence)
-        return [default_collate_fn(fields) for fields in zip(*batch, strict=True)]
-    raise TypeError(
-        f"expected arrays, numbers, texts, mappings and sequences as samples, got"
-        f" {type(first).__name__}; give a collate_fn"
-    )
+        return stacked([np.asarray(sample) for sample in batch], where, "; give a collate_fn")
+    if not isinstance(first, Mapping | Sequence):
+        raise TypeError(
+            f"expected arrays, numbers, texts, mappings and sequences as samples, got"
+            f" {type(first).__name__}; give a collate_fn"
+        )
+    columns = {
+        key: _collated(values, f"{where}, field {key!r}")
+        for key, values in fields_of(batch, where).items()
+    }
+    return columns if isinstance(first, Mapping) else list(columns.values())
 
 
 def default_convert_fn(sample: Any) -> Any:
@@ -59,32 +64,6 @@ def default_convert_fn(sample: Any) -> Any:
     if isinstance(sample, Sequence):
         return [default_convert_fn(value) for value in sample]
     return sample
-
-
-def _stacked(batch: Sequence[Any]) -> Any:
-    arrays = [np.asarray(sample) for sample in batch]
-    try:
-        return np.stack(arrays)
-    except ValueError:
-        shapes = sorted({str(array.shape) for array in arrays})
-        raise SampleShapeError(
-            f"expected samples of one shape in a batch, got {shapes}; give a collate_fn"
-        ) from None
-
-
-def _same_fields(batch: Sequence[Any], kind: type) -> None:
-    first = batch[0]
-    for number, sample in enumerate(batch):
-        is_same = isinstance(sample, kind) and (
-            sample.keys() == first.keys()
-            if isinstance(sample, Mapping)
-            else isinstance(sample, Sequence) and len(sample) == len(first)
-        )
-        if not is_same:
-            raise SampleShapeError(
-                f"sample {number} of a batch: expected the {len(first)} fields of sample 0, got"
-                f" {sample!r:.80}"
-            )
 
 
 # --- Code of the workers: samples by number, or a worker's share of an iterable data set
