@@ -1,5 +1,5 @@
-"""The DAGs that Airflow has for the data sets of share 4; see `_shares.py`."""
+"""The DAGs that Airflow has for the data sets of share 4; see `_datasets.py`."""
 
-from dags._shares import make_dags
+from dags._datasets import make_dags
 
 make_dags(4)

@@ -1,5 +1,5 @@
 """The import error that Airflow shows for wrong specifications of share 7; makes no DAG."""
 
-from dags._shares import raise_errors
+from dags._datasets import raise_errors
 
 raise_errors(7)

@@ -12,14 +12,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from dags import (
-    _build,
-    _train,
-    _uploads,
-    _waive,
+    _datasets,
     convert,
     housekeeping,
     models,
@@ -57,13 +53,19 @@ def documents() -> Mapping[str, str]:
         specs = _specs(Path(folder))
         lines = [
             _HEAD,
-            *_family(_build, [_build.build_dag(spec) for spec in specs[:2]], " (of log files)"),
             *_family(
-                _train, [_train.train_dag(spec) for spec in specs[1:3]], " (with `train.model`)"
+                _datasets.build_dag,
+                [_datasets.build_dag(spec) for spec in specs[:2]],
+                " (of log files)",
             ),
-            *_family(_uploads, [_uploads.uploads_dag(specs[-1])]),
+            *_family(
+                _datasets.train_dag,
+                [_datasets.train_dag(spec) for spec in specs[1:3]],
+                " (with `train.model`)",
+            ),
+            *_family(_datasets.uploads_dag, [_datasets.uploads_dag(specs[-1])]),
             *_family(models, [models.dag]),
-            *_family(_waive, [_waive.waive_dag(specs[0])]),
+            *_family(_datasets.waive_dag, [_datasets.waive_dag(specs[0])]),
             *_family(convert, [convert.dag]),
             *_family(housekeeping, [housekeeping.dag]),
             *_family(retention, [retention.dag]),
@@ -92,9 +94,9 @@ def _specs(datasets: Path) -> list[DatasetSpec]:
     return [of_topic, of_logs, of_model, load_spec(folder)]
 
 
-def _family(module: ModuleType, dags: Sequence[Any], note: str = "") -> Iterator[str]:
+def _family(described: object, dags: Sequence[Any], note: str = "") -> Iterator[str]:
     first, *_, last = [*dags, dags[-1]]
-    yield f"## `{first.dag_id.replace(_DATASET, '<data set>')}`\n\n{inspect.getdoc(module)}\n"
+    yield f"## `{first.dag_id.replace(_DATASET, '<data set>')}`\n\n{inspect.getdoc(described)}\n"
     yield f"- Starts: {_starts(first)}"
     yield f"- Runs at once: {first.max_active_runs}\n"
     if first.params:

@@ -93,7 +93,7 @@ def timed(file: str, *, serialise: bool) -> tuple[float, int]:
     from airflow.sdk.definitions._internal.contextmanager import DagContext
     from airflow.serialization.serialized_objects import DagSerialization
 
-    importlib.import_module("dags._shares")
+    importlib.import_module("dags._datasets")
     DagContext.autoregistered_dags.clear()
     DagContext.current_autoregister_module_name = file
     began = time.process_time()

@@ -22,7 +22,7 @@ from croniter import croniter
 
 import dags
 import operators
-from dags._shares import NUM_SHARES, share_of
+from dags._datasets import NUM_SHARES, share_of
 from operators import stages as plan_interval
 from operators.connections import datasets_folder
 from operators.timetable import BEFORE_ALL
@@ -688,9 +688,9 @@ def test_a_share_reads_no_specification_of_another(add, load, monkeypatch):
     def hang(folder):
         raise AssertionError(f"{folder.name} is read") from None
 
-    real = dags._shares.spec_or_error
+    real = dags._datasets.spec_or_error
     monkeypatch.setattr(
-        dags._shares, "spec_or_error", lambda f: hang(f) if f.name == "views" else real(f)
+        dags._datasets, "spec_or_error", lambda f: hang(f) if f.name == "views" else real(f)
     )
     for kind in ("datasets", "spec_errors"):
         assert not load(f"dags/{kind}_{share_of('clicks')}.py").import_errors

@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from dags._defaults import active_runs, task_limits
 from dags._docs import spec_doc
-from dags._limits import active_runs, task_limits
 from tests.unit.pipeline.clicks import CODE, Project
 from tests.unit.pipeline.inputs.pages_kind import PagesSourceSpec
 from trainfeed.core.config import Environment
