@@ -1,8 +1,8 @@
 """Processes that begin as forks of a warm one: commands, and the programs that commands start.
 
 A new interpreter needs a second for its imports, and there are thousands of cases. Here the
-imports are done once. A program that trainfeed starts with ``subprocess`` in the modules below is
-a fork, too: it counts its calls for itself, as another process does.
+imports are done once. A ``ProgramChild`` of trainfeed is a fork, too: it counts its calls for
+itself, as another process does.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-from trainfeed.cli import build_ranges as _command_process
 from trainfeed.core import child_processes as _child_processes
 
 __all__ = ["fork_programs", "forked", "wait_for_all"]
 
-STARTERS = (_child_processes, _command_process)
 TRACEBACK = 99
 LIMIT_S = 120.0
 
@@ -98,12 +96,7 @@ def _leave(status: int) -> None:
 
 def fork_programs() -> None:
     """Let trainfeed start its programs as forks of this process, for the rest of its life."""
-    names = ("DEVNULL", "PIPE", "STDOUT", "TimeoutExpired")
-    for module in STARTERS:
-        stand_in = SimpleNamespace(
-            Popen=ForkedProgram, **{name: getattr(subprocess, name) for name in names}
-        )
-        module.subprocess = stand_in
+    _child_processes.subprocess = SimpleNamespace(Popen=ForkedProgram, DEVNULL=subprocess.DEVNULL)
 
 
 class ForkedProgram:
@@ -120,15 +113,14 @@ class ForkedProgram:
         env: Mapping[str, str],
         process_group: int = -1,
         start_new_session: bool = False,
-        text: bool = False,
     ) -> None:
         self.returncode: int | None = None
-        given, to_give = os.pipe() if stdin == subprocess.PIPE else (None, None)
         told, to_tell = os.pipe() if stdout == subprocess.PIPE else (None, stdout.fileno())
         ready, is_ready = os.pipe()
         self.pid = os.fork()
         if not self.pid:
-            source = os.open(os.devnull, os.O_RDONLY) if given is None else given
+            assert stdin == subprocess.DEVNULL
+            source = os.open(os.devnull, os.O_RDONLY)
             said = to_tell if stderr == subprocess.STDOUT else stderr.fileno()
             try:
                 if start_new_session:
@@ -144,11 +136,8 @@ class ForkedProgram:
         os.close(is_ready)
         os.read(ready, 1)
         os.close(ready)
-        if given is not None:
-            os.close(given)
         if told is not None:
             os.close(to_tell)
-        self.stdin = None if to_give is None else os.fdopen(to_give, "w" if text else "wb")
         self.stdout = None if told is None else io.BufferedReader(io.FileIO(told))
 
     def poll(self) -> int | None:
@@ -204,12 +193,8 @@ def _run(command: Sequence[str]) -> None:
     """Run a program of trainfeed as its command line says, and end."""
 
     def act() -> None:
-        if "-c" in command:
-            _, module, arguments = json.loads(command[-1])
-            importlib.import_module(module).main(*arguments)
-        else:
-            module, *arguments = command[command.index("-m") + 1 :]
-            importlib.import_module(module).serve(*map(int, arguments))
+        _, module, arguments = json.loads(command[-1])
+        importlib.import_module(module).main(*arguments)
 
     try:
         status = _status(act)

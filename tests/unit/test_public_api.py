@@ -181,6 +181,7 @@ PICKLE = {"pickle", "multiprocessing.connection", "multiprocessing.reduction"}
 PICKLING = {
     "include/trainfeed/pipeline/workers/_worker_main.py",
     "include/trainfeed/core/child_processes.py",
+    "include/trainfeed/cli/served_commands.py",
     "include/trainfeed/compat/paddle/dataset/common.py",
     "include/trainfeed/core/process_ties.py",
     "include/trainfeed/readers/ahead/forked.py",

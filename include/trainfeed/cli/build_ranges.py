@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias, cast
 
 from trainfeed.cli.printing import print_json, print_message, print_rows, program
+from trainfeed.core.child_processes import ProgramChild, next_message
 from trainfeed.core.config import command_environ
 from trainfeed.core.process_ties import signal_name
 
 # --- A process that runs commands of trainfeed one after another, and its end
 
+_PROGRAM: Final = "trainfeed.cli.served_commands"
 _GRACE_S: Final = 20.0
 # What functions and libraries leave behind in a process does not add up beyond this.
 _MOST_COMMANDS: Final = 100
@@ -44,7 +43,11 @@ class CommandEnd:
     error: tuple[str, str] = ("", "")
 
 
-class CommandProcess:
+# Status of a command, with class and message of its error, from the process that ran it.
+_Answer: TypeAlias = "tuple[CommandProcess, tuple[int, tuple[str, str]]]"
+
+
+class CommandProcess(ProgramChild):
     """Runs commands in a process of its own, which ``close`` or the end of this process ends.
 
     The process is the leader of a new session, so that Ctrl-C reaches only this process. A command
@@ -54,32 +57,19 @@ class CommandProcess:
     def __init__(self) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115
-        reader, writer = os.pipe()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", "trainfeed.cli.served_commands", str(writer)],
-                stdin=subprocess.PIPE,
-                stdout=self._output,
-                stderr=self._messages,
-                text=True,
-                env=command_environ(),
-                start_new_session=True,
-                pass_fds=[writer],
-            )
-        finally:
-            os.close(writer)
-        self._answers = os.fdopen(reader)
+        super().__init__(
+            _PROGRAM,
+            stdout=self._output,
+            stderr=self._messages,
+            env=command_environ(),
+            start_new_session=True,
+        )
         self._commands = 0
-
-    @property
-    def pid(self) -> int:
-        """Id of the process."""
-        return self._process.pid
 
     @property
     def is_usable(self) -> bool:
         """Whether the process takes a further command."""
-        return self._process.poll() is None and self._commands < _MOST_COMMANDS
+        return not self.has_ended() and self._commands < _MOST_COMMANDS
 
     def run(self, arguments: Sequence[str]) -> CommandEnd:
         """Run a command, and return how it ended; the process may have ended with it.
@@ -91,48 +81,35 @@ class CommandProcess:
         for file in (self._output, self._messages):
             file.seek(0)
             file.truncate()
-        stdin = self._process.stdin
-        # Without a reader, the process has ended: its status says how.
-        with suppress(BrokenPipeError):
-            if stdin is not None:
-                stdin.write(f"{json.dumps(list(arguments))}\n")
-                stdin.flush()
-        answer = self._answer()
-        status, *error = json.loads(answer) if answer else (self._process.wait(), "", "")
-        return CommandEnd(status, _text(self._output), _text(self._messages), tuple(error))
-
-    def _answer(self) -> str:
-        """Return the line with status and error; "" if the process has ended without one.
-
-        The process is watched beside the pipe, which a program that it left behind may hold open.
-        """
-        watched = os.pidfd_open(self._process.pid)
+        with suppress(OSError):
+            self.connection.send(list(arguments))
         try:
-            select.select([self._answers.fileno(), watched], [], [])
-            is_answered = bool(select.select([self._answers], [], [], 0)[0])
-            return self._answers.readline() if is_answered else ""
-        finally:
-            os.close(watched)
+            _, (status, error) = cast("_Answer", next_message([self], None))
+        except ChildProcessError:
+            # It has ended without an answer: its status says how.
+            status, error = self.process.wait(), ("", "")
+        return CommandEnd(status, _text(self._output), _text(self._messages), error)
+
+    def death(self) -> ChildProcessError:
+        """Return the error for a process that has ended without an answer."""
+        return ChildProcessError(self.pid)
 
     def terminate(self) -> None:
         """Ask the process to end."""
-        self._process.terminate()
+        self.process.terminate()
 
     def end(self) -> None:
         """Wait for the process, and kill it with its workers if it has not ended after 20 s."""
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
+        if not self.has_ended(_GRACE_S):
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the process when its command has ended, and release its files."""
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):
-                self._process.stdin.close()
-        self._process.wait()
-        for file in (self._output, self._messages, self._answers):
+        self.connection.close()
+        self.process.wait()
+        self.release()
+        for file in (self._output, self._messages):
             file.close()
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final
 
 from trainfeed import __file__ as _package
-from trainfeed.cli._app import error_of, main
+from trainfeed.cli import _app
 
 # Messages name the program as they do when one command is run: by this file.
 _PROGRAM: Final = str(Path(_package).with_name("__main__.py"))
@@ -19,25 +20,24 @@ _PROGRAM: Final = str(Path(_package).with_name("__main__.py"))
 _SIGNALLED: Final = 128
 
 
-def serve(answers: int) -> None:
-    """Run the commands of standard input until it ends, or until a signal ends this process.
+def main(channel: int, _: int) -> None:
+    """Run commands until the connection is closed, or until a signal ends this process.
 
     Args:
-        answers: Descriptor of the pipe that gets a line of JSON for each command: its exit status,
-            and class and message of the error that ended it, which are empty without one.
+        channel: Descriptor of the connection. It brings the arguments of a command, and gets its
+            exit status with class and message of the error that ended it, empty without one.
     """
-    # Commands, and the functions that they run, find standard input empty, as in a pipeline.
-    with os.fdopen(os.dup(0)) as orders, Path(os.devnull).open() as nothing:
-        os.dup2(nothing.fileno(), 0)
-        _serve(orders, answers)
-
-
-def _serve(orders: TextIO, answers: int) -> None:
-    for line in orders:
-        status, error = _run(json.loads(line))
-        data = f"{json.dumps([status, *error])}\n".encode()
-        while data:
-            data = data[os.write(answers, data) :]
+    # Ctrl-C in a terminal does not come to this process, which leads a session of its own.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    connection: Connection[Any, Any] = Connection(channel)
+    while True:
+        try:
+            arguments: Sequence[str] = connection.recv()
+        except EOFError:
+            return
+        status, error = _run(arguments)
+        with suppress(BrokenPipeError):  # the one who asked was killed meanwhile
+            connection.send((status, error))
         if status >= _SIGNALLED:
             sys.exit(status)
 
@@ -45,10 +45,10 @@ def _serve(orders: TextIO, answers: int) -> None:
 def _run(arguments: Sequence[str]) -> tuple[int, tuple[str, str]]:
     sys.argv = [_PROGRAM, *arguments]
     try:
-        main()
+        _app.main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        return status, error_of(end)
+        return status, _app.error_of(end)
     except Exception as error:  # noqa: BLE001 - a fault of one command ends no other one
         traceback.print_exc()
         return 1, (type(error).__name__, str(error))
@@ -56,7 +56,3 @@ def _run(arguments: Sequence[str]) -> tuple[int, tuple[str, str]]:
         sys.stdout.flush()
         sys.stderr.flush()
     return 0, ("", "")
-
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]))

@@ -45,7 +45,8 @@ def program(module: str, arguments: Sequence[int | str], executable: str = "") -
         executable: The interpreter; if empty, that of this process.
     """
     begin = [[os.fspath(path) for path in sys.path], module, list(arguments)]
-    return [executable or sys.executable, "-c", _BOOT, json.dumps(begin)]
+    # Without "-P", a json.py of the working folder would be imported.
+    return [executable or sys.executable, "-P", "-c", _BOOT, json.dumps(begin)]
 
 
 def tie_to_parent(parent: int) -> bool:

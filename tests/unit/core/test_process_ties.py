@@ -160,3 +160,14 @@ def test_a_new_interpreter_finds_modules_where_this_process_finds_them(tmp_path,
     monkeypatch.setattr(sys, "path", [str(named), tmp_path, *sys.path])
     done = subprocess.run(program("told", [1, "two"]), capture_output=True, text=True, check=True)
     assert done.stdout == "(1, 'two')\n"
+
+
+def test_a_program_imports_nothing_of_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "importlib.py").write_text("raise SystemExit('of the working folder')\n")
+    (tmp_path / "json.py").write_text("raise SystemExit('of the working folder')\n")
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "told.py").write_text("def main():\n    print('told')\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "path"), *filter(None, sys.path)])
+    told = program("told", [])
+    done = subprocess.run(told, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "told\n"

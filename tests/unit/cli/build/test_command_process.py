@@ -2,6 +2,7 @@
 
 import os
 import signal
+from multiprocessing import Pipe
 
 import pytest
 
@@ -51,12 +52,11 @@ def test_a_process_takes_no_more_commands_than_its_bound(process, monkeypatch):
 def test_what_a_dead_process_left_behind_does_not_keep_the_caller_waiting(process, monkeypatch):
     """A descendant may hold the pipe of answers open for as long as it lives."""
     assert process.run(["--version"]).status == 0
-    reader, writer = os.pipe()
-    with os.fdopen(reader) as held, monkeypatch.context() as patch:
-        patch.setattr(process, "_answers", held)
+    ours, held = Pipe()
+    with ours, held, monkeypatch.context() as patch:
+        patch.setattr(process, "connection", ours)
         os.kill(process.pid, signal.SIGKILL)
         assert process.run(["--version"]).status == -signal.SIGKILL
-    os.close(writer)
 
 
 def test_a_command_finds_standard_input_empty(process):
