@@ -6,10 +6,12 @@ a build, and ranks of a training. Each adds its messages and the errors that its
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -123,6 +125,7 @@ def next_message(
         Exception: The error ``death`` of a needed child that ended, when no messages are left.
     """
     needed = children if needed is None else needed
+    end_s = math.inf if wait_s is None else time.monotonic() + wait_s
     while True:
         # Checked before messages are received: a child that has ended by now, or has closed its
         # end, sends nothing more, so none is missing when there is none then.
@@ -134,8 +137,11 @@ def next_message(
             raise ended[0].death()
         ends = [child.fileno() for child in needed]
         fds = [fd for child in children for fd in child.message_fds()]
-        is_open = all(child.message_fds() for child in needed)
-        if is_open and not poll([*ends, *fds], wait_s):
+        if not all(child.message_fds() for child in needed):
+            continue
+        # The time is looked at in every round: what a child prints may wake this call without end.
+        left_s = end_s - time.monotonic()
+        if left_s <= 0.0 or not poll([*ends, *fds], None if wait_s is None else left_s):
             return None
 
 

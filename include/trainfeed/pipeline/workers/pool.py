@@ -119,6 +119,8 @@ _STACK_END: Final = b"in <module>\n"
 # In a stack, the first frame of trainfeed: the frames of the user's code come before it.
 _OUR_FRAME: Final = f'  File "{Path(__file__).parent.with_name("functions") / "user_function.py"}'
 _READ_BYTES: Final = 64 << 10
+# A pipe holds the bytes of one read; a function may print more meanwhile, and without end.
+_MOST_READS: Final = 8
 # Limits for the output of functions: in the log per job, and in an error.
 _MAX_LOGGED_BYTES: Final = 64 << 10
 _MAX_SHOWN_BYTES: Final = 2000
@@ -214,7 +216,7 @@ class WorkerProcess(ProgramChild):
 
     def read_output(self) -> None:
         """Log the worker's output since the last call, up to a bound per job."""
-        while self._is_printing:
+        for _ in range(_MOST_READS if self._is_printing else 0):
             try:
                 data = os.read(self._output.fileno(), _READ_BYTES)
             except BlockingIOError:

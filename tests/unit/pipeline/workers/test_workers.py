@@ -93,6 +93,18 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class Prints:
+    """A job that prints and prints."""
+
+    label = "prints"
+
+    def run(self, desk):
+        desk.on_piece(0)
+        while True:
+            os.write(1, bytes(1 << 16))
+
+
+@dataclass(frozen=True)
 class Hoards:
     """A job after which its process keeps much memory."""
 
@@ -127,6 +139,12 @@ def test_a_task_that_had_no_worker_yet_when_another_failed_is_ended_too(monkeypa
     assert deaths == ["signal"]
     assert _engine._busy == set()
     assert workers() == set()
+
+
+def test_a_job_that_never_stops_printing_has_limits_too():
+    with pytest.raises(_engine.Death) as death:
+        _engine.run_jobs([Prints()], _engine.WorkerLimits(0.5, sys.maxsize), str)
+    assert death.value.cause == "time"
 
 
 def test_a_worker_that_was_told_to_end_is_given_to_nobody(monkeypatch):
