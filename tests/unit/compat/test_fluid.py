@@ -1,6 +1,7 @@
 """``fluid.layers`` and its neighbours as far as they go without PaddlePaddle."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +47,25 @@ def test_optimizers_take_the_arguments_of_the_originals_in_their_order():
     assert (momentum.learning_rate, momentum.momentum) == (0.1, 0.8)
     adam = fluid.optimizer.Adam(0.1, 0.8, 0.99, 1e-6)
     assert (adam.beta1, adam.beta2, adam.epsilon) == (0.8, 0.99, 1e-6)
+
+
+def test_an_optimizer_is_made_with_its_fields_under_the_names_of_paddle(monkeypatch):
+    def kind(name):
+        return lambda **given: (name, given)
+
+    optimizers = SimpleNamespace(**{name: kind(name) for name in ("SGD", "Momentum", "Adam")})
+    decay = SimpleNamespace(L2Decay=lambda factor: ("L2Decay", factor))
+    stub = SimpleNamespace(optimizer=optimizers, regularizer=decay)
+    monkeypatch.setitem(sys.modules, "paddle", stub)
+    shared = {"parameters": [1], "weight_decay": None, "grad_clip": None}
+    assert fluid.optimizer.SGD(0.5).made((1,)) == ("SGD", {"learning_rate": 0.5, **shared})
+    l2 = fluid.regularizer.L2Decay(1e-4)
+    name, given = fluid.optimizer.Momentum(0.1, 0.8, regularization=l2).made([1])
+    own = {"learning_rate": 0.1, "momentum": 0.8, "use_nesterov": False}
+    assert (name, given) == ("Momentum", {**shared, **own, "weight_decay": ("L2Decay", 1e-4)})
+    name, given = fluid.optimizer.Adam(0.1, grad_clip="clip").made([1])
+    own = {"learning_rate": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+    assert (name, given) == ("Adam", {**shared, **own, "grad_clip": "clip"})
 
 
 def test_the_base_class_of_the_optimizers_cannot_be_set():

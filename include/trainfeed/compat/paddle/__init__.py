@@ -8,16 +8,10 @@ train a network raise an AttributeError that says so.
 
 from __future__ import annotations
 
-from typing import NoReturn
-
+from trainfeed.compat._framework import not_here
 from trainfeed.compat.paddle import dataset, fluid, io, reader
 from trainfeed.decorators import batch
 
 __all__ = ["batch", "dataset", "fluid", "io", "reader"]
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"paddle.{name} is not here: trainfeed reads data and builds no network; import it from"
-        " PaddlePaddle, or train with another library"
-    )
+__getattr__ = not_here("paddle")

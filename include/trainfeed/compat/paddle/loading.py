@@ -371,24 +371,35 @@ def as_arrays(reader: ReaderLike) -> Iterator[ColumnBatch]:
 
 
 def per_place(
-    batches: Iterator[ColumnBatch], num_places: int, *, names: list[str] | None, drop_last: bool
+    batches: Iterator[Any], num_places: int, *, names: list[str] | None, drop_last: bool
 ) -> Iterator[list[Any]]:
     """Yield batches in the form for static graphs: a list with one batch per place.
 
     Args:
-        batches: Batches as columns by position.
+        batches: Batches as columns by position or by name, or as the only column.
         num_places: Number of places.
-        names: Names of the columns, to yield mappings; None to yield lists of columns.
+        names: Names of the columns, to yield mappings; None to yield batches as they are.
         drop_last: Whether to omit the last batches if they are fewer than the places.
+
+    Raises:
+        ValueError: A batch has more or fewer columns than names.
     """
     with open_reader(lambda: batches):
         while group := list(itertools.islice(batches, num_places)):
             if len(group) < num_places and drop_last:
                 return
-            if names is None:
-                yield group
-            else:
-                yield [dict(zip(names, columns, strict=True)) for columns in group]
+            yield group if names is None else [_named(batch, names) for batch in group]
+
+
+def _named(batch: Any, names: list[str]) -> dict[str, Any]:
+    if isinstance(batch, Mapping):
+        return {name: batch[name] for name in names}
+    columns = batch if isinstance(batch, list | tuple) else [batch]
+    if len(columns) != len(names):
+        raise ValueError(
+            f"expected {len(names)} columns as in feed_list {names}, got {len(columns)}"
+        )
+    return dict(zip(names, columns, strict=True))
 
 
 def refuse_batch(sample: Any) -> None:
@@ -657,12 +668,7 @@ class GeneratorLoader:
         return self._shaped(self._ahead(self._source, self._batches, epoch))
 
     def _set(self, reader: ReaderLike, batches: _Batches, places: Any) -> GeneratorLoader:
-        self._num_places = count_cpus(places)
-        if self._variables is None and self._num_places > 1:
-            raise ConfigError(
-                f"expected one place without a feed_list, got {self._num_places}; start one"
-                " process per device"
-            )
+        self._num_places = count_cpus(places, is_fed=self._variables is not None)
         self._source, self._batches = reader, batches
         return self
 

@@ -46,15 +46,25 @@ def require_cpu(place: Any) -> None:
         )
 
 
-def count_cpus(places: Any) -> int:
+def count_cpus(places: Any, *, is_fed: bool) -> int:
     """Return the number of places; 1 for None.
 
+    Args:
+        places: A place, or a list of places.
+        is_fed: Whether a ``feed_list`` names the columns, which several places need.
+
     Raises:
-        ConfigError: A place is not the CPU, or the list is empty.
+        ConfigError: A place is not the CPU, or the list is empty, or there are several places
+            without a ``feed_list``.
     """
     found = places if isinstance(places, list | tuple) else [places]
     for place in found:
         require_cpu(place)
     if not found:
         raise ConfigError("expected at least one place, got an empty list")
+    if len(found) > 1 and not is_fed:
+        raise ConfigError(
+            f"expected one place without a feed_list, got {len(found)}; start one process per"
+            " device"
+        )
     return len(found)

@@ -6,8 +6,7 @@ PaddlePaddle; nothing else here does.
 
 from __future__ import annotations
 
-from typing import NoReturn
-
+from trainfeed.compat._framework import not_here
 from trainfeed.compat.paddle.fluid import (
     core,
     dygraph,
@@ -39,9 +38,4 @@ __all__ = [
     "regularizer",
 ]
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.{name} is not here: trainfeed reads data and builds no network beside those of"
-        " trainfeed.compat.plsc; import it from PaddlePaddle, or train with another library"
-    )
+__getattr__ = not_here("fluid")

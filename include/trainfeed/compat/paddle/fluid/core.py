@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
+from trainfeed.compat._framework import not_here
 from trainfeed.compat.paddle.places import CPUPlace, CUDAPlace
 from trainfeed.errors import PassEndedError as EOFException
 
 __all__ = ["CPUPlace", "CUDAPlace", "EOFException"]
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.core.{name} is not here: trainfeed reads data and builds no network; import it"
-        " from PaddlePaddle, or train with another library"
-    )
+__getattr__ = not_here("fluid.core")

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.compat.paddle.loading import FeedVariable
+from trainfeed.compat.paddle.loading import fed, feed_variables
 from trainfeed.decorators import collate
-from trainfeed.errors import SampleShapeError
 from trainfeed.readers import Reader, ReaderLike, Sample, open_reader
 
 __all__ = ["DataFeeder"]
@@ -32,7 +31,7 @@ class DataFeeder:
 
     def __init__(self, feed_list: Sequence[Any], place: Any = None, program: Any = None) -> None:
         del place, program
-        self._variables = [FeedVariable.of(given) for given in feed_list]
+        self._variables = feed_variables(feed_list)
 
     def feed(self, iterable: Iterable[Sample]) -> dict[str, NDArray[Any]]:
         """Return the columns of one batch by name, each of shape ``(batch_size, *S)``.
@@ -41,14 +40,10 @@ class DataFeeder:
             SampleShapeError: The samples differ in shape, have another number of columns, or do
                 not have the shape of their variable. The error is a ValueError too.
         """
-        columns = collate(list(iterable))
-        if len(columns) != len(self._variables):
-            raise SampleShapeError(
-                f"expected {len(self._variables)} columns as in feed_list, samples have"
-                f" {len(columns)}"
-            )
-        pairs = zip(self._variables, columns, strict=True)
-        return {v.name: np.asarray(v.of_samples(column)) for v, column in pairs}
+        columns = list(collate(list(iterable)))
+        (converted,) = fed(iter([columns]), self._variables, are_ready=False)
+        pairs = zip(self._variables, converted, strict=True)
+        return {variable.name: np.asarray(column) for variable, column in pairs}
 
     def decorate_reader(self, reader: ReaderLike, multi_devices: bool = False) -> Reader:
         """Return a reader that yields ``feed(batch)`` for every batch of a reader.

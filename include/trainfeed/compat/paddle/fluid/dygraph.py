@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
+from trainfeed.compat._framework import not_here
 from trainfeed.compat.paddle.places import require_cpu
 
 __all__ = ["enable_dygraph", "guard"]
@@ -31,8 +32,4 @@ def enable_dygraph(place: Any = None) -> None:
     require_cpu(place)
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.dygraph.{name} is not here: trainfeed reads data and builds no network; import it"
-        " from PaddlePaddle, or train with another library"
-    )
+__getattr__ = not_here("fluid.dygraph")

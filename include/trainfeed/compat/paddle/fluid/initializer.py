@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from trainfeed.compat._framework import paddle
+from trainfeed.compat._framework import not_offered, paddle
 
 __all__ = ["Constant", "ConstantInitializer", "Normal", "Uniform", "Xavier"]
 
@@ -93,9 +93,7 @@ class Xavier:
 
 ConstantInitializer: TypeAlias = Constant
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.initializer.{name} is not offered: trainfeed has {', '.join(__all__)}; an"
-        " initializer of paddle.nn.initializer is taken too"
-    )
+__getattr__ = not_offered(
+    "fluid.initializer",
+    f"{', '.join(__all__)}; an initializer of paddle.nn.initializer is taken too",
+)

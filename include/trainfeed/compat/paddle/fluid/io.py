@@ -5,42 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trainfeed.compat.paddle import reader
 from trainfeed.compat.paddle.io.datasets import BatchSampler, Dataset, IterableDataset
 from trainfeed.compat.paddle.io.loader import DataLoader
 from trainfeed.compat.paddle.loading import GeneratorLoader
-from trainfeed.compat.paddle.reader import shuffle
-from trainfeed.decorators import (
-    ComposeNotAligned,
-    batch,
-    buffered,
-    cache,
-    chain,
-    compose,
-    firstn,
-    map_readers,
-    multiprocess_reader,
-    xmap_readers,
-)
+from trainfeed.compat.paddle.reader import *  # noqa: F403 (all of them, as the original)
+from trainfeed.decorators import batch
 from trainfeed.readers import ReaderLike
 
 __all__ = [
     "BatchSampler",
-    "ComposeNotAligned",
     "DataLoader",
     "Dataset",
     "IterableDataset",
     "PyReader",
     "batch",
-    "buffered",
-    "cache",
-    "chain",
-    "compose",
-    "firstn",
-    "map_readers",
-    "multiprocess_reader",
-    "shuffle",
-    "xmap_readers",
 ]
+__all__ += reader.__all__
 
 
 class PyReader(GeneratorLoader):

@@ -7,9 +7,9 @@ are not offered.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from trainfeed.compat._framework import paddle
+from trainfeed.compat._framework import not_offered, paddle
 from trainfeed.compat.paddle.fluid.network import (
     activated,
     current_network,
@@ -202,8 +202,8 @@ def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
     return int(height), int(width)
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.layers.{name} is not offered: trainfeed has {', '.join(__all__)}; the operators of"
-        " paddle.nn.functional, which have no parameters, work inside of build_network too"
-    )
+__getattr__ = not_offered(
+    "fluid.layers",
+    f"{', '.join(__all__)}; the operators of paddle.nn.functional, which have no parameters, work"
+    " inside of build_network too",
+)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
-from trainfeed.compat._framework import paddle
+from trainfeed.compat._framework import not_offered, paddle
+from trainfeed.compat.paddle.fluid.param_attr import framework_form
 
 __all__ = [
     "SGD",
@@ -42,26 +43,21 @@ class Optimizer(ABC):
 
     def made(self, parameters: Sequence[Any]) -> Any:
         """Return the optimizer of Paddle over parameters."""
-        decay = self.regularization
-        return self._new(
-            paddle().optimizer,
-            learning_rate=self.learning_rate,
-            parameters=list(parameters),
-            weight_decay=decay.made() if hasattr(decay, "made") else decay,
-            grad_clip=self.grad_clip,
-        )
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        given["weight_decay"] = framework_form(given.pop("regularization"))
+        return self._kind()(parameters=list(parameters), **given)
 
     @abstractmethod
-    def _new(self, kinds: Any, **arguments: Any) -> Any:
-        """Return one of the classes of ``paddle.optimizer``, made with these arguments."""
+    def _kind(self) -> Any:
+        """Return the class of ``paddle.optimizer``, which takes the fields by their names."""
 
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
     """Plain gradient descent."""
 
-    def _new(self, kinds: Any, **arguments: Any) -> Any:
-        return kinds.SGD(**arguments)
+    def _kind(self) -> Any:
+        return paddle().optimizer.SGD
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,8 @@ class Momentum(Optimizer):
     momentum: float = 0.9
     use_nesterov: bool = field(default=False, kw_only=True)
 
-    def _new(self, kinds: Any, **arguments: Any) -> Any:
-        own = {"momentum": self.momentum, "use_nesterov": self.use_nesterov}
-        return kinds.Momentum(**own, **arguments)
+    def _kind(self) -> Any:
+        return paddle().optimizer.Momentum
 
 
 @dataclass(frozen=True)
@@ -95,18 +90,16 @@ class Adam(Optimizer):
     beta2: float = 0.999
     epsilon: float = 1e-08
 
-    def _new(self, kinds: Any, **arguments: Any) -> Any:
-        own = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        return kinds.Adam(**own, **arguments)
+    def _kind(self) -> Any:
+        return paddle().optimizer.Adam
 
 
 SGDOptimizer: TypeAlias = SGD
 MomentumOptimizer: TypeAlias = Momentum
 AdamOptimizer: TypeAlias = Adam
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(
-        f"fluid.optimizer.{name} is not offered: trainfeed has SGD, Momentum and Adam; a function"
-        " from parameters to an optimizer of paddle.optimizer is taken too"
-    )
+__getattr__ = not_offered(
+    "fluid.optimizer",
+    "SGD, Momentum and Adam; a function from parameters to an optimizer of paddle.optimizer is"
+    " taken too",
+)

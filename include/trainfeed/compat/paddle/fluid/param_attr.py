@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from trainfeed.compat._framework import paddle
+from trainfeed.compat._framework import not_offered, paddle
 from trainfeed.errors import ConfigError
 
-__all__ = ["ParamAttr", "framework_attributes"]
+__all__ = ["ParamAttr", "framework_attributes", "framework_form"]
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class ParamAttr:
         """Return the attributes as a ``paddle.ParamAttr``."""
         return paddle().ParamAttr(
             name=self.name,
-            initializer=_made(self.initializer),
+            initializer=framework_form(self.initializer),
             learning_rate=self.learning_rate,
-            regularizer=_made(self.regularizer),
+            regularizer=framework_form(self.regularizer),
             trainable=self.trainable,
         )
 
@@ -65,10 +65,9 @@ def framework_attributes(given: Any) -> Any:
     )
 
 
-def _made(given: Any) -> Any:
+def framework_form(given: Any) -> Any:
     """Return the framework's form of an initializer or a regularizer of ``fluid``."""
     return given.made() if hasattr(given, "made") else given
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"fluid.param_attr.{name} is not offered: trainfeed has ParamAttr")
+__getattr__ = not_offered("fluid.param_attr", "ParamAttr")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
-from trainfeed.compat._framework import paddle
+from trainfeed.compat._framework import not_offered, paddle
 
 __all__ = ["L2Decay", "L2DecayRegularizer"]
 
@@ -27,6 +27,4 @@ class L2Decay:
 
 L2DecayRegularizer: TypeAlias = L2Decay
 
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"fluid.regularizer.{name} is not offered: trainfeed has L2Decay")
+__getattr__ = not_offered("fluid.regularizer", "L2Decay")

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainfeed.compat.paddle.io.datasets import BatchSampler, SequenceSampler, is_iterable
 from trainfeed.compat.paddle.io.worker import Fetch, default_collate_fn, default_convert_fn
-from trainfeed.compat.paddle.loading import GeneratorLoader
+from trainfeed.compat.paddle.loading import GeneratorLoader, per_place
 from trainfeed.compat.paddle.places import count_cpus
 from trainfeed.decorators import iter_mapped
 from trainfeed.errors import ConfigError
@@ -286,7 +286,10 @@ class DataLoader:
             raise ValueError("expected neither shuffle nor batch_sampler for an IterableDataset")
         _require_from(0, num_workers=num_workers, timeout=timeout)
         _require_from(1, prefetch_factor=prefetch_factor, reader_buffer_size=reader_buffer_size)
-        self._shape = _Shape.of(feed_list, places, return_list=return_list)
+        self._num_places = count_cpus(places, is_fed=feed_list is not None)
+        if feed_list is None and not return_list:
+            raise ValueError("expected a feed_list with return_list=False")
+        self._names = None if return_list else [str(getattr(v, "name", v)) for v in feed_list or ()]
         self.dataset = dataset
         self.num_workers = num_workers
         self.batch_size = None if batch_sampler is not None else batch_size
@@ -329,7 +332,10 @@ class DataLoader:
             ConfigError: The batch sampler yields other numbers than before the state was taken.
         """
         order = self._order.begin()
-        return self._shape.shaped(order.counted(self._batches(order)))
+        batches = order.counted(self._batches(order))
+        if self._names is None and self._num_places == 1:
+            return batches
+        return per_place(batches, self._num_places, names=self._names, drop_last=True)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the last started pass, as JSON values.
@@ -380,49 +386,6 @@ class DataLoader:
 
     def _read_ahead(self, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         return iter_ahead(read, self._ahead) if self._ahead else read()
-
-
-class _Shape:
-    """Form of the yielded batches: unchanged, or as lists per place for static graphs."""
-
-    def __init__(self, names: list[str] | None, num_places: int) -> None:
-        self._names = names
-        self._num_places = num_places
-
-    @classmethod
-    def of(cls, feed_list: Sequence[Any] | None, places: Any, *, return_list: bool) -> _Shape:
-        num_places = count_cpus(places)
-        if feed_list is None and not return_list:
-            raise ValueError("expected a feed_list with return_list=False")
-        if feed_list is None and num_places > 1:
-            raise ConfigError(
-                f"expected one place without a feed_list, got {num_places}; start one process per"
-                " device"
-            )
-        names = None if return_list else [str(getattr(v, "name", v)) for v in feed_list or ()]
-        return cls(names, num_places)
-
-    def shaped(self, batches: Iterator[Any]) -> Iterator[Any]:
-        if self._names is None and self._num_places == 1:
-            return batches
-        return self._per_place(batches)
-
-    def _per_place(self, batches: Iterator[Any]) -> Iterator[list[Any]]:
-        with open_reader(lambda: batches):
-            while group := list(itertools.islice(batches, self._num_places)):
-                if len(group) == self._num_places:
-                    yield group if self._names is None else [self._named(batch) for batch in group]
-
-    def _named(self, batch: Any) -> dict[str, Any]:
-        names = self._names or []
-        if isinstance(batch, Mapping):
-            return {name: batch[name] for name in names}
-        columns = batch if isinstance(batch, list | tuple) else [batch]
-        if len(columns) != len(names):
-            raise ValueError(
-                f"expected {len(names)} columns as in feed_list {names}, got {len(columns)}"
-            )
-        return dict(zip(names, columns, strict=True))
 
 
 def _drawn_seed() -> int:

@@ -7,10 +7,10 @@ import os
 import re
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,29 +24,69 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import listed, open_plain, read_plain
 from trainfeed.readers import ended
 
-# --- The seeds of an epoch: one for the order of the images, one for mirroring them
+# --- The images of one rank, whatever holds them
 
 
-@dataclass(frozen=True)
-class EpochSeeds:
-    """The seeds of all epochs of a reader.
+class RankImages:
+    """Base class of the readers of one rank's images, of which each pass mirrors others.
 
-    Attributes:
-        seed: The seed that all others are computed from.
+    Args:
+        data_dir: Folder of the data.
+        images: Classes, shape and normalisation; ``flip_seed`` is set by ``seed``.
+        seed: Seed of mirroring, and of the order where passes have orders; None for neither.
+        rank: Number of this rank.
+        world_size: Number of ranks.
+
+    Raises:
+        ConfigError: Pillow is not installed, or the rank is out of range.
     """
 
-    seed: int
+    batched: Final = False
 
-    def order(self, epoch: int) -> int:
-        """Return the seed of the order of an epoch."""
-        return self._number(2 * epoch)
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        *,
+        images: ImageOptions,
+        seed: int | None = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        require_pillow()
+        self._folder = Path(local_source(data_dir))
+        self._images = images
+        self._seed = None if seed is None else whole("seed", seed)
+        self._rank, self._world_size = rank_of(rank, world_size)
+        self._epoch = 0
 
-    def flips(self, epoch: int) -> int:
-        """Return the seed that chooses the images to mirror in an epoch."""
-        return self._number(2 * epoch + 1)
+    @classmethod
+    def of_this_rank(
+        cls,
+        data_dir: str | os.PathLike[str],
+        num_classes: int,
+        shape: tuple[int, int] | None,
+        seed: int,
+    ) -> Self:
+        """Return the reader of the rank that the environment names."""
+        rank, world_size = rank_from_environ()
+        images = ImageOptions(shape=shape, num_classes=num_classes)
+        return cls(data_dir, images=images, seed=seed, rank=rank, world_size=world_size)
 
-    def _number(self, ordinal: int) -> int:
-        return int(sort_keys(self.seed, np.array([ordinal], np.uint64))[0])
+    def set_epoch(self, epoch: int) -> None:
+        """Make ``epoch`` the number of the next pass."""
+        self._epoch = epoch
+
+    def _begin(self) -> tuple[int, ImageOptions]:
+        """Return the number of the pass that begins, and the options of its images."""
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        if self._seed is None:
+            return epoch, self._images
+        return epoch, replace(self._images, flip_seed=epoch_seed(self._seed, 2 * epoch + 1))
+
+
+def epoch_seed(seed: int, ordinal: int) -> int:
+    """Return a seed of an epoch: ``2 * epoch`` for its order, ``2 * epoch + 1`` for mirroring."""
+    return int(sort_keys(seed, np.array([ordinal], np.uint64))[0])
 
 
 # --- ``label.txt``: the images of a folder and their labels, checked line by line before a training
@@ -167,7 +207,7 @@ _MAX_FILE_BYTES: Final = 256 << 20
 logger = logging.getLogger(__name__)
 
 
-class ImageFolder:
+class ImageFolder(RankImages):
     """Reader of the images of one rank: ``(image, label)``, in another order in each pass.
 
     Args:
@@ -187,8 +227,6 @@ class ImageFolder:
         FormatError: A line of the list is wrong, or its file is missing.
     """
 
-    batched: Final = False
-
     def __init__(
         self,
         data_dir: str | os.PathLike[str],
@@ -198,14 +236,9 @@ class ImageFolder:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        require_pillow()
-        self._folder = Path(local_source(data_dir))
-        self._images = images
-        self._seeds = None if seed is None else EpochSeeds(whole("seed", seed))
-        self._rank, self._world_size = rank_of(rank, world_size)
+        super().__init__(data_dir, images=images, seed=seed, rank=rank, world_size=world_size)
         self._list = read_label_list(self._folder, images.num_classes)
         self._per_rank = -(-len(self._list) // self._world_size)
-        self._epoch = 0
         self.num_images = len(self._list)
         self.num_padded = self._per_rank * self._world_size - self.num_images
         if self.num_padded:
@@ -222,10 +255,6 @@ class ImageFolder:
         """Start the next pass."""
         return self.samples_from(0)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make ``epoch`` the number of the next pass."""
-        self._epoch = epoch
-
     def samples_from(self, position: int) -> Iterator[ImageSample]:
         """Start the next pass behind its first ``position`` images, which are not opened.
 
@@ -233,15 +262,11 @@ class ImageFolder:
             ReaderEndedError: There are fewer images; raised by the pass.
             FormatError: An image cannot be decoded; raised by the pass, with line and path.
         """
-        epoch, self._epoch = self._epoch, self._epoch + 1
-        return self._read(epoch, position)
+        return self._read(*self._begin(), position)
 
-    def _read(self, epoch: int, position: int) -> Iterator[ImageSample]:
+    def _read(self, epoch: int, images: ImageOptions, position: int) -> Iterator[ImageSample]:
         if position > self._per_rank:
             raise ended(position, self._per_rank)
-        images = self._images
-        if self._seeds is not None:
-            images = replace(images, flip_seed=self._seeds.flips(epoch))
         for index in self._order(epoch)[position:]:
             row = self._list[int(index)]
             yield self._sample(row, images)
@@ -249,8 +274,8 @@ class ImageFolder:
     def _order(self, epoch: int) -> NDArray[np.int64]:
         """Return the numbers of this rank's images in an epoch, shape ``(per_rank,)``."""
         order = np.arange(self.num_images)
-        if self._seeds is not None:
-            order = np.argsort(sort_keys(self._seeds.order(epoch), order))
+        if self._seed is not None:
+            order = np.argsort(sort_keys(epoch_seed(self._seed, 2 * epoch), order))
         start = self._rank * self._per_rank
         return np.resize(order, self._per_rank * self._world_size)[start : start + self._per_rank]
 
@@ -280,6 +305,4 @@ def arc_train(
         shape: Height and width of every image; None for any.
         seed: Seed of the order and of mirroring.
     """
-    rank, world_size = rank_from_environ()
-    images = ImageOptions(shape=shape, num_classes=class_dim)
-    return ImageFolder(data_dir, images=images, seed=seed, rank=rank, world_size=world_size)
+    return ImageFolder.of_this_rank(data_dir, class_dim, shape, seed)
