@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path
 from typing import Any
 
 import yaml
 from jsonschema import Draft202012Validator
 
-__all__ = ["THIRD_PARTY", "problems"]
+from services.kubernetes.schemas import read_schema
 
 Schema = dict[str, Any]
-
-THIRD_PARTY = Path(__file__).parents[1] / "services" / "config" / "kubernetes" / "third_party"
 
 _BUILT_IN = {
     ("batch/v1", "Job"): ("apis__batch__v1_openapi.json", "io.k8s.api.batch.v1.Job"),
@@ -58,12 +55,12 @@ def _validator(api_version: str, kind: str) -> Draft202012Validator:
 
 @functools.cache
 def _open_api(file: str) -> Schema:
-    components = json.loads((THIRD_PARTY / file).read_bytes())["components"]
+    components = json.loads(read_schema(file))["components"]
     return {"components": {"schemas": {k: _strict(v) for k, v in components["schemas"].items()}}}
 
 
 def _custom(kind: str, api_version: str) -> Schema:
-    definition = yaml.load((THIRD_PARTY / _CUSTOM[kind]).read_bytes(), Loader=yaml.CSafeLoader)
+    definition = yaml.load(read_schema(_CUSTOM[kind]), Loader=yaml.CSafeLoader)
     spec = definition["spec"]
     for version in spec["versions"]:
         if api_version == f"{spec['group']}/{version['name']}" and version["served"]:

@@ -7,8 +7,7 @@ no limits of memory or processors, and no mounts.
 
 from __future__ import annotations
 
-from services.kubernetes._cluster_files import ADMIN, NAMESPACE, STRANGER, USER
-from services.kubernetes._cluster_service import Kubernetes
+from services.kubernetes._cluster import ADMIN, NAMESPACE, STRANGER, USER, Kubernetes
 from services.kubernetes._pod_command import IMAGE
 
 __all__ = ["ADMIN", "IMAGE", "NAMESPACE", "STRANGER", "USER", "Kubernetes"]

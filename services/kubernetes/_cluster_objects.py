@@ -12,9 +12,9 @@ from typing import Any, Final
 import yaml
 from kubernetes import client, config
 
-from services.kubernetes._cluster_files import NAMESPACE, USER
+from services.kubernetes._cluster import CONFIG, NAMESPACE, USER
+from services.kubernetes.schemas import names, read_schema
 
-CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
 _CONFLICT: Final = 409
 
 
@@ -35,8 +35,9 @@ def make_objects(api: client.ApiClient) -> None:
     make_once(lambda: rights.create_namespaced_role(NAMESPACE, role))
     make_once(lambda: rights.create_namespaced_role_binding(NAMESPACE, _binding(role)))
     kinds = client.ApiextensionsV1Api(api)
-    for path in sorted((CONFIG / "third_party").glob("*.yaml")):
-        _make_kind(kinds, yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader))
+    for name in names():
+        if name.endswith(".yaml"):
+            _make_kind(kinds, yaml.load(read_schema(name), Loader=yaml.CSafeLoader))
 
 
 def _make_kind(kinds: client.ApiextensionsV1Api, definition: dict[str, Any]) -> None:

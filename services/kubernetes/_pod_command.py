@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from services._home import REPOSITORY
+from services._process import Daemon
 
 # The only image of the node. A pod with another image waits, as it would with a misspelt name.
 IMAGE: Final = f"trainfeed/trainer@sha256:{'7a' * 32}"
@@ -154,3 +158,115 @@ def _placer(mounts: Mapping[str, Path], services: Iterable[str]) -> Callable[[st
         return lambda text: text
     pattern = re.compile("|".join(patterns))
     return lambda text: pattern.sub(lambda m: str(mounts.get(m[0], ADDRESS)), text)
+
+
+# --- Folders of this machine for the volumes of a pod
+
+
+def mounts_of(
+    pod: dict[str, Any], claims: Mapping[str, Path], read: Read, home: Path
+) -> dict[str, Path]:
+    """Return the folder behind each mount of the only container of a pod.
+
+    Args:
+        pod: The pod, as JSON of the API.
+        claims: Folder of each persistent volume claim that this node knows, by name.
+        read: Returns the data of a ConfigMap or Secret of the pod's namespace, by kind and name.
+        home: The pod's own folder, into which ConfigMaps and Secrets are written.
+
+    Raises:
+        UnsupportedPodError: This node does not know the kind of a volume, or its claim.
+    """
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
+    found = {}
+    for mount in pod["spec"]["containers"][0].get("volumeMounts") or []:
+        folder = _folder(volumes[mount["name"]], claims, read, home / "volumes" / mount["name"])
+        found[mount["mountPath"].rstrip("/")] = folder / mount.get("subPath", "")
+    return found
+
+
+def _folder(volume: Mapping[str, Any], claims: Mapping[str, Path], read: Read, own: Path) -> Path:
+    if "configMap" in volume:
+        return _written(volume["configMap"], read("ConfigMap", volume["configMap"]["name"]), own)
+    if "secret" in volume:
+        return _written(volume["secret"], read("Secret", volume["secret"]["secretName"]), own)
+    if "hostPath" in volume:
+        return Path(volume["hostPath"]["path"])
+    if "persistentVolumeClaim" in volume:
+        claim = volume["persistentVolumeClaim"]["claimName"]
+        if claim not in claims:
+            raise UnsupportedPodError(f"persistentvolumeclaim {claim!r} not found")
+        return claims[claim]
+    if "emptyDir" in volume:
+        own.mkdir(parents=True, exist_ok=True)
+        return own
+    raise UnsupportedPodError(f"volume {volume['name']!r} is of a kind that the node has not")
+
+
+def _written(source: Mapping[str, Any], data: Mapping[str, bytes], folder: Path) -> Path:
+    """Write each key as a file, at the path that the volume gives it, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    items = source.get("items") or [{"key": key, "path": key} for key in data]
+    for item in items:
+        path = folder / item["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data[item["key"]])
+    return folder
+
+
+# --- The process of a pod: a session of its own, which ends as a whole
+
+
+class PodProcess:
+    """The running command of a container.
+
+    Args:
+        command: The process to start.
+        uid: The pod's uid, which names the pid file.
+        home: Folder of all pods; ``<home>/run/<uid>.pid`` finds the process after a restart.
+        log: File for the output.
+    """
+
+    def __init__(self, command: PodCommand, uid: str, home: Path, log: Path) -> None:
+        self._record = Daemon(uid, home)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=command.folder,
+                env=command.environ,
+                start_new_session=True,
+            )
+        self._record.record(self._process.pid)
+
+    def wait(self) -> int:
+        """Wait for the command, kill other processes of its session, and return its exit code.
+
+        The code is 128 plus the number of the signal if a signal ended the command.
+        """
+        status = self._process.wait()
+        self._record.sweep()
+        return status if status >= 0 else 128 - status
+
+    def end(self, grace_s: float) -> None:
+        """Send SIGTERM to the whole session, and SIGKILL after ``grace_s`` seconds."""
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def sweep_pods(home: Path) -> list[str]:
+    """Kill the processes that a killed node left running, and return the uids of their pods."""
+    found = sorted(path.stem for path in (home / "run").glob("*.pid"))
+    for uid in found:
+        Daemon(uid, home).sweep()
+    return found

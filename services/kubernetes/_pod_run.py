@@ -7,16 +7,104 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import urllib3
 from kubernetes import client
 
-from services.kubernetes._pod_command import IMAGE, UnsupportedPodError, command_of
-from services.kubernetes._pod_process import PodProcess
-from services.kubernetes._pod_status import ended, now, running, waiting
-from services.kubernetes._pod_volumes import mounts_of
+from services.kubernetes._pod_command import (
+    ADDRESS,
+    IMAGE,
+    PodProcess,
+    UnsupportedPodError,
+    command_of,
+    mounts_of,
+)
+
+# --- The statuses of pods and of the node, as a kubelet reports them, in JSON of the API
+
+_CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "pods": "200"}
+
+Status = dict[str, Any]
+
+
+def now() -> str:
+    """The present time in the API's form."""
+    return datetime.now(UTC).isoformat()
+
+
+def node_ready(port: int) -> Status:
+    """Status of a node that accepts pods and serves their logs at ``port``."""
+    return {
+        "capacity": _CAPACITY,
+        "allocatable": _CAPACITY,
+        "addresses": [{"type": "InternalIP", "address": ADDRESS}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "conditions": [_condition("Ready", "True", "Tests", "")],
+    }
+
+
+def unscheduled(reason: str) -> Status:
+    """Status of a pod that this node cannot take."""
+    return {"conditions": [_condition("PodScheduled", "False", "Unschedulable", reason)]}
+
+
+def waiting(pod: dict[str, Any], reason: str, message: str) -> Status:
+    """Status of a pod whose container cannot be started yet."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return _status(pod, "Pending", state, ready=False)
+
+
+def running(pod: dict[str, Any], started: str) -> Status:
+    """Status of a pod whose command runs."""
+    return _status(pod, "Running", {"running": {"startedAt": started}}, ready=True)
+
+
+def ended(pod: dict[str, Any], code: int, started: str, *, reason: str = "") -> Status:
+    """Status of a pod whose command has ended."""
+    terminated = {
+        "exitCode": code,
+        "reason": reason or ("Error" if code else "Completed"),
+        "startedAt": started,
+        "finishedAt": now(),
+    }
+    phase = "Failed" if code else "Succeeded"
+    return _status(pod, phase, {"terminated": terminated}, ready=False)
+
+
+def _status(pod: dict[str, Any], phase: str, state: Status, *, ready: bool) -> Status:
+    container = pod["spec"]["containers"][0]
+    told = {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "restartCount": 0,
+        "state": state,
+    }
+    return {
+        "phase": phase,
+        "podIP": ADDRESS,
+        "podIPs": [{"ip": ADDRESS}],
+        "hostIP": ADDRESS,
+        "conditions": [_condition("Ready", "True" if ready else "False", "", "")],
+        "containerStatuses": [told],
+    }
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Status:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now(),
+    }
+
+
+# --- The pod
 
 # HTTP statuses that a repetition would not change: the object is gone or has changed, or the
 # request is wrong.

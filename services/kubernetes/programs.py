@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from services._process import ServiceError
-from services.kubernetes._cluster_service import Kubernetes
+from services.kubernetes._cluster import Kubernetes
 
 
 def main(verb: Annotated[Literal["build", "built"], typer.Argument()]) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.kubernetes._pod_command import UnsupportedPodError, command_of
-from services.kubernetes._pod_volumes import mounts_of
+from services.kubernetes._pod_command import UnsupportedPodError, command_of, mounts_of
 
 HOME = Path("/pods/1")
 

@@ -1,10 +1,13 @@
-"""The cluster as a service: etcd, API server, controllers, our node, optionally an operator."""
+"""The cluster as a service: etcd, API server, controllers, our node, and Kubeflow's operator."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import secrets
 import shutil
+import socket
 import ssl
 import sys
 import urllib.error
@@ -12,17 +15,241 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from services._home import REPOSITORY, default_home, remembered_ports
 from services._packages import install_packages, packages_unavailable
-from services._process import Daemon, ServiceError, stop_daemons, wait_until
-from services.kubernetes._cluster_files import ADMIN, NAMESPACE, ClusterFiles
+from services._process import Daemon, ServiceError, run_tool, stop_daemons, wait_until
 from services.kubernetes._go_program import GoProgram, required_version
-from services.kubernetes._pod_process import sweep_pods
-from services.kubernetes._training_operator import TrainingOperator
+from services.kubernetes._pod_command import sweep_pods
 
-_CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
+if TYPE_CHECKING:
+    from kubernetes import client
+
+
+CONFIG: Final = Path(__file__).parents[1] / "config" / "kubernetes"
+
+# --- Certificate, keys, tokens and kubeconfigs, made once per home, private to us
+
+# The namespace of the tests' jobs, and their accounts: ADMIN has all rights, USER those of the
+# documented role in NAMESPACE, STRANGER none.
+NAMESPACE: Final = "trainings"
+ADMIN: Final = "admin"
+USER: Final = "trainfeed"
+STRANGER: Final = "stranger"
+_GROUPS: Final = {
+    ADMIN: "system:masters",
+    "system:kube-controller-manager": "system:masters",
+    "node": "system:masters",
+    USER: "trainfeed",
+    STRANGER: "strangers",
+}
+_DAYS: Final = "3650"
+
+
+class ClusterFiles:
+    """The certificate, keys, tokens and kubeconfigs that the parts of one cluster share.
+
+    One self-signed certificate serves the API server, the node and proxies between a client and the
+    server; it is valid for 127.0.0.1 and localhost only.
+
+    Args:
+        folder: Folder of the files; :meth:`make` creates it.
+        server: Address of the API server, ``https://127.0.0.1:PORT``.
+    """
+
+    def __init__(self, folder: Path, server: str) -> None:
+        self.folder = folder
+        self._server = server
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate, which is its own authority."""
+        return self.folder / "tls.crt"
+
+    @property
+    def key(self) -> Path:
+        """The private key of the certificate."""
+        return self.folder / "tls.key"
+
+    @property
+    def account_key(self) -> Path:
+        """The key that signs the tokens of service accounts."""
+        return self.folder / "accounts.key"
+
+    @property
+    def tokens(self) -> Path:
+        """Token, name, id and group of every account, in the form that the API server reads."""
+        return self.folder / "tokens.csv"
+
+    def kubeconfig(self, account: str) -> Path:
+        """The file with which an account reaches the API server."""
+        return self.folder / f"{account.rpartition(':')[2]}.kubeconfig"
+
+    def make(self) -> None:
+        """Create missing files; keep existing ones, so that clients outlive a restart.
+
+        Raises:
+            ServiceError: openssl failed.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.certificate.exists():
+            self._make_certificate()
+        if not self.account_key.exists():
+            self._openssl("genrsa", "-out", str(self.account_key), "2048")
+        if not self.tokens.exists():
+            tokens = {account: secrets.token_hex(16) for account in _GROUPS}
+            rows = [f'{tokens[a]},{a},{a},"{group}"\n' for a, group in _GROUPS.items()]
+            _write(self.tokens, "".join(rows))
+        for row in self.tokens.read_text().splitlines():
+            token, account, *_ = row.split(",")
+            _write(self.kubeconfig(account), self.config_text(token, self._server))
+
+    def config_text(self, token: str, server: str) -> str:
+        """Return a kubeconfig with a token and the server's address; JSON, so valid YAML."""
+        cluster = {"server": server, "certificate-authority": str(self.certificate)}
+        context = {"cluster": "tests", "user": "caller", "namespace": NAMESPACE}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "tests", "cluster": cluster}],
+            "users": [{"name": "caller", "user": {"token": token}}],
+            "contexts": [{"name": "tests", "context": context}],
+            "current-context": "tests",
+        }
+        return json.dumps(config, indent=1)
+
+    def _make_certificate(self) -> None:
+        self._openssl(
+            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", _DAYS),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+            *("-keyout", str(self.key), "-out", str(self.certificate)),
+        )
+
+    def _openssl(self, *arguments: str) -> None:
+        run_tool(["openssl", *arguments], what="making the keys of kubernetes")
+
+
+def _write(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+        file.write(text)
+
+
+# --- Kubeflow's training operator, which creates the pods of PyTorchJobs and PaddleJobs
+
+_PACKAGE: Final = "github.com/kubeflow/training-operator/cmd/training-operator.v1"
+_NAMESPACE: Final = "kubeflow"
+# The operator writes its certificate into this Secret; a kubelet would mount it for the operator.
+_SECRET: Final = "training-operator-webhook-cert"  # noqa: S105
+_WEBHOOKS: Final = "validator.training-operator.kubeflow.org"
+_CERTIFICATES: Final = Path("k8s-webhook-server", "serving-certs")
+# The operator waits until this file exists, but reads the certificate below its TMPDIR.
+_MOUNTED: Final = Path("/tmp") / _CERTIFICATES / "tls.crt"  # noqa: S108 - compiled into it
+
+
+class TrainingOperator:
+    """The real operator as a process beside the control plane.
+
+    Its validating webhooks are registered without rules: the API server calls none of them.
+
+    Args:
+        daemon: The process, recorded in the home of the cluster.
+        files: Files of the cluster, with the kubeconfig of an administrator.
+    """
+
+    def __init__(self, daemon: Daemon, files: ClusterFiles) -> None:
+        self._daemon = daemon
+        self._files = files
+        self._program = GoProgram("training-operator", CONFIG / "training-operator", _PACKAGE)
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the program is built."""
+        return self._program.path.exists()
+
+    def unavailable(self) -> str | None:
+        """Say why the operator cannot run here, or None."""
+        return self._program.unavailable()
+
+    def install(self) -> None:
+        """Build the program, unless it is built."""
+        self._program.install()
+
+    def start(self, timeout_s: float = 60.0) -> None:
+        """Start the operator unless it runs, and wait until it works; the cluster must run.
+
+        Raises:
+            ServiceError: The operator ended, or was not ready after ``timeout_s`` seconds.
+        """
+        if self._daemon.pid() is not None:
+            return
+        from services.kubernetes._cluster_objects import api_of
+
+        folder = self._daemon.home / "training-operator"
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / _CERTIFICATES).mkdir(parents=True)
+        _MOUNTED.unlink(missing_ok=True)
+        health = _free_port()
+        with api_of(self._files.kubeconfig(ADMIN)) as api:
+            _make_place(api)
+            self._daemon.spawn(self._argv(health), environ={**os.environ, "TMPDIR": str(folder)})
+            wait_until(
+                lambda: _has_certificate(api, folder / _CERTIFICATES) and _answers(health),
+                [self._daemon],
+                what="the training operator",
+                timeout_s=timeout_s,
+            )
+
+    def _argv(self, health: int) -> list[str]:
+        return [
+            *(str(self._program.path), f"-kubeconfig={self._files.kubeconfig(ADMIN)}"),
+            *("-enable-scheme=pytorchjob", "-enable-scheme=paddlejob"),
+            f"-metrics-bind-address=127.0.0.1:{_free_port()}",
+            f"-health-probe-bind-address=127.0.0.1:{health}",
+            f"-webhook-server-port={_free_port()}",
+        ]
+
+
+def _make_place(api: client.ApiClient) -> None:
+    from kubernetes import client
+
+    from services.kubernetes._cluster_objects import make_once
+
+    core, hooks = client.CoreV1Api(api), client.AdmissionregistrationV1Api(api)
+    make_once(lambda: core.create_namespace({"metadata": {"name": _NAMESPACE}}))
+    secret = {"metadata": {"name": _SECRET}}
+    make_once(lambda: core.create_namespaced_secret(_NAMESPACE, secret))
+    webhooks = {"metadata": {"name": _WEBHOOKS}, "webhooks": []}
+    make_once(lambda: hooks.create_validating_webhook_configuration(webhooks))
+
+
+def _has_certificate(api: client.ApiClient, folder: Path) -> bool:
+    """Copy the certificate from the Secret to the operator's folder; False while there is none."""
+    from kubernetes import client
+
+    data = client.CoreV1Api(api).read_namespaced_secret(_SECRET, _NAMESPACE).data or {}
+    for name, value in data.items():
+        (folder / name).write_bytes(base64.b64decode(value))
+    if data:
+        _MOUNTED.parent.mkdir(parents=True, exist_ok=True)
+        _MOUNTED.touch()
+    return bool(data)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# --- The service
+
 _PROGRAMS: Final = MappingProxyType({"openssl": "openssl"})
 _DAEMONS: Final = ("etcd", "apiserver", "controllers", "node", "training-operator")
 _CONTROLLERS: Final = (
@@ -216,7 +443,7 @@ class Kubernetes:
 
 
 def _control_plane() -> GoProgram:
-    module = _CONFIG / "control-plane"
+    module = CONFIG / "control-plane"
     if not (module / "go.mod").exists():
         raise ServiceError(f"{module} is not complete; check the repository out again")
     version = required_version(module, "k8s.io/kubernetes")
