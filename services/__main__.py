@@ -15,7 +15,7 @@ from rich.table import Table
 from services import _run
 from services._home import default_home, known_ports
 from services._process import ServiceError
-from services._service import Service
+from services._run import Service
 from services.airflow import AirflowStack
 from services.cephfs import CephFS
 from services.hdfs import Hdfs

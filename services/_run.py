@@ -1,4 +1,4 @@
-"""Start several services together, and run a command while they are up."""
+"""Services together: the protocol of one, their start, and a command while they are up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,61 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from services._process import InstallError, ServiceError
-from services._service import Service
+
+
+class Service(Protocol):
+    """One real service: a few daemons on the loopback, with a state directory.
+
+    Instances with different homes share nothing, and may run side by side. All methods may be
+    called in any state and any number of times, by one process at a time.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the service on the command line."""
+
+    def unavailable(self) -> str | None:
+        """Return why the service cannot run on this machine, or None."""
+
+    def install(self) -> None:
+        """Install missing programs; returns at once if there are none.
+
+        Raises:
+            InstallError: A program could not be installed.
+        """
+
+    def start(self, *, fresh: bool = False) -> None:
+        """Start the daemons that do not run; call :meth:`wait` before you use the service.
+
+        Args:
+            fresh: Whether to stop the service and drop its data first.
+
+        Raises:
+            ServiceError: The data could not be prepared.
+        """
+
+    def wait(self, timeout_s: float = 60.0) -> None:
+        """Wait until the service itself reports that it is usable.
+
+        Raises:
+            ServiceError: A daemon died, or the time is over; with the end of the logs.
+        """
+
+    def status(self) -> dict[str, int | None]:
+        """Return daemon → pid, None for a daemon that does not run."""
+
+    def stop(self) -> None:
+        """End every daemon regularly; the data stay."""
+
+    def kill(self, daemon: str) -> None:
+        """End one daemon with SIGKILL; :meth:`start` brings it back."""
+
+    def exports(self) -> dict[str, str]:
+        """Return the environment variables by which tests find the service."""
+
 
 _GRACE_S = 10.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from services._java_service import JavaService
+from services._java import JavaService
 from services._process import run_tool
 
 _CONFIG = Path(__file__).parent / "config" / "hdfs"

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
-from services._java_service import JavaService
+from services._java import JavaService
 
 _CONFIG = Path(__file__).parent / "config" / "kafka"
 _CLUSTER_ID = "dHJhaW5mZWVkLXRlc3RzMQ"  # any 16 bytes in base64; KRaft wants one to format with

@@ -16,10 +16,9 @@ from typing import Annotated, Final
 import typer
 
 from examples.daily import places
-from services._airflow_config import admin_password
 from services._home import REPOSITORY
 from services._process import ServiceError
-from services.airflow import AirflowStack
+from services.airflow import AirflowStack, admin_password
 
 # The Makefile hands its ARGS over in the environment: no shell reads them on the way.
 _WORDS: Final = "AIRFLOW_ARGS"

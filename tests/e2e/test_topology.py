@@ -19,9 +19,9 @@ from dataclasses import replace
 import pytest
 from ruamel.yaml import YAML
 
-from services._airflow_config import admin_password
 from services._home import REPOSITORY
 from services._process import Daemon
+from services.airflow import admin_password
 from tests.e2e.ways import BUILD, NAMES, Ground, contents, until
 from trainfeed.files.stores import Location
 

@@ -9,8 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from docs.authors.screenshots.browser import Browser
-from services._airflow_config import admin_password
-from services.airflow import AirflowStack
+from services.airflow import AirflowStack, admin_password
 from services.airflow_client import DagRun
 
 __all__ = ["Person"]

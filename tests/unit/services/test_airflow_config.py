@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 from deploy.settings import TASK_MODULES
-from services._airflow_config import AirflowOptions, admin_password, write_config
 from services._home import REPOSITORY
-from services._postgres import Postgres
-from services._postgres_server import PostgresServer
+from services._postgres import Postgres, PostgresServer
+from services.airflow import AirflowOptions, admin_password, write_config
 
 
 def written(home, database_home=None, **options):

@@ -1,25 +1,248 @@
-"""A user of Airflow's REST API: DAGs, runs, tasks, questions and assets."""
+"""The REST API of an Airflow, as a user of it: DAGs, runs, tasks, logs, questions and events."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from services._process import ServiceError
-from services.airflow_client._airflow_answers import (
-    DagRun,
-    TaskInstance,
-    log_lines,
-    read_dag_run,
-    read_task_instance,
-)
-from services.airflow_client._airflow_paths import question_path, quoted, run_path, utc_text
-from services.airflow_client._airflow_requests import AirflowRequests
-from services.airflow_client._unended import unended
+
+# --- Addresses
+
+
+def quoted(part: str) -> str:
+    """Return one part of a path with every special character escaped, ``/`` among them."""
+    return quote(part, safe="")
+
+
+def run_path(dag_id: str, run_id: str) -> str:
+    """Return the path of a run."""
+    return f"/dags/{quoted(dag_id)}/dagRuns/{quoted(run_id)}"
+
+
+def question_path(run: DagRun, task_id: str) -> str:
+    """Return the path of the question that a task, which is not mapped, asks a person."""
+    task = f"{run_path(run.dag_id, run.run_id)}/taskInstances/{quoted(task_id)}"
+    return f"{task}/-1/hitlDetails"
+
+
+def utc_text(moment: datetime) -> str:
+    """Return an aware time as ISO 8601 text in UTC."""
+    return moment.astimezone(UTC).isoformat()
+
+
+# --- Answers
+
+_ENDED: Final = frozenset({"success", "failed"})
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A run of a DAG at the time of the request. Times are aware UTC."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    run_type: str
+    logical_date: datetime | None
+    data_interval: tuple[datetime, datetime] | None
+    queued_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    partition_key: str | None
+    conf: Mapping[str, Any]
+    note: str | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has succeeded or failed."""
+        return self.state in _ENDED
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """A task of a run; ``map_index`` is -1 for an unmapped task. Times are aware UTC."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    scheduled_at: datetime | None
+    queued_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+def read_dag_run(run: Mapping[str, Any]) -> DagRun:
+    """Return a run as the API names its parts."""
+    start, end = _time(run["data_interval_start"]), _time(run["data_interval_end"])
+    return DagRun(
+        dag_id=run["dag_id"],
+        run_id=run["dag_run_id"],
+        state=run["state"],
+        run_type=run["run_type"],
+        logical_date=_time(run["logical_date"]),
+        data_interval=None if start is None or end is None else (start, end),
+        queued_at=_time(run["queued_at"]),
+        started_at=_time(run["start_date"]),
+        ended_at=_time(run["end_date"]),
+        partition_key=run["partition_key"],
+        conf=run["conf"] or {},
+        note=run["note"],
+    )
+
+
+def read_task_instance(task: Mapping[str, Any]) -> TaskInstance:
+    """Return a task instance as the API names its parts."""
+    return TaskInstance(
+        task_id=task["task_id"],
+        map_index=task["map_index"],
+        state=task["state"],
+        try_number=task["try_number"],
+        scheduled_at=_time(task["scheduled_when"]),
+        queued_at=_time(task["queued_when"]),
+        started_at=_time(task["start_date"]),
+        ended_at=_time(task["end_date"]),
+    )
+
+
+def log_lines(line: Mapping[str, Any] | str) -> Iterator[str]:
+    """Yield a line of a log, then its errors, beginning with the cause."""
+    if isinstance(line, str):
+        yield line
+        return
+    yield str(line.get("event", ""))
+    for error in reversed(line.get("error_detail") or []):
+        yield f"  {error['exc_type']}: {error['exc_value']}"
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+# --- Requests
+
+_PAGE: Final = 100
+_ANSWER_S: Final = 30.0
+
+
+class AirflowRequestError(ServiceError):
+    """The API refused a request; ``status`` is that of HTTP, 0 without an answer."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AirflowRequests:
+    """Sends requests as one user, and logs in at the first one that needs it.
+
+    Args:
+        port: Port of the API server.
+        user: Name of the user.
+        password: Password of the user.
+    """
+
+    def __init__(self, port: int, user: str, password: str) -> None:
+        # Loaded here: the scheduler imports this module, and needs no client.
+        from trainfeed.serving.server import Connections
+
+        self._server = Connections(f"http://127.0.0.1:{port}", None, answer_seconds=_ANSWER_S)
+        self._credentials = {"username": user, "password": password}
+        self._token: str | None = None
+
+    def token(self) -> str:
+        """Return the token of the user for requests; fetched once."""
+        if self._token is None:
+            answer = self.send("POST", "/auth/token", self._credentials, {})
+            self._token = str(answer["access_token"])
+        return self._token
+
+    def pages(self, path: str, key: str, **query: str) -> Iterator[dict[str, Any]]:
+        """Yield the entries below ``key`` of all pages of an answer."""
+        offset = 0
+        while True:
+            asked = urlencode({"limit": _PAGE, "offset": offset, **query})
+            page = self.call("GET", f"{path}?{asked}")[key]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            offset += _PAGE
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send a request as the user, with a path below ``/api/v2``; return the JSON."""
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        return self.send(method, f"/api/v2{path}", body, headers)
+
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> Any:
+        """Send a request as nobody; return the JSON of the answer, None if it is empty.
+
+        Raises:
+            AirflowRequestError: The request was refused, or nobody answered.
+        """
+        from trainfeed.serving.server import NoAnswerError
+
+        known = {"content-type": "application/json", "connection": "close", **headers}
+        data = b"" if body is None else json.dumps(body).encode()
+        try:
+            reply = self._server.ask(method, path, body=data, headers=known)
+        except NoAnswerError as error:
+            raise AirflowRequestError(f"{method} {path}: no answer: {error}", status=0) from error
+        if reply.status >= HTTPStatus.BAD_REQUEST:
+            message = f"{method} {path}: {reply.status} {reply.body.decode(errors='replace')}"
+            raise AirflowRequestError(message, status=reply.status)
+        return json.loads(reply.body) if reply.body else None
+
+
+# --- What is said of runs that did not end in time
+
+
+def unended(
+    requests: AirflowRequests,
+    runs: Sequence[DagRun],
+    timeout_s: float,
+    parts: Callable[[], str] | None,
+) -> str:
+    """Return a message with the tasks and DAGs of the runs that have not ended.
+
+    Args:
+        requests: Asks for tasks and DAGs.
+        runs: The runs, also those that ended.
+        timeout_s: How long they were waited for.
+        parts: Returns a text about the parts of Airflow, if any.
+    """
+    waiting = [run for run in runs if not run.ended]
+    lines = [f"runs did not end within {timeout_s:g} s"]
+    lines += (_run_line(requests, run) for run in waiting)
+    lines += _dag_lines(requests, {run.dag_id for run in waiting})
+    if parts is not None:
+        lines.append(parts())
+    return "\n".join(lines)
+
+
+def _run_line(requests: AirflowRequests, run: DagRun) -> str:
+    path = f"{run_path(run.dag_id, run.run_id)}/taskInstances"
+    tasks = [read_task_instance(task) for task in requests.pages(path, "task_instances")]
+    states = ", ".join(f"{task.task_id}[{task.map_index}]={task.state}" for task in tasks)
+    return f"{run.dag_id} {run.run_id} is {run.state}: {states}"
+
+
+def _dag_lines(requests: AirflowRequests, dag_ids: set[str]) -> Iterator[str]:
+    for dag_id in sorted(dag_ids):
+        dag = requests.call("GET", f"/dags/{quoted(dag_id)}")
+        yield f"{dag_id}: paused {dag['is_paused']}, stale {dag['is_stale']}"
+
+
+# --- The client
 
 _POLL_S: Final = 0.5
 
