@@ -24,6 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from trainfeed.core import child_processes as _child_processes
+from trainfeed.core import faults
 
 __all__ = ["fork_programs", "forked", "wait_for_all"]
 
@@ -31,14 +32,19 @@ TRACEBACK = 99
 LIMIT_S = 120.0
 
 
-def forked(act: Callable[[], object], output: Path) -> int:
+def forked(act: Callable[[], object], output: Path, errors: Path | None = None) -> int:
     """Do something in a fork, whose output goes to a file; return how it ended.
 
     Everything that it has started is gone when this returns.
+
+    Args:
+        act: What to do.
+        output: The file; made or emptied.
+        errors: One for what goes to stderr, by default the same.
     """
     pid = os.fork()
     if not pid:
-        _ended(act, output)
+        _ended(act, output, errors)
     _, status = os.waitpid(pid, 0)
     wait_for_all()
     return os.waitstatus_to_exitcode(status)
@@ -57,13 +63,15 @@ def wait_for_all() -> None:
             time.sleep(0.002)
 
 
-def _ended(act: Callable[[], object], output: Path) -> None:
+def _ended(act: Callable[[], object], output: Path, errors: Path | None) -> None:
     """Do it, with the output in a file, and end this process as an interpreter does."""
     status = TRACEBACK
     try:
-        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fd = os.open(output, flags, 0o600)
+        second = fd if errors is None else os.open(errors, flags, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        for number, file in enumerate((nothing, fd, fd)):
+        for number, file in enumerate((nothing, fd, second)):
             os.dup2(file, number)
         status = _status(act)
     except BaseException:  # noqa: BLE001 (it must not return into the harness)
@@ -182,6 +190,7 @@ def _be_alone(standard: Sequence[int], kept: Sequence[int], env: Mapping[str, st
                 os.close(fd)
     os.environ.clear()
     os.environ.update(env)
+    faults._plan.cache_clear()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     logging.root.handlers.clear()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import warm
 from tests.unit.pipeline.test_kill import POINTS
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
@@ -30,8 +31,8 @@ def fixed(project):
     return project
 
 
-def start(project, *command, fault=None):
-    """Start ``trainfeed …`` on the project, without a connection to its topic."""
+def call(project, *command, fault=None):
+    """The arguments of ``trainfeed …`` on the project, and variables without its topic."""
     environ = {
         "PYTHONPATH": str(ROOT / "include"),
         "TRAINFEED_ROOT": project.env.root,
@@ -42,8 +43,14 @@ def start(project, *command, fault=None):
     }
     if command[0] == "build":
         environ["TRAINFEED_KAFKA"] = f"recorded:{project.path / 'recorded'}"
+    return [*command, "--interval", "2024-03-01", "--json"], environ
+
+
+def start(project, *command, fault=None):
+    """Start ``trainfeed …`` on the project in a new interpreter."""
+    arguments, environ = call(project, *command, fault=fault)
     return subprocess.Popen(
-        [sys.executable, "-m", "trainfeed", *command, "--interval", "2024-03-01", "--json"],
+        [sys.executable, "-m", "trainfeed", *arguments],
         env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -58,5 +65,7 @@ def ended(process):
 
 
 def replay(project, fault=None):
-    """Replay as a command; return status, output and messages."""
-    return ended(start(project, "quarantine", "replay", "clicks", fault=fault))
+    """Replay as a fork of the warm interpreter; return status, output and messages."""
+    arguments, environ = call(project, "quarantine", "replay", "clicks", fault=fault)
+    done = warm.command(*arguments, env=environ)
+    return done.returncode, done.stdout, done.stderr

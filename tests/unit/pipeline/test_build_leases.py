@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.pipeline.test_kill import command
+from tests.unit.pipeline.test_kill import warm_command as command
 from trainfeed.core import faults
 from trainfeed.errors import StorageError
 from trainfeed.files.stores import Location

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.unit.fault_points import PACKAGE, modules_of, points_in, source_of
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
@@ -73,18 +74,31 @@ SPARK_POINTS = [
 ]
 
 
+BUILD = ("build", "clicks", "--interval", "2024-03-01")
+
+
+def variables(project, fault=None):
+    return {
+        "PYTHONPATH": str(ROOT / "include"),
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_LANDING": project.env.landing,
+        "TRAINFEED_WORK": project.env.work,
+        "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        **({faults.VARIABLE: f"{fault}:kill"} if fault else {}),
+    }
+
+
+def warm_command(project, fault=None):
+    """Build as a fork of the warm interpreter."""
+    return warm.command(*BUILD, env=variables(project, fault))
+
+
 def command(project, fault=None):
+    """Build in a new interpreter."""
     return subprocess.run(
-        [sys.executable, "-m", "trainfeed", "build", "clicks", "--interval", "2024-03-01"],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_LANDING": project.env.landing,
-            "TRAINFEED_WORK": project.env.work,
-            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            **({faults.VARIABLE: f"{fault}:kill"} if fault else {}),
-        },
+        [sys.executable, "-m", "trainfeed", *BUILD],
+        env=variables(project, fault),
         capture_output=True,
         text=True,
         check=False,
@@ -121,8 +135,8 @@ class Observer:
                     self.violations.append(error)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point):
+def kill_and_retry(command, project, point):
+    """Build twice, the first time with a kill, and compare with an undisturbed build."""
     with Observer(project.folder.interval("2024-03-01")) as observer:
         killed = command(project, point)
         assert killed.returncode == -9, killed.stderr
@@ -136,10 +150,20 @@ def test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point):
     assert not list(project.folder.staging.glob("*-g0001"))
 
 
+@pytest.mark.parametrize("point", POINTS)
+def test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point):
+    kill_and_retry(warm_command, project, point)
+
+
+@pytest.mark.parametrize("point", ["preprocess.after_range", "publish.before_rename"])
+def test_so_it_has_in_new_interpreters(project, point):
+    kill_and_retry(command, project, point)
+
+
 @pytest.mark.parametrize("point", ["convert.after_block", "convert.before_sync"])
 def test_shards_in_tfrecord_are_written_anew_too(project, point):
     project.edit("codec: zstd", "format: tfrecord")
-    test_a_build_that_was_killed_and_retried_has_equal_bytes(project, point)
+    kill_and_retry(warm_command, project, point)
 
 
 def test_every_point_of_the_stages_is_killed_at():

@@ -1,16 +1,11 @@
 """SIGKILL while logs are built, then a retry: equal bytes. Promises P1 and P5."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.support.warm import command
 from tests.unit.pipeline.log_project import DAY, make_log_project
-from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 
-ROOT = Path(__file__).parents[3]
 # What reads logs; everything behind is the same as for topics.
 POINTS = [
     ("false", "ingest.start"),
@@ -21,22 +16,15 @@ POINTS = [
 
 
 def killed_at(project, fault):
-    return subprocess.run(
-        [sys.executable, "-m", "trainfeed", "build", "clicks", "--interval", DAY],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_LANDING": project.env.landing,
-            "TRAINFEED_WORK": project.env.work,
-            "TRAINFEED_LOGS": project.env.logs["hdfs_default"],
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            faults.VARIABLE: f"{fault}:kill",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    variables = {
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_LANDING": project.env.landing,
+        "TRAINFEED_WORK": project.env.work,
+        "TRAINFEED_LOGS": project.env.logs["hdfs_default"],
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        faults.VARIABLE: f"{fault}:kill",
+    }
+    return command("build", "clicks", "--interval", DAY, env=variables)
 
 
 @pytest.mark.parametrize(("land", "point"), POINTS)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.pipeline.test_kill import LABEL_POINTS, command
+from tests.unit.pipeline.test_kill import LABEL_POINTS
+from tests.unit.pipeline.test_kill import warm_command as command
 from tests.unit.uploads.labelled import DAY, Labelled, csv_of
 
 # The points of the shared stages are killed at in tests/unit/pipeline/test_kill.py.

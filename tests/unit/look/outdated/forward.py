@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import warm
 from tests.unit.pipeline.test_kill import POINTS
-from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 from trainfeed.pipeline import OutdatedRule
 
@@ -31,21 +31,26 @@ def make_outdated(project, days=DAYS):
     project.edit("seed: 7", "seed: 8")
 
 
-def command(project, *arguments, fault=None):
-    """Start a command on a project; with a fault, the first process that comes to it is killed."""
+def variables(project, fault=None):
+    """Variables of a command; with a fault, the first process that comes to it is killed."""
     once = project.path / "faults"
     once.mkdir(exist_ok=True)
+    return {
+        "PYTHONPATH": str(ROOT / "include"),
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_LANDING": project.env.landing,
+        "TRAINFEED_WORK": project.env.work,
+        "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        **({faults.VARIABLE: f"{fault}:kill:{once}"} if fault else {}),
+    }
+
+
+def command(project, *arguments, fault=None):
+    """Start a command on a project in a new interpreter."""
     return subprocess.Popen(
         [sys.executable, "-m", "trainfeed", *arguments],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_LANDING": project.env.landing,
-            "TRAINFEED_WORK": project.env.work,
-            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            **({faults.VARIABLE: f"{fault}:kill:{once}"} if fault else {}),
-        },
+        env=variables(project, fault),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -53,10 +58,10 @@ def command(project, *arguments, fault=None):
 
 
 def brought_forward(project, *options, fault=None):
-    """Bring all days forward; return status and messages."""
-    process = command(project, "bring-forward", "clicks/2024-03", *options, fault=fault)
-    _, messages = process.communicate(timeout=LIMIT_S)
-    return process.returncode, messages
+    """Bring all days forward, as a fork of the warm interpreter; return status and messages."""
+    arguments = ("bring-forward", "clicks/2024-03", *options)
+    done = warm.command(*arguments, env=variables(project, fault))
+    return done.returncode, done.stderr
 
 
 def compared(version):

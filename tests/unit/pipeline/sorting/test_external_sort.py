@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.pipeline.clicks import START_MS, batch, event
-from tests.unit.pipeline.test_kill import EXTERNAL_POINTS, command
+from tests.unit.pipeline.test_kill import EXTERNAL_POINTS
+from tests.unit.pipeline.test_kill import warm_command as command
 from trainfeed.core import canonical_json
 from trainfeed.errors import ChecksumError, FormatError
 from trainfeed.files.stores import Location

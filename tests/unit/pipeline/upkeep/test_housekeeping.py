@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.test_kill import ROOT, Observer, command
+from tests.unit.pipeline.test_kill import ROOT, Observer
+from tests.unit.pipeline.test_kill import warm_command as command
 from tests.unit.processes import LIMIT_S
 from trainfeed.core import faults
 from trainfeed.pipeline.leftovers import OLD, sweep

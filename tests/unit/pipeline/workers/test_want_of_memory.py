@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.test_kill import ROOT, command
+from tests.unit.pipeline.test_kill import ROOT
+from tests.unit.pipeline.test_kill import warm_command as command
 from trainfeed.core import memory_group
 from trainfeed.core.faults import VARIABLE
 from trainfeed.errors import EngineError

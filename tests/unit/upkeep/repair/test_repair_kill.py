@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.unit.fault_points import points_in
+from tests.unit.pipeline.test_kill import variables
 from tests.unit.processes import LIMIT_S
 from tests.unit.upkeep.repair.conftest import contents, flip, repaired, shards
-from trainfeed.core import faults
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.pipeline.leftovers import sweep
 from trainfeed.upkeep.repair import files as _file_repair
@@ -35,18 +36,18 @@ POINTS = [
 MANIFEST_POINTS = ["repair.before_manifest", "repair.between_manifests"]
 
 
-def start(project, fault=None):
+REPAIR = ("repair", f"clicks/{DAY}/g0001", "--json")
+
+
+def killed_at(project, point):
+    """Repair as a fork of the warm interpreter; return how it ended."""
+    return warm.command(*REPAIR, env=variables(project, point)).returncode
+
+
+def start(project):
     return subprocess.Popen(
-        [sys.executable, "-m", "trainfeed", "repair", f"clicks/{DAY}/g0001", "--json"],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_LANDING": project.env.landing,
-            "TRAINFEED_WORK": project.env.work,
-            "TRAINFEED_KAFKA": f"recorded:{project.path / 'recorded'}",
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            **({faults.VARIABLE: f"{fault}:kill"} if fault else {}),
-        },
+        [sys.executable, "-m", "trainfeed", *REPAIR],
+        env=variables(project),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -72,7 +73,7 @@ def test_a_repair_that_was_killed_is_completed_by_the_next(published, point):
     path = damage(published)
     os.utime(path, (LONG_AGO, LONG_AGO))
     damaged = contents(published)
-    assert ended(start(published, point)) == -9
+    assert killed_at(published, point) == -9
     # Every file is the damaged one, gone, or the published one; nothing else has appeared.
     for name, found in contents(published).items():
         assert found in {before.get(name), damaged.get(name)}
@@ -92,7 +93,7 @@ def test_a_repair_that_was_killed_after_its_last_change_is_ended_once_by_the_nex
     os.utime(path, (LONG_AGO, LONG_AGO))
     name = shards(published)[1]
     flip(path / name)
-    assert ended(start(published, "repair.after_swap")) == -9
+    assert killed_at(published, "repair.after_swap") == -9
     for _ in range(2):
         report = repaired(published)
         assert (report.is_whole, report.files) == (True, ())
@@ -105,7 +106,7 @@ def test_a_repair_that_was_killed_after_its_last_change_is_ended_once_by_the_nex
 def test_a_repair_of_one_version_does_not_end_that_of_another(published):
     published.build(rebuild="again")
     flip(published.folder.version(DAY, 1) / shards(published)[1])
-    assert ended(start(published, "repair.after_swap")) == -9
+    assert killed_at(published, "repair.after_swap") == -9
     assert repaired(published, 2).is_whole
     assert [each.action for each in actions(published.folder)] == ["repair"]
 
@@ -115,7 +116,7 @@ def test_a_manifest_is_refused_or_right_when_its_repair_is_killed(published, poi
     before = contents(published)
     path = published.folder.version(DAY, 1)
     flip(path / "MANIFEST.json")
-    assert ended(start(published, point)) == -9
+    assert killed_at(published, point) == -9
     with suppress(FormatError, NotFoundError):
         Version.open(path).verify()
     assert repaired(published).is_whole
@@ -124,7 +125,7 @@ def test_a_manifest_is_refused_or_right_when_its_repair_is_killed(published, poi
 
 def test_what_a_kill_leaves_behind_is_swept(published):
     damage(published)
-    assert ended(start(published, "repair.after_shard")) == -9
+    assert killed_at(published, "repair.after_shard") == -9
     left = [*published.folder.staging.glob("repair-*"), *(published.path / "work/spill").iterdir()]
     assert len(left) == 2
     sweep(published.env, older_than=timedelta(0))

@@ -1,15 +1,12 @@
 """Whole intervals are retired: nothing of them can be read or is built again, but for a reason."""
 
 import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.support.roots import write_sealed
-from tests.unit.pipeline.test_kill import ROOT
-from tests.unit.processes import LIMIT_S
+from tests.support.warm import command as trainfeed
 from trainfeed.core import faults
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.pipeline.plan import plan
@@ -165,19 +162,12 @@ def test_a_killed_retirement_shows_the_newest_generation_or_none_and_is_complete
 
 
 def prune_command(project, fault):
-    return subprocess.run(
-        [sys.executable, "-m", "trainfeed", "prune", "clicks"],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            faults.VARIABLE: f"{fault}:kill",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    variables = {
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        faults.VARIABLE: f"{fault}:kill",
+    }
+    return trainfeed("prune", "clicks", env=variables)
 
 
 def test_superseded_generations_go_before_whole_intervals_do(three):

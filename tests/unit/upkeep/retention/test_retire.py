@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 import typer.testing
 
 from tests.support.roots import write_sealed
-from tests.unit.processes import LIMIT_S
+from tests.support.warm import command as trainfeed
 from tests.unit.upkeep.retention.test_intervals import DAYS, three
 from trainfeed.cli._app import app
 from trainfeed.core import faults
@@ -303,20 +301,14 @@ POINTS = ["prune.after_mark", "discard.after_rename", "landing.after_rename"]
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_call_is_completed_by_the_same_call(three, point):
-    killed = subprocess.run(
-        [sys.executable, "-m", "trainfeed", "retire", f"clicks/{RANGE}", "--why", WHY],
-        env={
-            **os.environ,
-            "TRAINFEED_ROOT": three.env.root,
-            "TRAINFEED_DATASETS": str(three.env.datasets),
-            "TRAINFEED_LANDING": three.env.landing,
-            faults.VARIABLE: f"{point}:kill",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    variables = {
+        **os.environ,
+        "TRAINFEED_ROOT": three.env.root,
+        "TRAINFEED_DATASETS": str(three.env.datasets),
+        "TRAINFEED_LANDING": three.env.landing,
+        faults.VARIABLE: f"{point}:kill",
+    }
+    killed = trainfeed("retire", f"clicks/{RANGE}", "--why", WHY, env=variables)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     for day in DAYS[:2]:  # all generations or none: never an older one than before
         assert three.folder.readable_generation(day) in {None, 2 if day == OLD else 1}

@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.support.roots import write_sealed
-from tests.unit.pipeline.test_kill import ROOT, command
-from tests.unit.processes import LIMIT_S
+from tests.support.warm import command as trainfeed
+from tests.unit.pipeline.test_kill import warm_command as command
 from tests.unit.refusals import refuse
 from trainfeed.core import faults
 from trainfeed.errors import AccessDeniedError, NotFoundError
@@ -150,19 +148,12 @@ def test_a_killed_removal_leaves_nothing_half_visible_and_is_finished(rebuilt, p
 
 
 def prune_command(project, fault):
-    return subprocess.run(
-        [sys.executable, "-m", "trainfeed", "prune", "clicks"],
-        env={
-            "PYTHONPATH": str(ROOT / "include"),
-            "TRAINFEED_ROOT": project.env.root,
-            "TRAINFEED_DATASETS": str(project.env.datasets),
-            faults.VARIABLE: f"{fault}:kill",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    variables = {
+        "TRAINFEED_ROOT": project.env.root,
+        "TRAINFEED_DATASETS": str(project.env.datasets),
+        faults.VARIABLE: f"{fault}:kill",
+    }
+    return trainfeed("prune", "clicks", env=variables)
 
 
 def test_what_readers_turned_to_since_the_look_is_kept(rebuilt):
