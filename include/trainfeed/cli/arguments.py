@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +22,9 @@ from trainfeed.versions import DatasetFolder, require_readable_root, require_wri
 from trainfeed.versions.layout import is_name
 from trainfeed.versions.root import data_sets_of
 from trainfeed.versions.withdraw import withdrawal_of, withdrawals
+
+if TYPE_CHECKING:
+    from trainfeed.serving.server import Limits, ServerSettings
 
 # --- Paths among the arguments of commands, also ``pfs://…``, as paths of this machine
 
@@ -65,22 +71,81 @@ def reason_or_dry_run(why: str | None, *, dry_run: bool) -> str:
     return _DRY_RUN if why is None else why
 
 
+# --- Options that several commands have, as one value
+
+
+def with_options(
+    name: str, kind: type, **defaults: object
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a class as options, in place of its parameter of that class.
+
+    Args:
+        name: The parameter.
+        kind: A data class whose fields are annotated with their options.
+        **defaults: Defaults of this command, in place of those of the class.
+    """
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        fields = dict(inspect.signature(kind, eval_str=True).parameters)
+        for field, default in defaults.items():
+            fields[field] = fields[field].replace(default=default)
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            value = kind(**{field: given.pop(field) for field in fields})
+            command(**given, **{name: value})
+
+        parameters = list[inspect.Parameter]()
+        for each in inspect.signature(command, eval_str=True).parameters.values():
+            group = fields.values() if each.name == name else (each,)
+            parameters += (one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in group)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return add
+
+
 # --- Options that the commands of all servers, and of their clients, have
 
 Tokens = Annotated[
     Path, typer.Option(help="Token file of the server: a line with a digest per token.")
 ]
-Host = Annotated[str, typer.Option(help="Address to listen on; other machines need a certificate.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
-Certificate = Annotated[Path | None, typer.Option(help="Certificate of the server, PEM.")]
-Key = Annotated[Path | None, typer.Option(help="Key of the certificate, PEM, mode 0600.")]
-ClientCa = Annotated[
-    Path | None, typer.Option(help="Authorities of certificates that clients may show, PEM.")
-]
-AuditLog = Annotated[Path | None, typer.Option(help="File that gets one JSON line per request.")]
-PortFile = Annotated[
-    Path | None, typer.Option(help="File that gets the port once the server answers.")
-]
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The options of every command that serves, with the fields of ``ServerSettings``."""
+
+    tokens: Tokens
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other machines need a certificate.")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 0
+    certificate: Annotated[Path | None, typer.Option(help="Certificate of the server, PEM.")] = None
+    key: Annotated[Path | None, typer.Option(help="Key of the certificate, PEM, mode 0600.")] = None
+    client_ca: Annotated[
+        Path | None, typer.Option(help="Authorities of certificates that clients may show, PEM.")
+    ] = None
+    port_file: Annotated[
+        Path | None, typer.Option(help="File that gets the port once the server answers.")
+    ] = None
+    audit_log: Annotated[
+        Path | None, typer.Option(help="File that gets one JSON line per request.")
+    ] = None
+
+    def settings(self, limits: Limits | None = None) -> ServerSettings:
+        """Return the settings of the server.
+
+        Raises:
+            ConfigError: The options contradict each other.
+        """
+        from trainfeed.serving.server import Limits, ServerSettings
+
+        return replace(ServerSettings(*astuple(self)), limits=limits or Limits())
+
+
 TokenFileOption = Annotated[
     Path | None,
     typer.Option("--token-file", help="File with the token; by default TRAINFEED_TOKEN_FILE."),

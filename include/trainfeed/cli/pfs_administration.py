@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from trainfeed.cli.arguments import (
-    AuditLog,
-    Certificate,
-    ClientCa,
-    Host,
-    Key,
-    Port,
-    PortFile,
-    Tokens,
-)
+from trainfeed.cli.arguments import ServerOptions, with_options
 from trainfeed.cli.printing import error_console, print_json, print_message, print_rows
 from trainfeed.errors import ConfigError
 from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
@@ -39,22 +30,16 @@ _PORT: Final = 8792
 _MIB: Final = 1 << 20
 
 
+@with_options("server", ServerOptions, port=_PORT)
 def serve(  # noqa: PLR0913 - options of a command
     folder: Annotated[
         Path, typer.Argument(help="Folder of the data centre, with home/USER and public.")
     ],
     *,
-    tokens: Tokens,
+    server: ServerOptions,
     datacenter: Annotated[
         str | None, typer.Option(help="Name in /pfs/NAME/…; by default that of the folder.")
     ] = None,
-    host: Host = "127.0.0.1",
-    port: Port = _PORT,
-    certificate: Certificate = None,
-    key: Key = None,
-    client_ca: ClientCa = None,
-    port_file: PortFile = None,
-    audit_log: AuditLog = None,
     rate: Annotated[
         float, typer.Option(min=0.1, help="Mebibytes of files per second of one user.")
     ] = 1024,
@@ -91,20 +76,10 @@ def serve(  # noqa: PLR0913 - options of a command
     """
     from trainfeed.serving.pfs.file_server import FileServerSettings, serve_files
     from trainfeed.serving.pfs.limits import FileLimits
-    from trainfeed.serving.server import Limits, ServerSettings
+    from trainfeed.serving.server import Limits
 
-    server = ServerSettings(
-        token_file=tokens,
-        host=host,
-        port=port,
-        certificate=certificate,
-        key=key,
-        client_ca=client_ca,
-        port_file=port_file,
-        audit_log=audit_log,
-        limits=Limits(
-            requests=max_requests, caller_requests=user_requests, request_seconds=time_limit
-        ),
+    requests = Limits(
+        requests=max_requests, caller_requests=user_requests, request_seconds=time_limit
     )
     limits = FileLimits(
         bytes_per_second=rate * _MIB,
@@ -113,7 +88,7 @@ def serve(  # noqa: PLR0913 - options of a command
         small_descriptors=small_files,
     )
     name = folder.absolute().name if datacenter is None else datacenter
-    settings = FileServerSettings(server, name, folder, limits, is_local=local)
+    settings = FileServerSettings(server.settings(requests), name, folder, limits, is_local=local)
     serve_files(settings, on_ready=lambda url: print_message(f"{url} serves /pfs/{name}"))
 
 
@@ -134,20 +109,33 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Mount = Annotated[
-    Path,
-    typer.Option(help="Folder on which the root of the CephFS is mounted by an administrator."),
-]
-DataCenter = Annotated[str, typer.Option("--datacenter", help="Name of the data centre.")]
-Conf = Annotated[
-    Path | None, typer.Option(help="Configuration of the cluster; by default that of ceph.")
-]
-Client = Annotated[str, typer.Option(help="Key of the administrator, without 'client.'.")]
-FileSystem = Annotated[
-    str | None, typer.Option(help="Name of the CephFS, if the cluster has several.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Name of the user.")]
+
+
+@dataclass(frozen=True)
+class StorageOptions:
+    """The options of every command on users: the CephFS, and who administers it."""
+
+    mount: Annotated[
+        Path,
+        typer.Option(help="Folder on which the root of the CephFS is mounted by an administrator."),
+    ]
+    datacenter: Annotated[str, typer.Option("--datacenter", help="Name of the data centre.")]
+    conf: Annotated[
+        Path | None, typer.Option(help="Configuration of the cluster; by default that of ceph.")
+    ] = None
+    client: Annotated[str, typer.Option(help="Key of the administrator, without 'client.'.")] = (
+        "admin"
+    )
+    file_system: Annotated[
+        str | None, typer.Option(help="Name of the CephFS, if the cluster has several.")
+    ] = None
+
+    def opened(self) -> SharedStorage:
+        """Return the storage; raises as ``open_shared_storage`` does."""
+        program = CephProgram(self.conf, self.client)
+        return open_shared_storage(program, self.mount, self.datacenter, self.file_system)
 
 
 @app.callback()
@@ -156,11 +144,11 @@ def _commands() -> None:
 
 
 @app.command("add", epilog=f"Example: {_ADD}")
+@with_options("storage", StorageOptions)
 def add(  # noqa: PLR0913 (one for each option)
     user: Name,
     *,
-    mount: Mount,
-    datacenter: DataCenter,
+    storage: StorageOptions,
     quota: Annotated[
         str | None, typer.Option(help="Most bytes, such as 100GiB; none for no limit.")
     ] = None,
@@ -175,9 +163,6 @@ def add(  # noqa: PLR0913 (one for each option)
     print_key: Annotated[
         bool, typer.Option("--print-key", help="Print the key to standard output, too.")
     ] = False,
-    conf: Conf = None,
-    client: Client = "admin",
-    file_system: FileSystem = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a home, its namespace, quotas and a key, or change those that differ.
@@ -191,8 +176,7 @@ def add(  # noqa: PLR0913 (one for each option)
         gid,
     )
     with error_console().status(f"user {user}"):
-        storage = _storage(mount, datacenter, conf, client, file_system)
-        added = add_user(storage, user, wish, keyring)
+        added = add_user(storage.opened(), user, wish, keyring)
     key = added.key if print_key else None
     if as_json:
         print_json({**asdict(added), "keyring": keyring and str(keyring), "key": key})
@@ -203,18 +187,15 @@ def add(  # noqa: PLR0913 (one for each option)
 
 
 @app.command("rm", epilog=f"Example: trainfeed pfs user rm alice {_WHERE}")
-def rm(  # noqa: PLR0913 (one for each option)
+@with_options("storage", StorageOptions)
+def rm(
     user: Name,
     *,
-    mount: Mount,
-    datacenter: DataCenter,
+    storage: StorageOptions,
     remove_home: Annotated[
         bool, typer.Option("--remove-home", help="Remove the home with all files, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm --remove-home.")] = False,
-    conf: Conf = None,
-    client: Client = "admin",
-    file_system: FileSystem = None,
     as_json: AsJson = False,
 ) -> None:
     """Revoke a user's key and cut off its clients; the home stays, unless --remove-home.
@@ -227,8 +208,7 @@ def rm(  # noqa: PLR0913 (one for each option)
             " good; nothing was changed; add --yes"
         )
     with error_console().status(f"user {user}"):
-        storage = _storage(mount, datacenter, conf, client, file_system)
-        removed = remove_user(storage, user, remove_home=remove_home)
+        removed = remove_user(storage.opened(), user, remove_home=remove_home)
     kept = removed.kept_home and str(removed.kept_home)
     if as_json:
         print_json({**asdict(removed), "kept_home": kept})
@@ -242,19 +222,16 @@ def rm(  # noqa: PLR0913 (one for each option)
 
 
 @app.command("ls", epilog=f"Example: trainfeed pfs user ls {_WHERE}")
+@with_options("storage", StorageOptions)
 def ls(
     *,
-    mount: Mount,
-    datacenter: DataCenter,
-    conf: Conf = None,
-    client: Client = "admin",
-    file_system: FileSystem = None,
+    storage: StorageOptions,
     as_json: AsJson = False,
 ) -> None:
     """List users with use and quotas; status 3 if anything differs from what add makes."""
     with error_console().status("users"):
-        storage = _storage(mount, datacenter, conf, client, file_system)
-        users, of_public = list_users(storage), public_problems(storage)
+        opened = storage.opened()
+        users, of_public = list_users(opened), public_problems(opened)
     if as_json:
         print_json({"public": list(of_public), "users": [asdict(each) for each in users]})
     else:
@@ -263,12 +240,6 @@ def ls(
             print_message(problem)
     if of_public or any(each.problems for each in users):
         raise typer.Exit(_DIFFERENCES)
-
-
-def _storage(
-    mount: Path, datacenter: str, conf: Path | None, client: str, file_system: str | None
-) -> SharedStorage:
-    return open_shared_storage(CephProgram(conf, client), mount, datacenter, file_system)
 
 
 def _limit(option: str, text: str, pattern: re.Pattern[str], expected: str) -> int:

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import (
-    AuditLog,
     CaFile,
-    Certificate,
-    ClientCa,
-    Host,
-    Key,
-    Port,
-    PortFile,
+    ServerOptions,
     TokenFileOption,
     Tokens,
+    with_options,
 )
 from trainfeed.cli.printing import print_json, print_mapping, print_message, print_rows
 from trainfeed.errors import ConfigError
@@ -47,6 +42,7 @@ _COLUMNS: Final = ("pass_number", "tasks", "done", "failed", "leases", "timeouts
     epilog="Example: trainfeed dispatch serve flights 2013-01 --split train --tokens tokens.txt"
     " --state master.sqlite",
 )
+@with_options("server", ServerOptions, port=_PORT)
 def serve(  # noqa: PLR0913 (each is an option)
     name: Annotated[str, typer.Argument(help="Name of the data set, or NAME@TAG.")],
     asked: Annotated[
@@ -54,8 +50,8 @@ def serve(  # noqa: PLR0913 (each is an option)
         typer.Argument(metavar="[RANGE]", help="Interval or range; by default all of the tag."),
     ] = None,
     *,
+    server: ServerOptions,
     split: Annotated[str, typer.Option(help="Split that is served.")],
-    tokens: Tokens,
     state: Annotated[
         Path, typer.Option(help="File of the master's state, on a disk of this machine.")
     ],
@@ -76,13 +72,6 @@ def serve(  # noqa: PLR0913 (each is an option)
     linger_seconds: Annotated[
         float, typer.Option(help="Time that the master answers after its last pass.")
     ] = 10.0,
-    host: Host = "127.0.0.1",
-    port: Port = _PORT,
-    certificate: Certificate = None,
-    key: Key = None,
-    client_ca: ClientCa = None,
-    audit_log: AuditLog = None,
-    port_file: PortFile = None,
 ) -> None:
     """Serve the chunks of a range until SIGTERM, or until the last pass has ended.
 
@@ -90,18 +79,7 @@ def serve(  # noqa: PLR0913 (each is an option)
     read. The same command goes on after a kill.
     """
     from trainfeed.serving.dispatch import MasterOptions, QueueOptions, TaskList, serve_master
-    from trainfeed.serving.server import ServerSettings
 
-    settings = ServerSettings(
-        token_file=tokens,
-        host=host,
-        port=port,
-        certificate=certificate,
-        key=key,
-        client_ca=client_ca,
-        port_file=port_file,
-        audit_log=audit_log,
-    )
     rules = QueueOptions(lease_seconds, hold_seconds, max_failures, passes)
     options = MasterOptions(state, rules, linger_seconds)
     tasks = TaskList.of_range(name, asked, split, chunks_per_task=chunks_per_task, seed=seed)
@@ -109,7 +87,7 @@ def serve(  # noqa: PLR0913 (each is an option)
     def ready(url: str) -> None:
         print_message(f"{url} lends {tasks.num_tasks} tasks of {name}, split {split}")
 
-    reports = serve_master(tasks, options, settings, on_ready=ready)
+    reports = serve_master(tasks, options, server.settings(), on_ready=ready)
     _print_passes(reports)
     if any(report.failed for report in reports):
         raise typer.Exit(1)

@@ -13,16 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from trainfeed.cli.arguments import (
-    AuditLog,
-    Certificate,
-    ClientCa,
-    Host,
-    Key,
-    Port,
-    PortFile,
-    Tokens,
+    ServerOptions,
     readable_environment,
     target_path,
+    with_options,
 )
 from trainfeed.cli.named_versions import version_for_readers
 from trainfeed.cli.printing import print_message
@@ -103,17 +97,11 @@ def limits_of(place: ModelPlace, time_s: float) -> PredictionLimits:
 _PORT: Final = 8791
 
 
+@with_options("server", ServerOptions, port=_PORT)
 def serve(  # noqa: PLR0913 - options of a command
     target: Target,
     *,
-    tokens: Tokens,
-    host: Host = "127.0.0.1",
-    port: Port = _PORT,
-    certificate: Certificate = None,
-    key: Key = None,
-    client_ca: ClientCa = None,
-    port_file: PortFile = None,
-    audit_log: AuditLog = None,
+    server: ServerOptions,
     max_batch: Annotated[
         int, typer.Option(min=1, max=65536, help="Most records of a batch, and of a request.")
     ] = 256,
@@ -149,7 +137,7 @@ def serve(  # noqa: PLR0913 - options of a command
         )
     from trainfeed.prediction.batcher import BatchBounds
     from trainfeed.prediction.service import ServiceSettings, serve_model
-    from trainfeed.serving.server import Limits, ServerSettings
+    from trainfeed.serving.server import Limits
 
     limits = Limits(
         body_bytes=max_body,
@@ -164,20 +152,12 @@ def serve(  # noqa: PLR0913 - options of a command
         # machine that is busy.
         request_seconds=3 * time_limit + 90,
     )
-    server = ServerSettings(
-        token_file=tokens,
-        host=host,
-        port=port,
-        certificate=certificate,
-        key=key,
-        client_ca=client_ca,
-        port_file=port_file,
-        audit_log=audit_log,
-        limits=limits,
-    )
     chosen, place = chosen_place(target, accepts_other_code=accept_other_code)
     settings = ServiceSettings(
-        server, limits_of(place, time_limit), BatchBounds(max_batch, max_delay, queue), watch
+        server.settings(limits),
+        limits_of(place, time_limit),
+        BatchBounds(max_batch, max_delay, queue),
+        watch,
     )
 
     def ready(url: str) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, fields
 from typing import Final
 
 from trainfeed.errors import ConfigError
-from trainfeed.serving.server import Portions, Refusal
+from trainfeed.serving.server import Portions, Rates, Refusal
 
-_MAX_USERS: Final = 4096
 # A longer wait is left to the client, whose request does not take a place meanwhile.
 _LONGEST_WAIT: Final = 2.0
 
@@ -58,9 +56,8 @@ class Shares:
     """
 
     def __init__(self, limits: FileLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
-        self._clock = clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._bytes_per_second = limits.bytes_per_second
+        self._rates = Rates(limits.bytes_per_second, limits.burst_bytes, clock)
         self._memory = _Pool(limits.buffered_bytes)
         self._descriptors = _Pool(limits.small_descriptors)
 
@@ -78,20 +75,12 @@ class Shares:
         Raises:
             Refusal: The wait would be a long one; nothing was taken.
         """
-        wait = -self._level(user) / self._limits.bytes_per_second
+        wait = self._rates.debt_seconds(user)
         if wait > _LONGEST_WAIT:
-            raise _too_many(f"{self._limits.bytes_per_second:.0f} bytes per second", wait)
-        self._levels[user] = self._level(user) - num_bytes, self._clock()
-        self._levels.move_to_end(user)
-        if len(self._levels) > _MAX_USERS:
-            self._levels.popitem(last=False)
+            raise _too_many(f"{self._bytes_per_second:.0f} bytes per second", wait)
+        self._rates.spend(user, num_bytes)
         if wait > 0:
             await asyncio.sleep(wait)
-
-    def _level(self, user: str) -> float:
-        burst = float(self._limits.burst_bytes)
-        level, since = self._levels.get(user, (burst, self._clock()))
-        return min(burst, level + (self._clock() - since) * self._limits.bytes_per_second)
 
 
 class _Pool:

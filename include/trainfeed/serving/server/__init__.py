@@ -32,7 +32,13 @@ if TYPE_CHECKING:
     from trainfeed.serving.server.metrics import Metrics, Parts
     from trainfeed.serving.server.refusals import Refusal, public_text
     from trainfeed.serving.server.run import serve
-    from trainfeed.serving.server.settings import Limits, Portions, ServerSettings, is_loopback
+    from trainfeed.serving.server.settings import (
+        Limits,
+        Portions,
+        Rates,
+        ServerSettings,
+        is_loopback,
+    )
 
 __all__ = [
     "ALL_SCOPES",
@@ -45,6 +51,7 @@ __all__ = [
     "NoAnswerError",
     "Parts",
     "Portions",
+    "Rates",
     "Refusal",
     "Reply",
     "ServerSettings",

@@ -24,18 +24,18 @@ from trainfeed.serving.server.body import BODY, Body
 from trainfeed.serving.server.listener import CONNECTION, Connection, caller_address
 from trainfeed.serving.server.metrics import Metrics
 from trainfeed.serving.server.refusals import (
+    ABOVE_RATE,
+    AUDIT_SHARE_USED,
+    BODY_ON_HEALTH,
+    FAILED,
+    NO_MEMORY,
+    OVERLOADED,
+    SCOPE_MISSING,
+    TOKEN_REFUSED,
+    TOKENS_UNREADABLE,
+    TOO_MANY_AT_ONCE,
+    TOO_SLOW,
     Refusal,
-    audit_used,
-    body_on_health,
-    closed,
-    failed,
-    no_room,
-    overloaded,
-    scope_missing,
-    too_many,
-    too_many_at_once,
-    too_slow,
-    unknown,
 )
 from trainfeed.serving.server.settings import Limits, Portions, Rates
 
@@ -204,10 +204,10 @@ class Guard:
         except Refusal as refusal:
             return refusal
         except TimeoutError:
-            return too_slow(self._limits.request_seconds)
+            return TOO_SLOW.refusal(seconds=self._limits.request_seconds)
         except Exception:  # noqa: BLE001 (one request fails, the server goes on)
             _log.exception("request %s failed", exchange.id)
-            return failed()
+            return FAILED.refusal()
         finally:
             exchange.work.close()
         return None
@@ -219,7 +219,7 @@ class Guard:
         if scope["path"] == FREE:
             if not body.is_read:
                 body.is_lost = True
-                raise body_on_health()
+                raise BODY_ON_HEALTH.refusal()
         else:
             caller = self._caller(scope, exchange.address)
             exchange.who, exchange.rule = caller.name, self._rule_of(scope)
@@ -240,24 +240,26 @@ class Guard:
         try:
             caller = self._tokens.caller(_token(scope), scope.get(PEER))
         except ConfigError as error:
-            raise closed() from error
+            raise TOKENS_UNREADABLE.refusal() from error
         if caller is None or caller.is_expired(datetime.now(UTC)):
             if wait := self._denials.wait(caller_address(address)):
-                raise too_many("refused tokens", wait)
-            raise unknown("an expired one" if caller else "none of the known ones")
+                raise ABOVE_RATE.refusal(what="refused tokens", retry_after=wait)
+            got = "an expired one" if caller else "none of the known ones"
+            raise TOKEN_REFUSED.refusal(got=got)
         return caller
 
     def _require(self, rule: RouteRule, caller: Caller) -> None:
         if wait := self._rates.wait(caller.name):
-            raise too_many("requests", wait)
+            raise ABOVE_RATE.refusal(what="requests", retry_after=wait)
         if rule.scope is not None and not caller.may(rule.scope):
-            raise scope_missing(rule.scope, caller)
+            scopes = ", ".join(sorted(caller.scopes))
+            raise SCOPE_MISSING.refusal(needed=rule.scope, scopes=scopes, name=caller.name)
         if rule.path in self._telling and (wait := self._shares.debt_seconds(caller.name)):
-            raise audit_used(wait)
+            raise AUDIT_SHARE_USED.refusal(retry_after=wait)
 
     def _count_caller(self, name: str, held: ExitStack) -> None:
         if self._callers[name] >= self._limits.caller_requests:
-            raise too_many_at_once(self._limits.caller_requests)
+            raise TOO_MANY_AT_ONCE.refusal(limit=self._limits.caller_requests)
         self._callers[name] += 1
         held.callback(self._forget_caller, name)
 
@@ -275,7 +277,7 @@ class Guard:
             return
         num_bytes = body.may_bytes
         if not self._memory.take(name, num_bytes):
-            raise no_room(self._limits.bodies_bytes)
+            raise NO_MEMORY.refusal(limit=self._limits.bodies_bytes)
         held.callback(self._memory.give, name, num_bytes)
         await body.read_whole()
 
@@ -283,8 +285,8 @@ class Guard:
         name = exchange.who
         if not self._places.take(name):
             if self._places.num_taken >= self._limits.requests:
-                raise overloaded(self._limits.requests)
-            raise too_many_at_once(self._places.of(name))
+                raise OVERLOADED.refusal(limit=self._limits.requests)
+            raise TOO_MANY_AT_ONCE.refusal(limit=self._places.of(name))
         exchange.work.callback(self._places.give, name)
         if (connection := exchange.connection) is not None:
             connection.begin()

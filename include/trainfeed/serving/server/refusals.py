@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 
@@ -19,7 +19,6 @@ from trainfeed.errors import (
     Outcome,
     TrainFeedError,
 )
-from trainfeed.serving.server.access import Caller
 
 # --- Answers of a server that say no: one JSON object, without a stack trace
 
@@ -62,8 +61,10 @@ class Refusal(HTTPException):
         remedy: str,
         retry_after: float | None = None,
     ) -> None:
-        wait = {} if retry_after is None else {"retry-after": str(max(1, math.ceil(retry_after)))}
-        super().__init__(status, detail=error, headers=wait)
+        headers = {"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
+        if retry_after is not None:
+            headers["retry-after"] = str(max(1, math.ceil(retry_after)))
+        super().__init__(status, detail=error, headers=headers)
         self.error = error
         self.expected, self.got, self.remedy = expected, got, remedy
 
@@ -153,134 +154,99 @@ def _shown(text: str) -> str:
     return without_secrets(printable(text[:_MAX_CHARS]))
 
 
-# --- The refusals of the guard: what a caller is told, by status
+# --- The refusals of the guard: texts with places for what is known when they are raised
 
 
-def unknown(got: str) -> Refusal:
-    """Return the refusal of a caller without a valid token; ``got`` says what it showed."""
-    refusal = Refusal(
-        401,
-        "TokenRefused",
-        expected="a valid token as 'Authorization: Bearer …', or a client certificate",
-        got=got,
-        remedy="ask for a token whoever runs the server",
-    )
-    refusal.headers = {"www-authenticate": "Bearer"}
-    return refusal
+class Reason(NamedTuple):
+    """A refusal as the table has it; see ``Refusal``."""
+
+    status: int
+    error: str
+    expected: str
+    got: str
+    remedy: str
+    retry_after: float | None = None
+
+    def refusal(self, *, retry_after: float | None = None, **values: object) -> Refusal:
+        """Return the refusal with values in its texts; ``retry_after`` in place of the table's."""
+        return Refusal(
+            self.status,
+            self.error,
+            expected=self.expected.format(**values),
+            got=self.got.format(**values),
+            remedy=self.remedy,
+            retry_after=self.retry_after if retry_after is None else retry_after,
+        )
 
 
-def scope_missing(needed: str, caller: Caller) -> Refusal:
-    """Return the refusal of a caller whose token lacks the scope of a route."""
-    return Refusal(
-        403,
-        "ScopeMissing",
-        expected=f"a token with the scope {needed}",
-        got=f"scopes {', '.join(sorted(caller.scopes))} of {caller.name}",
-        remedy="use another token, or ask whoever runs the server to grant the scope",
-    )
+_WAIT: Final = "wait as Retry-After says"
+_NOT_BEGUN: Final = f"{_WAIT}; the request was not begun"
 
-
-def too_many(what: str, seconds: float) -> Refusal:
-    """Return the refusal of a caller that is over a rate; ``seconds`` until it may try again."""
-    return Refusal(
-        429,
-        "TooManyRequests",
-        expected=f"fewer {what} per second",
-        got="more than the limit",
-        remedy="wait as Retry-After says",
-        retry_after=seconds,
-    )
-
-
-def too_many_at_once(limit: int) -> Refusal:
-    """Return the refusal of a caller that has as many requests at once as one name may have."""
-    return Refusal(
-        429,
-        "TooManyRequests",
-        expected=f"at most {limit} requests at once of one name now",
-        got="one more",
-        remedy="wait as Retry-After says; the request was not begun",
-        retry_after=1,
-    )
-
-
-def no_room(limit: int) -> Refusal:
-    """Return the refusal of a body for which no memory is left."""
-    return Refusal(
-        503,
-        "Overloaded",
-        expected=f"at most {limit} bytes of bodies at once, of which one name gets half",
-        got="more",
-        remedy="wait as Retry-After says; the request was not begun",
-        retry_after=1,
-    )
-
-
-def audit_used(seconds: float) -> Refusal:
-    """Return the refusal of a caller that has filled its share of the audit."""
-    return Refusal(
-        429,
-        "AuditShareUsed",
-        expected="requests that the audit has room for",
-        got="a name that has used up its share",
-        remedy="wait as Retry-After says, or ask whoever runs the server; the request was not"
-        " begun",
-        retry_after=seconds,
-    )
-
-
-def body_on_health() -> Refusal:
-    """Return the refusal of a body of a request that needs no token."""
-    return Refusal(
-        413,
-        "BodyTooLarge",
-        expected="no body",
-        got="one",
-        remedy="ask without a body; nothing of this one was read",
-    )
-
-
-def overloaded(limit: int) -> Refusal:
-    """Return the refusal of a request above the number that may be in work."""
-    return Refusal(
-        503,
-        "Overloaded",
-        expected=f"at most {limit} requests at once",
-        got="one more",
-        remedy="wait as Retry-After says; the request was not begun",
-        retry_after=1,
-    )
-
-
-def closed() -> Refusal:
-    """Return the refusal of every request while the token file cannot be read."""
-    return Refusal(
-        503,
-        "TokensUnreadable",
-        expected="a token file that the server can read",
-        got="another one; the log of the server names the fault",
-        remedy="have the token file corrected; the request was not begun",
-        retry_after=5,
-    )
-
-
-def too_slow(seconds: float) -> Refusal:
-    """Return the refusal of a request that was not answered within ``seconds``."""
-    return Refusal(
-        504,
-        "TimeLimit",
-        expected=f"an answer within {seconds:g} s",
-        got="none",
-        remedy="try again with a smaller request; it is unknown whether this one took effect",
-    )
-
-
-def failed() -> Refusal:
-    """Return the refusal of a request whose route failed; the log has the error."""
-    return Refusal(
-        500,
-        "InternalError",
-        expected="an answer",
-        got="an error of the server",
-        remedy="look in the log of the server for the number of the request",
-    )
+TOKEN_REFUSED: Final = Reason(
+    401,
+    "TokenRefused",
+    "a valid token as 'Authorization: Bearer …', or a client certificate",
+    "{got}",
+    "ask for a token whoever runs the server",
+)
+SCOPE_MISSING: Final = Reason(
+    403,
+    "ScopeMissing",
+    "a token with the scope {needed}",
+    "scopes {scopes} of {name}",
+    "use another token, or ask whoever runs the server to grant the scope",
+)
+ABOVE_RATE: Final = Reason(
+    429, "TooManyRequests", "fewer {what} per second", "more than the limit", _WAIT
+)
+TOO_MANY_AT_ONCE: Final = Reason(
+    429,
+    "TooManyRequests",
+    "at most {limit} requests at once of one name now",
+    "one more",
+    _NOT_BEGUN,
+    1,
+)
+AUDIT_SHARE_USED: Final = Reason(
+    429,
+    "AuditShareUsed",
+    "requests that the audit has room for",
+    "a name that has used up its share",
+    f"{_WAIT}, or ask whoever runs the server; the request was not begun",
+)
+NO_MEMORY: Final = Reason(
+    503,
+    "Overloaded",
+    "at most {limit} bytes of bodies at once, of which one name gets half",
+    "more",
+    _NOT_BEGUN,
+    1,
+)
+OVERLOADED: Final = Reason(
+    503, "Overloaded", "at most {limit} requests at once", "one more", _NOT_BEGUN, 1
+)
+TOKENS_UNREADABLE: Final = Reason(
+    503,
+    "TokensUnreadable",
+    "a token file that the server can read",
+    "another one; the log of the server names the fault",
+    "have the token file corrected; the request was not begun",
+    5,
+)
+BODY_ON_HEALTH: Final = Reason(
+    413, "BodyTooLarge", "no body", "one", "ask without a body; nothing of this one was read"
+)
+TOO_SLOW: Final = Reason(
+    504,
+    "TimeLimit",
+    "an answer within {seconds:g} s",
+    "none",
+    "try again with a smaller request; it is unknown whether this one took effect",
+)
+FAILED: Final = Reason(
+    500,
+    "InternalError",
+    "an answer",
+    "an error of the server",
+    "look in the log of the server for the number of the request",
+)
