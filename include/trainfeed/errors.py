@@ -150,6 +150,13 @@ class TrainFeedError(Exception):
 
     outcome: ClassVar[Outcome] = Outcome.FAIL
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """End the docstring of a class of this module with the link to its section."""
+        super().__init_subclass__(**options)
+        if cls.__module__ == __name__ and cls.__doc__:
+            link = f"docs/reference/errors.md#{cls.__name__.lower()}"
+            cls.__doc__ = f"{cls.__doc__.rstrip()}\n    See {link}\n    "
+
 
 # --- Errors of settings, specifications and intervals
 
@@ -161,7 +168,6 @@ class ConfigError(TrainFeedError):
         wrong, or two of them contradict each other.
     Remedy: Correct the setting that the message names; nothing was run. A try without a change
         fails in the same way.
-    See docs/reference/errors.md#configerror
     """
 
 
@@ -172,7 +178,6 @@ class RootError(ConfigError):
         never made a root.
     Remedy: Correct the setting or mount the file system. Run `trainfeed init` only for a new root,
         or for a root of an older version, which made no mark.
-    See docs/reference/errors.md#rooterror
     """
 
 
@@ -182,7 +187,6 @@ class SpecError(ConfigError):
     Cause: A field of dataset.yaml is unknown, missing or wrong, or two fields contradict each
         other.
     Remedy: Change the line that the message names; docs/reference/dataset.md has every field.
-    See docs/reference/errors.md#specerror
     """
 
 
@@ -192,7 +196,6 @@ class WindowError(ConfigError):
     Cause: The requested start is not a tick of the schedule, lies outside of the schedule, or is
         not a date.
     Remedy: Ask for one of the ticks that the message names, or change `start`, `end` or `schedule`.
-    See docs/reference/errors.md#windowerror
     """
 
 
@@ -208,7 +211,6 @@ class WindowOpenError(TrainFeedError):
         topic has no record, or it has no upload yet.
     Remedy: Wait: runs of the schedule look again by themselves. Trigger a triggered run again after
         the time that the message names.
-    See docs/reference/errors.md#windowopenerror
     """
 
     outcome = Outcome.RETRY
@@ -228,7 +230,6 @@ class TransactionOpenError(WindowOpenError):
         belong to the interval.
     Remedy: Wait, or find the producer with kafka-transactions.sh, and abort the transaction if the
         producer is dead.
-    See docs/reference/errors.md#transactionopenerror
     """
 
     places: tuple[str, ...] = ()
@@ -248,7 +249,6 @@ class FormatError(TrainFeedError):
         version.
     Remedy: Restore the file or write it again; for a file of a version, build the next generation
         with `--rebuild`. `trainfeed file repair` keeps the whole parts of a record file.
-    See docs/reference/errors.md#formaterror
     """
 
     path: str | None = None
@@ -277,7 +277,6 @@ class BadMagicError(FormatError):
     Cause: The file has another format, or its bytes are damaged where a chunk or header should
         begin.
     Remedy: Name the right file or format; restore a damaged file.
-    See docs/reference/errors.md#badmagicerror
     """
 
 
@@ -287,7 +286,6 @@ class ChecksumError(FormatError):
     Cause: A disk, a copy or a program changed the bytes after they were written.
     Remedy: Restore the file, or make it again as the message says; readers give no samples of
         damaged bytes.
-    See docs/reference/errors.md#checksumerror
     """
 
 
@@ -296,7 +294,6 @@ class TruncatedError(FormatError):
 
     Cause: A writer was killed, a copy is not complete, or a disk was full.
     Remedy: Copy or write the file again.
-    See docs/reference/errors.md#truncatederror
     """
 
 
@@ -306,7 +303,6 @@ class UnsupportedCodecError(FormatError):
     Cause: The file was compressed with a codec that this version of trainfeed does not have.
     Remedy: Read the file with the version that wrote it, or write it again with one of the codecs
         of docs/reference/formats.md.
-    See docs/reference/errors.md#unsupportedcodecerror
     """
 
 
@@ -319,7 +315,6 @@ class StorageError(TrainFeedError):
     Cause: The file system did not answer, or an operation failed in a way that may pass.
     Remedy: A scheduler tries again; if the error repeats, check the file system, then clear the
         task.
-    See docs/reference/errors.md#storageerror
     """
 
     outcome = Outcome.RETRY
@@ -331,7 +326,6 @@ class NotFoundError(StorageError):
 
     Cause: A name is misspelt, or the file was never made, was removed, or lies below another root.
     Remedy: Correct the name, or make the file as the message says.
-    See docs/reference/errors.md#notfounderror
     """
 
     outcome = Outcome.FAIL
@@ -342,7 +336,6 @@ class AccessDeniedError(StorageError):
 
     Cause: The account that runs the process may not read or write the path.
     Remedy: Give the account the right, or run as the account that has it.
-    See docs/reference/errors.md#accessdeniederror
     """
 
     outcome = Outcome.FAIL
@@ -353,7 +346,6 @@ class QuotaExceededError(StorageError):
 
     Cause: The disk or a quota is full, or a build would not fit, going by the newest version.
     Remedy: Make room, then run the build again: kept files are not made twice.
-    See docs/reference/errors.md#quotaexceedederror
     """
 
     outcome = Outcome.FAIL
@@ -365,7 +357,6 @@ class ConflictError(StorageError):
     Cause: The interval is published from other code, specification or sources, or a name is taken.
     Remedy: Keep the published version with `--outdated keep`, or build the next generation with
         `--outdated rebuild` or `--rebuild WHY`, as the message shows.
-    See docs/reference/errors.md#conflicterror
     """
 
     outcome = Outcome.FAIL
@@ -378,7 +369,6 @@ class WithdrawnError(ConflictError):
         would publish the same again, or a version was asked for by its number.
     Remedy: Correct the cause and build. If the content is right after all, `trainfeed restore`
         gives it back, or `trainfeed build --rebuild WHY` publishes it again.
-    See docs/reference/errors.md#withdrawnerror
     """
 
 
@@ -389,7 +379,6 @@ class RetiredError(ConflictError):
         without a reason was asked for it.
     Remedy: Nothing, or `trainfeed build --rebuild WHY`, which makes it again as long as the source
         has its records.
-    See docs/reference/errors.md#retirederror
     """
 
 
@@ -400,7 +389,6 @@ class SnapshotError(ConflictError):
         file system keeps the folder for it, although its files are gone from the present state.
     Remedy: Remove the snapshot that the message names (`rmdir FOLDER/.snap/NAME`), then run the
         same command again.
-    See docs/reference/errors.md#snapshoterror
     """
 
 
@@ -411,7 +399,6 @@ class FileReplacedError(StorageError):
         conversion into the same folder.
     Remedy: Read again. A stage and a scheduler do that by themselves; a reader in your own program
         must be opened again.
-    See docs/reference/errors.md#filereplacederror
     """
 
     outcome = Outcome.RETRY
@@ -423,7 +410,6 @@ class NonDeterminismError(StorageError):
     Cause: The function depends on time, random numbers, the order of a set, or on anything but
         record and lookups; or a package that it uses gives other results.
     Remedy: Make the function pure, then build the interval again with `--rebuild WHY`.
-    See docs/reference/errors.md#nondeterminismerror
     """
 
     outcome = Outcome.FAIL
@@ -435,7 +421,6 @@ class CommitUnknownError(StorageError):
     Cause: The file system did not confirm the rename that publishes a version.
     Remedy: Run the task again: the task first looks for the version. Do not rename or remove files
         by hand.
-    See docs/reference/errors.md#commitunknownerror
     """
 
     outcome = Outcome.RETRY
@@ -447,7 +432,6 @@ class UnsuitableStoreError(StorageError):
     Cause: The root lies on a file system without exclusive rename of folders, or a quota border
         lies inside the root.
     Remedy: Choose a root on CephFS or on another POSIX file system that passes the probe.
-    See docs/reference/errors.md#unsuitablestoreerror
     """
 
     outcome = Outcome.FAIL
@@ -462,7 +446,6 @@ class IngestError(TrainFeedError):
     Cause: A broker, or the file system of log files, refused or failed a request in a way that may
         pass.
     Remedy: A scheduler tries again; if the error repeats, check the source, then clear the task.
-    See docs/reference/errors.md#ingesterror
     """
 
     outcome = Outcome.RETRY
@@ -473,7 +456,6 @@ class SourceUnreachableError(IngestError):
 
     Cause: Brokers or file system are down, or the address or port of the connection is wrong.
     Remedy: Start the source or correct the connection, then clear the task; no record was lost.
-    See docs/reference/errors.md#sourceunreachableerror
     """
 
     outcome = Outcome.RETRY
@@ -486,7 +468,6 @@ class TopicNotFoundError(IngestError):
 
     Cause: The name of the topic is misspelt, or the topic was never made or was deleted.
     Remedy: Create the topic, or correct its name in dataset.yaml.
-    See docs/reference/errors.md#topicnotfounderror
     """
 
     outcome = Outcome.FAIL
@@ -500,7 +481,6 @@ class SourceMissingError(IngestError):
         without a proof that there is nothing.
     Remedy: Let the producer or the uploads catch up; `missing` in dataset.yaml decides about
         intervals that never come.
-    See docs/reference/errors.md#sourcemissingerror
     """
 
     outcome = Outcome.FAIL
@@ -512,7 +492,6 @@ class LogsMissingError(SourceMissingError):
     Cause: The logs were not written within `wait`, or `source.logs.path` names another folder.
     Remedy: Have the logs written, or correct the path; `source.logs.missing` decides about
         intervals without logs.
-    See docs/reference/errors.md#logsmissingerror
     """
 
     outcome = Outcome.FAIL
@@ -525,7 +504,6 @@ class SourceReplacedError(IngestError):
         away after the plan.
     Remedy: Restore the source, or accept its present content with `--rebuild WHY` or `--allow-gap
         WHY`, as the message says.
-    See docs/reference/errors.md#sourcereplacederror
     """
 
     outcome = Outcome.FAIL
@@ -538,7 +516,6 @@ class OffsetOutOfRangeError(IngestError):
         again.
     Remedy: Restore the records, or accept the loss with `--allow-gap WHY`, which the manifest
         records. Check `settle`, the schedule and the retention of the topic.
-    See docs/reference/errors.md#offsetoutofrangeerror
     """
 
     outcome = Outcome.FAIL
@@ -551,7 +528,6 @@ class EmptyUnprovenError(IngestError):
         that the interval has no records.
     Remedy: Run `trainfeed boundaries check NAME`, or publish the interval empty with `--allow-gap
         WHY`.
-    See docs/reference/errors.md#emptyunprovenerror
     """
 
     outcome = Outcome.FAIL
@@ -566,7 +542,6 @@ class CodeChangedError(TrainFeedError):
     Cause: A module of the data set, a lookup, trainfeed or a library changed after the interval was
         planned.
     Remedy: Build the interval again; in Airflow, trigger a new run. Landing files are kept.
-    See docs/reference/errors.md#codechangederror
     """
 
 
@@ -577,7 +552,6 @@ class PreprocessError(TrainFeedError):
         schema does not allow.
     Remedy: Fix the function at the record that the message shows, or raise `Reject` for records
         that are broken; then build the interval again.
-    See docs/reference/errors.md#preprocesserror
     """
 
 
@@ -589,7 +563,6 @@ class EngineError(TrainFeedError):
     Remedy: A scheduler tries again. If the error repeats, give the machine or container more
         memory, or lower `resources.processes` or `resources.memory_bytes`. Of Spark: the message
         has what Spark said, the log of the task all of it.
-    See docs/reference/errors.md#engineerror
     """
 
     outcome = Outcome.RETRY
@@ -602,7 +575,6 @@ class MemoryLimitError(TrainFeedError):
         allows.
     Remedy: Raise the setting that the message names, or make the named sample, lookup or schema
         smaller.
-    See docs/reference/errors.md#memorylimiterror
     """
 
 
@@ -618,7 +590,6 @@ class GateError(TrainFeedError):
     Remedy: Look at the reasons in the message and at `trainfeed quarantine show NAME/INTERVAL`; fix
         the source, the function or the gate, then build again; or let it pass with
         `trainfeed waive`.
-    See docs/reference/errors.md#gateerror
     """
 
     report: Mapping[str, Any] | None = None
@@ -644,7 +615,6 @@ class LoaderError(TrainFeedError):
 
     Cause: A reader or loader is used in a way that it does not support, or its source fails.
     Remedy: Follow the message; a state that was saved before the error stays valid.
-    See docs/reference/errors.md#loadererror
     """
 
 
@@ -653,7 +623,6 @@ class PassEndedError(LoaderError):
 
     Cause: `read_next()` was called after the last batch of a pass that `start()` began.
     Remedy: Call `reset()`, then `start()` for the next pass.
-    See docs/reference/errors.md#passendederror
     """
 
 
@@ -665,7 +634,6 @@ class ReaderEndedError(LoaderError):
     Cause: A state belongs to another reader, or the reader has fewer samples than when the state
         was saved.
     Remedy: Restore the state into the reader that it was saved from.
-    See docs/reference/errors.md#readerendederror
     """
 
     num_samples: int = 0
@@ -681,7 +649,6 @@ class SampleShapeError(LoaderError, ValueError):
     Cause: A field is missing, is not in the schema, or has another shape or dtype than the schema
         says.
     Remedy: Change the sample or the schema at the field that the message names.
-    See docs/reference/errors.md#sampleshapeerror
     """
 
 
@@ -691,7 +658,6 @@ class WorkerDiedError(LoaderError):
     Cause: A worker process was killed, mostly for lack of memory, was stopped, or ended itself.
     Remedy: Restore the last state in a new loader; give the machine more memory or use fewer
         workers if it happens again.
-    See docs/reference/errors.md#workerdiederror
     """
 
     outcome = Outcome.RETRY
@@ -702,7 +668,6 @@ class LaunchError(TrainFeedError):
 
     Cause: The process of a training could not be started or watched.
     Remedy: A scheduler tries again; if the error repeats, follow the message.
-    See docs/reference/errors.md#launcherror
     """
 
     outcome = Outcome.RETRY
@@ -716,7 +681,6 @@ class WindowIncompleteError(LaunchError):
     Cause: Intervals of the range or training window are not published yet, or were never built.
     Remedy: Build the intervals that the message names, wait for them, or read the published ones
         with `missing="skip"`.
-    See docs/reference/errors.md#windowincompleteerror
     """
 
     outcome = Outcome.RETRY
@@ -728,7 +692,6 @@ class JobRejectedError(LaunchError):
 
     Cause: `train.entry` names no function, or a setting of the training is invalid.
     Remedy: Correct `train` in dataset.yaml or the module that it names; nothing was run.
-    See docs/reference/errors.md#jobrejectederror
     """
 
     outcome = Outcome.FAIL
@@ -741,7 +704,6 @@ class JobConflictError(LaunchError):
         another identity.
     Remedy: Look at the object that the message names, and delete it if nothing needs it; then train
         again. The object was left as it is.
-    See docs/reference/errors.md#jobconflicterror
     """
 
     outcome = Outcome.FAIL
@@ -753,7 +715,6 @@ class JobFailedError(LaunchError):
     Cause: `train.py` raised, ended with a status other than 0, or crashed.
     Remedy: Read the log that the message names, fix the function, then run the training again. The
         versions are untouched.
-    See docs/reference/errors.md#jobfailederror
     """
 
     outcome = Outcome.FAIL
@@ -765,7 +726,6 @@ class JobKilledError(LaunchError):
     Cause: A rank was killed, mostly for lack of memory or by a restart of the machine, or met an
         error that may pass.
     Remedy: A scheduler tries again; if the error repeats, give the job more memory or fewer ranks.
-    See docs/reference/errors.md#jobkillederror
     """
 
     outcome = Outcome.RETRY
@@ -779,7 +739,6 @@ class TrackingError(TrainFeedError):
 
     Cause: The server is down, slow or out of reach, or refuses the credentials or the request.
     Remedy: Follow the message, then run the same command or task once more: it delivers the rest.
-    See docs/reference/errors.md#trackingerror
     """
 
     outcome = Outcome.RETRY
@@ -800,7 +759,6 @@ class PredictionError(TrainFeedError):
         returned something that is no prediction.
     Remedy: Follow the message: correct the record, or the function; `--skip-bad` accepts records
         without a prediction.
-    See docs/reference/errors.md#predictionerror
     """
 
 
@@ -810,7 +768,6 @@ class PredictionTimeError(PredictionError):
     Cause: The preprocessing function or the function that predicts does not return in time.
     Remedy: Correct the function at the line that the message shows, send fewer records at once, or
         raise the time limit.
-    See docs/reference/errors.md#predictiontimeerror
     """
 
     outcome = Outcome.RETRY
@@ -823,7 +780,6 @@ class SkewError(PredictionError):
         data of the model were built; predictions would be wrong without any other sign.
     Remedy: Check out the code of the model, or train and promote a model on data of today's code;
         `--accept-other-code` predicts nevertheless, and every prediction says so.
-    See docs/reference/errors.md#skewerror
     """
 
 
@@ -836,7 +792,6 @@ class ServiceError(TrainFeedError):
     Cause: The server met an error of its own, or another program answers at the address.
     Remedy: Look in the log of the server for the request that the message names. A later try may
         succeed.
-    See docs/reference/errors.md#serviceerror
     """
 
     outcome = Outcome.RETRY
@@ -849,7 +804,6 @@ class ServiceUnreachableError(ServiceError):
         server stays overloaded.
     Remedy: Start the server or correct the address that the message names, then try again; requests
         that the server answered before are done.
-    See docs/reference/errors.md#serviceunreachableerror
     """
 
 
@@ -859,7 +813,6 @@ class ServiceDeniedError(ServiceError):
     Cause: The token is missing, unknown or expired, or its scopes do not include the route.
     Remedy: Make a token with `trainfeed token new`, or name the file of a token with
         `TRAINFEED_TOKEN_FILE`.
-    See docs/reference/errors.md#servicedeniederror
     """
 
     outcome = Outcome.FAIL
@@ -873,7 +826,6 @@ class ServiceRefusedError(ServiceError):
     Cause: The request is larger than the server allows, names something that is not there, or
         contradicts what the server serves.
     Remedy: Follow the message, which has the words of the server; nothing was changed.
-    See docs/reference/errors.md#servicerefusederror
     """
 
     outcome = Outcome.FAIL

@@ -49,7 +49,7 @@ def accelerate(loader: Batches, accelerator: Any, *, check_ranks: bool = True) -
     Raises:
         ConfigError: Accelerate is not installed, or the loader has another rank.
     """
-    from trainfeed.adapters._accelerate import prepared_batches
+    from trainfeed.adapters._torch import prepared_batches
 
     return prepared_batches(loader, accelerator, check_ranks=check_ranks)
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.adapters.passes import (
-    Adapted,
-    Batches,
-    converted,
-    framework,
-    hold_ranks,
-    marks_padding,
-)
+from trainfeed.adapters.passes import Batches, TensorBatches, framework
 from trainfeed.errors import ConfigError, SampleShapeError
 
 _jax = framework("jax")
 
 
-class JaxBatches(Adapted):
+class JaxBatches(TensorBatches):
     """Batches on a device.
 
     Args:
@@ -30,31 +22,23 @@ class JaxBatches(Adapted):
         check_ranks: Whether rank and world size of the loader must equal those of the process.
     """
 
+    where = "JAX"
+
     def __init__(self, loader: Batches, device: Any, *, check_ranks: bool) -> None:
-        super().__init__(loader)
+        super().__init__(loader, check_ranks=check_ranks)
         self._device = device
         # A sharding over the devices of several processes: this process then gives only its part.
         self._global = getattr(device, "is_fully_addressable", True) is False
-        self._check_ranks = check_ranks
 
-    def __iter__(self) -> Iterator[Any]:
-        """Start a pass.
+    def _ranks(self) -> tuple[int, int]:
+        return _jax.process_index(), _jax.process_count()
 
-        Raises:
-            ConfigError: The rank of the loader is not that of the process, or its last batch may
-                have another number of rows than on other processes that share an array.
-        """
-        if self._check_ranks:
-            hold_ranks(self._loader, _jax.process_index(), _jax.process_count(), "JAX")
+    def _check(self) -> None:
+        super()._check()
         if self._global:
             _refuse_uneven(self._loader)
-        marks = marks_padding(self._loader)
-        for batch in self._pass():
-            yield converted(batch, self._put, marks=marks)
 
-    def _put(self, name: str, values: NDArray[Any]) -> Any:
-        if values.dtype == object:
-            return values.tolist()
+    def _tensor(self, name: str, values: NDArray[Any]) -> Any:
         values = _narrowed(name, values)
         if self._global:
             return _jax.make_array_from_process_local_data(self._device, values)

@@ -8,15 +8,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from trainfeed.adapters.passes import (
-    Adapted,
-    Batches,
-    converted,
-    dense,
-    framework,
-    hold_ranks,
-    marks_padding,
-)
+from trainfeed.adapters.passes import Batches, TensorBatches, dense, framework, hold_ranks
 from trainfeed.errors import ConfigError
 
 _torch = framework("torch")
@@ -26,17 +18,10 @@ _IterableDataset: Any = _data.IterableDataset
 _LOADERS: Final = {"torch.utils.data._utils.fetch", "accelerate.data_loader"}
 
 
-class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
-    """An iterable data set of whole batches.
+class TorchBatches(TensorBatches, _IterableDataset):  # type: ignore[misc]
+    """An iterable data set of whole batches; see ``TensorBatches``."""
 
-    Args:
-        loader: The loader, or another iterable of batches.
-        check_ranks: Whether rank and world size of the loader must equal those of the process.
-    """
-
-    def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
-        super().__init__(loader)
-        self._check_ranks = check_ranks
+    where = "torch.distributed"
 
     def __iter__(self) -> Iterator[Any]:
         """Check the calling loader of torch, and start a pass.
@@ -46,8 +31,17 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
                 each of which would yield all batches; accelerate divides the batches of a rank
                 again; the rank of the loader is not that of the process.
         """
-        self._refuse_wiring()
-        return self._batches()
+        callers = [*_callers()]
+        if _data.get_worker_info() is not None:
+            raise ConfigError(
+                "expected torch's DataLoader with num_workers=0: trainfeed's loader has workers of"
+                " its own, and each of torch's would deliver every batch once more; set"
+                " num_workers on trainfeed.DataLoader"
+            )
+        self._refuse_batching(callers)
+        if not _refuse_sharding(self._loader, callers):
+            self._check()
+        return self._tensors()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next pass; a state that was loaded in this epoch stays valid.
@@ -70,24 +64,16 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name)
 
-    def _batches(self) -> Iterator[Any]:
-        marks = marks_padding(self._loader)
-        for batch in self._pass():
-            yield converted(batch, _tensor, marks=marks)
+    def _ranks(self) -> tuple[int, int] | None:
+        distributed = framework("torch.distributed")
+        # A torch may be built without it.
+        if not distributed.is_available() or not distributed.is_initialized():
+            return None
+        return distributed.get_rank(), distributed.get_world_size()
 
-    def _refuse_wiring(self) -> None:
-        callers = [*_callers()]
-        if _data.get_worker_info() is not None:
-            raise ConfigError(
-                "expected torch's DataLoader with num_workers=0: trainfeed's loader has workers of"
-                " its own, and each of torch's would deliver every batch once more; set"
-                " num_workers on trainfeed.DataLoader"
-            )
-        self._refuse_batching(callers)
-        dispatched = _refuse_sharding(self._loader, callers)
-        if self._check_ranks and not dispatched and _distributed().is_initialized():
-            ranks = _distributed().get_rank(), _distributed().get_world_size()
-            hold_ranks(self._loader, *ranks, "torch.distributed")
+    def _tensor(self, name: str, values: NDArray[Any]) -> Any:  # noqa: ARG002
+        # The tensor shares the memory of the array, and keeps it alive.
+        return _torch.from_numpy(dense(values))
 
     def _refuse_batching(self, callers: list[Any]) -> None:
         for caller in callers:
@@ -100,18 +86,6 @@ class TorchBatches(Adapted, _IterableDataset):  # type: ignore[misc]
                     " its get_train_dataloader return trainfeed.adapters.accelerate(loader,"
                     " self.accelerator)"
                 )
-
-
-def _distributed() -> Any:
-    """Return torch.distributed, or a substitute for a torch that was built without it."""
-    distributed = framework("torch.distributed")
-    return distributed if distributed.is_available() else _NotDistributed
-
-
-class _NotDistributed:
-    @staticmethod
-    def is_initialized() -> bool:
-        return False
 
 
 def _refuse_sharding(loader: Batches, callers: list[Any]) -> bool:
@@ -155,8 +129,28 @@ def _callers() -> Iterator[Any]:
             yield frame.f_locals.get("self")
 
 
-def _tensor(name: str, values: NDArray[Any]) -> Any:  # noqa: ARG001
-    if values.dtype == object:
-        return values.tolist()
-    # The tensor shares the memory of the array, and keeps it alive.
-    return _torch.from_numpy(dense(values))
+# --- Batches for accelerate, from loaders that have divided the samples among ranks
+
+
+def prepared_batches(loader: Batches, accelerator: Any, *, check_ranks: bool) -> Any:
+    """Return the result of ``accelerator.prepare``, without dividing batches among ranks."""
+    if check_ranks:
+        hold_ranks(loader, accelerator.process_index, accelerator.num_processes, "accelerate")
+    batches = framework("accelerate.data_loader").prepare_data_loader(
+        _data.DataLoader(TorchBatches(loader, check_ranks=check_ranks), batch_size=None),
+        device=accelerator.device,
+        # One process, as far as accelerate is concerned: the loader has divided the samples
+        # already.
+        num_processes=1,
+        process_index=0,
+        put_on_device=accelerator.device_placement,
+        dispatch_batches=False,
+        non_blocking=accelerator.non_blocking,
+        use_stateful_dataloader=accelerator.use_stateful_dataloader,
+    )
+    # With this mark accelerator.prepare() leaves the batches unchanged, and saves their state.
+    batches._is_accelerate_prepared = True  # noqa: SLF001
+    # Accelerate counts epochs itself, from 0; a resumed loader starts in a later one.
+    due = getattr(loader, "due", None)
+    batches.set_epoch(0 if due is None else due.epoch)
+    return batches

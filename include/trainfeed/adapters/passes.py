@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,6 +272,54 @@ class Adapted:
                 " which it was taken"
             )
         self._standing = PassPlace(start.epoch + 1)
+
+
+class TensorBatches(Adapted):
+    """Passes over a loader whose batches hold tensors of a framework.
+
+    Args:
+        loader: The loader, or another iterable of batches.
+        check_ranks: Whether rank and world size of the loader must equal those of the process.
+
+    Attributes:
+        where: The framework that knows rank and world size of the process, for messages.
+    """
+
+    where: ClassVar[str]
+
+    def __init__(self, loader: Batches, *, check_ranks: bool) -> None:
+        super().__init__(loader)
+        self._check_ranks = check_ranks
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start a pass.
+
+        Raises:
+            ConfigError: The rank of the loader is not that of the process.
+        """
+        self._check()
+        return self._tensors()
+
+    @abstractmethod
+    def _ranks(self) -> tuple[int, int] | None:
+        """Return rank and world size of the process; None where there is one process."""
+
+    @abstractmethod
+    def _tensor(self, name: str, values: NDArray[Any]) -> Any:
+        """Return the tensor of an array, which is none of objects."""
+
+    def _check(self) -> None:
+        ranks = self._ranks() if self._check_ranks else None
+        if ranks is not None:
+            hold_ranks(self._loader, *ranks, self.where)
+
+    def _tensors(self) -> Iterator[Any]:
+        marks = marks_padding(self._loader)
+        for batch in self._pass():
+            yield converted(batch, self._tensor_or_list, marks=marks)
+
+    def _tensor_or_list(self, name: str, values: NDArray[Any]) -> Any:
+        return values.tolist() if values.dtype == object else self._tensor(name, values)
 
 
 def hold_ranks(loader: Batches, rank: int, world_size: int, where: str) -> None:

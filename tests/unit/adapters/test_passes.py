@@ -1,11 +1,14 @@
 """Epochs, states and ranks, as frameworks ask adapters for them."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from trainfeed.adapters.passes import Adapted, converted, hold_ranks
+from trainfeed import adapters
+from trainfeed.adapters.passes import Adapted, TensorBatches, converted, hold_ranks
 from trainfeed.compat.paddle.loading import GeneratorLoader
 from trainfeed.errors import ConfigError, SampleShapeError
 from trainfeed.loader import DataLoader
@@ -154,3 +157,65 @@ def test_a_loader_of_another_rank_is_refused(rank, world_size, lost):
 def test_one_process_may_read_any_share_and_batches_without_ranks_pass():
     hold_ranks(DataLoader(Numbers(), 2, rank=1, world_size=2), 0, 1, "JAX")
     hold_ranks([], 1, 2, "JAX")
+
+
+class Tensors(TensorBatches):
+    """Tensors that are pairs of name and list, of rank 1 of 2."""
+
+    where = "a framework"
+
+    def _ranks(self):
+        return 1, 2
+
+    def _tensor(self, name, values):
+        return name, values.tolist()
+
+
+def test_arrays_become_tensors_and_arrays_of_objects_lists():
+    texts = np.array(["a", None], object)
+    batch = {"x": np.array([1, 2]), "text": texts}
+    (out,) = Tensors([batch], check_ranks=True)
+    assert out == {"x": ("x", [1, 2]), "text": ["a", None]}
+    assert [*Tensors([[np.array([3])]], check_ranks=True)] == [[("", [3])]]
+
+
+def test_a_loader_of_another_rank_is_refused_when_the_pass_starts():
+    loader = DataLoader(Numbers(), batch_size=2, rank=0, world_size=2)
+    with pytest.raises(ConfigError, match="rank 1 of 2, because a framework has"):
+        iter(Tensors(loader, check_ranks=True))
+    assert len([*Tensors(loader, check_ranks=False)]) == 3
+
+
+def in_place_of(monkeypatch, name, **content):
+    """Put a module in the place of a framework, and forget the adapter that imports it."""
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
+    monkeypatch.delitem(sys.modules, f"trainfeed.adapters._{name}", raising=False)
+
+
+def test_the_adapters_of_paddle_and_jax_ask_their_framework(monkeypatch):
+    ranks = SimpleNamespace(get_rank=lambda: 1, get_world_size=lambda: 2)
+    in_place_of(monkeypatch, "paddle", distributed=ranks, from_dlpack=lambda a: ("paddle", a))
+    in_place_of(
+        monkeypatch,
+        "jax",
+        config=SimpleNamespace(jax_enable_x64=False),
+        process_index=lambda: 1,
+        process_count=lambda: 2,
+        device_put=lambda a, device: (device, a.dtype.str, a.tolist()),
+        make_array_from_process_local_data=lambda _, a: ("all", a.tolist()),
+    )
+    loader = DataLoader(Numbers(), batch_size=2, rank=0, world_size=2, tail="short")
+    for adapted, where in ((adapters.paddle, "paddle.distributed"), (adapters.jax, "JAX")):
+        with pytest.raises(ConfigError, match=f"because {where} has"):
+            iter(adapted(loader))
+    (out,) = adapters.paddle([{"x": np.array([7])}])
+    assert (out["x"][0], out["x"][1].tolist()) == ("paddle", [7])
+    (out,) = adapters.jax([{"x": np.array([7])}], device="cpu")
+    assert out == {"x": ("cpu", "<i4", [7])}
+    part = SimpleNamespace(is_fully_addressable=False)
+    (out,) = adapters.jax([{"x": np.array([7])}], device=part)
+    assert out == {"x": ("all", [7])}
+    with pytest.raises(ConfigError, match="as many rows on every process"):
+        iter(adapters.jax(loader, device=part, check_ranks=False))
+    for name in ("paddle", "jax"):
+        sys.modules.pop(f"trainfeed.adapters._{name}")

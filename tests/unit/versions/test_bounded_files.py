@@ -42,7 +42,7 @@ READERS = {
 PROGRAM = """
 import json, os, resource, sys
 from pathlib import Path
-from trainfeed.core.config.settings_file import read_settings
+from trainfeed.core.config.deployment import read_settings
 from trainfeed.core.config.deployment import read_connections
 from trainfeed.pipeline.inputs.boundaries import read_boundary
 from trainfeed.pipeline.plans import load_plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,6 +61,54 @@ def _is_client(connection: Any) -> bool:
         and "bootstrap.servers" in connection
         and all(isinstance(value, str) for value in connection.values())
     )
+
+
+# --- The settings of clusters and of tracking servers, for the command line: YAML files
+
+_MAX_SETTINGS_BYTES: Final = 1 << 20
+_SECRETS: Final = frozenset({"token", "password"})
+# Other accounts may do nothing with a file of secrets, and its group may at most read it.
+_OPEN_MODE: Final = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
+_CLUSTER_EXAMPLE: Final = "kubernetes_default: {namespace: training, root: {path: /pfs/dataset}}"
+
+
+def read_settings(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return the settings of clusters, or of tracking servers, by connection id.
+
+    Raises:
+        ConfigError: The file cannot be read, is larger than 1 MiB, has another content, or has
+            secrets and is open to other accounts. The message has no values of the file.
+    """
+    # The parser of YAML is for those who have such a file.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(_MAX_SETTINGS_BYTES + 1)
+        if len(data) > _MAX_SETTINGS_BYTES:
+            raise ConfigError(f"expected at most {_MAX_SETTINGS_BYTES} bytes in {path}, got more")
+        found = YAML(typ="safe", pure=True).load(data.decode())
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings in {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, YAMLError) as error:
+        # Without the parser's error, which quotes the text around the fault.
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", line {mark.line + 1}"
+        raise ConfigError(f"expected YAML in {path}{where}, such as '{_CLUSTER_EXAMPLE}'") from None
+    if not isinstance(found, dict) or not all(
+        isinstance(name, str) and isinstance(each, dict) for name, each in found.items()
+    ):
+        raise ConfigError(
+            f"expected {path} to hold settings by connection id: '{_CLUSTER_EXAMPLE}'"
+        )
+    if mode & _OPEN_MODE and any(each.keys() & _SECRETS for each in found.values()):
+        raise ConfigError(
+            f"expected {path} to be closed to other accounts, because a token or password is in"
+            f" it, got mode {stat.S_IMODE(mode):04o}; nothing was started; run: chmod 600 {path}"
+        )
+    return found
 
 
 # --- The settings of Kafka clusters, and of recorded topics in the place of one
@@ -233,9 +282,6 @@ def _connections() -> tuple[dict[str, KafkaSettings], dict[str, str]]:
 def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
     if variable not in os.environ:
         return {}
-    # The parser of YAML is for those who have such a file.
-    from trainfeed.core.config.settings_file import read_settings
-
     return read_settings(Path(setting(variable, None, "")))
 
 

@@ -169,7 +169,6 @@ _INHERITED: Final = (
     "TMPDIR",
     PUBLIC_FOLDER,
     "TRAINFEED_FAULTS",
-    "TRAINFEED_PUBLIC",
     "TZ",
 )
 # Variables for the clients of storage: names, places, and the place of a Kerberos ticket.
