@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from trainfeed.pipeline.inputs.logs import (
         Absence,
-        deadline,
+        awaited_logs,
         find_interval_logs,
         logs_folder,
         logs_of,
@@ -49,8 +49,8 @@ __all__ = [
     "PublishedInputs",
     "Repair",
     "SourceReader",
+    "awaited_logs",
     "check_boundaries",
-    "deadline",
     "find_interval_logs",
     "is_away",
     "late_policies",

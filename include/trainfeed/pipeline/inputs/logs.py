@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import Interval, format_time, ready_at
+from trainfeed.core.intervals import Interval, format_time
 from trainfeed.errors import (
     ConfigError,
     FormatError,
@@ -20,6 +20,7 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.landed_ranges import is_landed
 from trainfeed.pipeline.plans import (
     Planned,
@@ -37,7 +38,13 @@ from trainfeed.sources import (
     find_logs,
     list_entries,
 )
-from trainfeed.specification import DatasetSpec, LogsSourceSpec, expand_path, logs_root
+from trainfeed.specification import (
+    DatasetSpec,
+    LogsSourceSpec,
+    MissingRule,
+    expand_path,
+    logs_root,
+)
 from trainfeed.versions import DatasetFolder, Manifest, Skip
 from trainfeed.versions.order import logs_source
 
@@ -57,9 +64,14 @@ def logs_of(spec: DatasetSpec) -> LogsSourceSpec:
     return spec.source.logs
 
 
-def deadline(logs: LogsSourceSpec, interval: Interval) -> datetime:
-    """Return the aware UTC time until which the folder of an interval is waited for."""
-    return ready_at(interval, logs.settle) + logs.wait
+def awaited_logs(spec: DatasetSpec, interval: Interval) -> Awaited:
+    """Return the wait for the folder of an interval.
+
+    Raises:
+        ConfigError: The data set has no log files.
+    """
+    logs = logs_of(spec)
+    return Awaited.of(spec, interval, "source.logs", MissingRule(logs.wait, logs.missing))
 
 
 class Absence:
@@ -81,9 +93,8 @@ class Absence:
         incomplete: WindowOpenError,
         now: datetime,
     ) -> None:
-        self._name = f"{spec.name}/{interval.name}"
         self._logs = logs_of(spec)
-        self._interval = interval
+        self._awaited = awaited_logs(spec, interval)
         self._folder = folder
         self._incomplete = incomplete
         self._now = now
@@ -96,7 +107,7 @@ class Absence:
             LogsMissingError: The wait has ended, and the specification neither takes the interval
                 as empty nor skips it.
         """
-        if self._now < deadline(self._logs, self._interval):
+        if not self._awaited.is_over(self._now):
             raise self._incomplete
         if self._logs.missing == "fail":
             raise self._missing("decide with source.logs.missing: empty or skip")
@@ -118,16 +129,8 @@ class Absence:
         if self._incomplete.ready_at is not None:
             # The logs are there: to skip the interval would lose them.
             raise self._incomplete
-        until = format_time(deadline(self._logs, self._interval))
         why = f"folder {self._path} of {self._logs.connection} is not complete: {self._why()}"
-        return Skip(
-            self._interval.name,
-            why,
-            format_time(self._now),
-            until,
-            start=format_time(self._interval.start),
-            end=format_time(self._interval.end),
-        )
+        return self._awaited.skip(why, self._now)
 
     def empty_because(self) -> dict[str, str]:
         """Return folder → why the interval is published empty; the text is equal in every run.
@@ -144,11 +147,10 @@ class Absence:
     @property
     def _path(self) -> str:
         """The folder as the specification names it, independent of the connection."""
-        return expand_path(self._logs.path, self._interval)
+        return expand_path(self._logs.path, self._awaited.interval)
 
     def _why(self) -> str:
-        until = format_time(deadline(self._logs, self._interval))
-        return f"{self._incomplete.reason}; it was waited for until {until}"
+        return f"{self._incomplete.reason}; {self._awaited.since}"
 
     def _is_bare(self) -> bool:
         try:
@@ -157,8 +159,8 @@ class Absence:
             return not self._folder.exists()
 
     def _missing(self, remedy: str) -> LogsMissingError:
-        since = format_time(ready_at(self._interval, self._logs.settle))
-        until = format_time(deadline(self._logs, self._interval))
+        awaited = self._awaited
+        since, until = map(format_time, (awaited.ready_at, awaited.until))
         found = f"folder {self._folder.uri} is not complete: {self._incomplete.reason}"
         found = "; ".join([found, *self._beside()])
         ready = self._incomplete.ready_at
@@ -167,7 +169,8 @@ class Absence:
         else:  # the logs are there, and leaving them out would lose them
             advice = f"only time is missing: run again after {format_time(ready)}"
         return LogsMissingError(
-            f"expected the logs of {self._name}, waited for from {since} to {until}"
+            f"expected the logs of {awaited.dataset}/{awaited.interval.name}, waited for from"
+            f" {since} to {until}"
             f" (source.logs.wait), got none: {found}; nothing was read or written; {advice}"
         )
 

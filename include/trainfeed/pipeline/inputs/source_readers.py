@@ -365,7 +365,7 @@ class TopicReader(SourceReader):
                 found = TopicInputs(spec, env, windows, absence)
             except TopicNotFoundError as error:
                 # No error yet: the interval may be published already, or the rule may skip it.
-                found = AbsentTopic(absence, error)
+                found = AbsentTopic(absence, env, error)
             yield found
 
     def check(self, stage: Stage, sources: Iterable[str]) -> None:

@@ -49,7 +49,7 @@ from trainfeed.versions import DatasetFolder, Manifest, Skip
 
 @dataclass(frozen=True)
 class Awaited:
-    """A topic, or the uploads, that an interval waits for.
+    """A topic, a folder of logs, or the uploads, that an interval waits for.
 
     Attributes:
         dataset: Name of the data set.
@@ -71,9 +71,14 @@ class Awaited:
         return cls(spec.name, interval, spec.source.kind.settle, setting, rule)
 
     @property
+    def ready_at(self) -> datetime:
+        """The aware UTC time at which the interval has ended and settled, and the wait begins."""
+        return ready_at(self.interval, self.settle)
+
+    @property
     def until(self) -> datetime:
         """The aware UTC time at which the wait ends."""
-        return ready_at(self.interval, self.settle) + self.rule.wait
+        return self.ready_at + self.rule.wait
 
     @property
     def since(self) -> str:
@@ -277,73 +282,6 @@ def _evidence(window: TopicWindow, awaited: Awaited) -> str:
     return f"topic {name!r} has no record of the interval ({found}); {awaited.since}"
 
 
-class AbsentTopic:
-    """A topic that is not there, as ``Inputs`` of the planner.
-
-    Args:
-        absence: The rules for the interval.
-        error: The error of the topic.
-    """
-
-    marker: str | None = None
-    passed_over: Mapping[str, str] = MappingProxyType({})
-
-    def __init__(self, absence: TopicAbsence, error: TopicNotFoundError) -> None:
-        self._absence = absence
-        self._error = error
-
-    def inputs(self, current: Manifest | None) -> Mapping[str, Planned]:  # noqa: ARG002
-        """Raise the error of the topic; a published version is then found without it.
-
-        Raises:
-            TopicNotFoundError: Always.
-        """
-        raise self._error
-
-    def skip(self) -> Skip | None:
-        """Refuse to decide: a topic that is not there proves nothing, whatever the rule is.
-
-        Its name may be misspelt, and an interval that is skipped looks decided.
-
-        Raises:
-            WindowOpenError: The topic may still be made.
-            TopicNotFoundError: The wait has ended.
-        """
-        spec, now = self._absence.spec, self._absence.now
-        part = next(each for each in spec.source.kind.topics if each.setting == self._error.setting)
-        awaited = Awaited.of(spec, self._absence.interval, part.setting, part.missing_rule)
-        if not awaited.is_over(now):
-            raise awaited.not_yet(str(self._error))
-        raise self._error
-
-    def without_losses(
-        self,
-        current: Manifest | None,  # noqa: ARG002
-        allow_gap: str | None,  # noqa: ARG002
-    ) -> tuple[dict[str, PlannedInput], list[dict[str, Any]]]:
-        """Raise the error of the topic: nothing can be read.
-
-        Raises:
-            TopicNotFoundError: Always.
-        """
-        raise self._error
-
-    def empty_because(
-        self,
-        inputs: Mapping[str, Planned],  # noqa: ARG002
-        allow_gap: str | None,  # noqa: ARG002
-    ) -> dict[str, str]:
-        """Raise the error of the topic: nothing is known.
-
-        Raises:
-            TopicNotFoundError: Always.
-        """
-        raise self._error
-
-    def confirm(self) -> None:
-        """Do nothing: no plan is made."""
-
-
 # --- The offset ranges of an interval, and whether the topics still hold them
 
 logger = logging.getLogger(__name__)
@@ -485,6 +423,45 @@ class TopicInputs:
         landing = Location.parse(self._env.landing)
         # An empty range proves nothing: its records may be the ones that were deleted.
         return bool(pieces) and all(is_landed(landing, planned, piece) for piece in pieces)
+
+
+class AbsentTopic(TopicInputs):
+    """The inputs of an interval with a topic that is not there: nobody knows its ranges.
+
+    Args:
+        absence: The rules for the interval.
+        env: Folders and connections.
+        error: The error of the topic.
+    """
+
+    def __init__(self, absence: TopicAbsence, env: Environment, error: TopicNotFoundError) -> None:
+        super().__init__(absence.spec, env, [])
+        self._rules = absence
+        self._error = error
+
+    def inputs(self, current: Manifest | None) -> dict[str, PlannedInput]:  # noqa: ARG002
+        """Raise the error of the topic; a published version is then found without it.
+
+        Raises:
+            TopicNotFoundError: Always.
+        """
+        raise self._error
+
+    def skip(self) -> Skip | None:
+        """Refuse to decide: a topic that is not there proves nothing, whatever the rule is.
+
+        Its name may be misspelt, and an interval that is skipped looks decided.
+
+        Raises:
+            WindowOpenError: The topic may still be made.
+            TopicNotFoundError: The wait has ended.
+        """
+        spec, now = self._rules.spec, self._rules.now
+        part = next(each for each in spec.source.kind.topics if each.setting == self._error.setting)
+        awaited = Awaited.of(spec, self._rules.interval, part.setting, part.missing_rule)
+        if not awaited.is_over(now):
+            raise awaited.not_yet(str(self._error))
+        raise self._error
 
 
 @contextmanager

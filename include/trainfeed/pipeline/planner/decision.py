@@ -20,7 +20,7 @@ from trainfeed.errors import (
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs import (
     Absence,
-    deadline,
+    awaited_logs,
     find_interval_logs,
     logs_folder,
     logs_of,
@@ -122,7 +122,7 @@ def waits_until(spec: DatasetSpec, interval: Interval) -> datetime:
     Raises:
         ConfigError: The data set has no log files.
     """
-    return deadline(logs_of(spec), interval)
+    return awaited_logs(spec, interval).until
 
 
 # --- Refuses to build a retired interval, so that no backfill makes again what retention removed
