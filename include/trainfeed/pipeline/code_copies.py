@@ -6,9 +6,10 @@ import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from trainfeed.core import canonical_json, faults
+from trainfeed.core.canonical_json import JsonFields
 from trainfeed.errors import AccessDeniedError, FormatError, NotFoundError, StorageError
 from trainfeed.files import open_plain, read_plain
 from trainfeed.files.stores import posix
@@ -91,7 +92,10 @@ def told_changes(
         One line with the values that differ, as ``place: old → new``; and the difference of the
         code, which begins with a line break, or is empty.
     """
-    changes = differences(old, {**new, "code": old["code"]})
+    changes = [
+        f"{each.place}: {each.old!r} → {each.new!r}"
+        for each in value_changes(old, {**new, "code": old["code"]})
+    ]
     if old["code"] == new["code"]:
         return first_few(changes), ""
     difference = _code_difference(folder, str(old["code"]), texts)
@@ -130,14 +134,65 @@ def kept_code(folder: DatasetFolder, digest: str) -> KeptCode:
     return KeptCode(dict(found))
 
 
-def differences(old: object, new: object, place: str = "") -> list[str]:
-    """Return one line per value that differs, as ``place: old → new``."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        lines = []
-        for key in sorted(old.keys() | new.keys()):
-            lines += differences(old.get(key), new.get(key), f"{place}.{key}" if place else key)
-        return lines
-    return [] if old == new else [f"{place}: {old!r} → {new!r}"]
+# --- Values that differ between two JSON documents, each with its place
+
+
+@dataclass(frozen=True)
+class ValueChange(JsonFields, also=("place",), without=("path",)):
+    """A value that differs.
+
+    Attributes:
+        path: Names of the keys that lead to it.
+        old: JSON value in the first document; None where it has none.
+        new: The same of the second.
+    """
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+
+    @property
+    def place(self) -> str:
+        """The names of the path, joined by dots."""
+        return ".".join(self.path)
+
+
+def value_changes(
+    old: Any,
+    new: Any,
+    path: tuple[str, ...] = (),
+    *,
+    only_shared: bool = False,
+    named: bool = False,
+) -> Iterator[ValueChange]:
+    """Yield every value that differs, in order of places; lists are compared as a whole.
+
+    Args:
+        old: JSON value in the first document.
+        new: The same of the second.
+        path: Names of the keys that lead to both.
+        only_shared: Whether keys that only one of them has are passed over.
+        named: Whether lists of entries with names, as a schema is, are compared by these names; the
+            place of an entry is then one of its values, because their order counts.
+    """
+    if named and _is_table(old) and _is_table(new):
+        old, new = (
+            {each["name"]: {**each, "place": place} for place, each in enumerate(value)}
+            for value in (old, new)
+        )
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old} & {*new} if only_shared else {*old, *new}):
+            yield from value_changes(
+                old.get(key), new.get(key), (*path, key), only_shared=only_shared, named=named
+            )
+    elif old != new:
+        yield ValueChange(path, old, new)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in value
+    )
 
 
 # --- The lookup files of every plan, kept below the publication root, to show what changed in them

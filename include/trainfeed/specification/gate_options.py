@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from trainfeed.core.printable_text import printable
 from trainfeed.specification.inputs import FieldSpec
 from trainfeed.specification.messages import Place
-from trainfeed.specification.names import did_you_mean
+from trainfeed.specification.names import cut, did_you_mean
 from trainfeed.specification.values import FieldName, Name, Number, Part, Text, WrongValueError
 
 # --- The options that all gates have in common
@@ -322,7 +322,6 @@ class ShareCheck(Check):
 # An entry: check, severity, limits, and fields if the check needs some.
 Gate: TypeAlias = Mapping[str, object]
 _MOST_SHOWN_VALUES: Final = 5
-_MOST_CHARS: Final = 60
 
 
 def gate_name(gate: Gate) -> str:
@@ -379,8 +378,7 @@ def _allowed_changes(gate: Gate) -> str:
 
 
 def _short(value: object) -> str:
-    text = printable(str(value))
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    return cut(printable(str(value)))
 
 
 # --- Rules that gates and the fields and lookups of a specification must meet together

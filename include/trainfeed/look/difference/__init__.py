@@ -4,13 +4,14 @@ Nothing is changed, and nothing of the source is read. Builds and readers do not
 """
 
 from trainfeed.look.difference.records import RecordChange, RecordComparison, RecordCounts
-from trainfeed.look.difference.sections import Section, Side, TextChange, ValueChange
+from trainfeed.look.difference.sections import Section, Side, TextChange
 from trainfeed.look.difference.versions import (
     ComparedRecords,
     Difference,
     difference,
     record_comparison,
 )
+from trainfeed.pipeline.code_copies import ValueChange
 
 __all__ = [
     "ComparedRecords",

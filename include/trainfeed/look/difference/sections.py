@@ -12,7 +12,14 @@ from typing import Any, Final, Literal, TypeAlias
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.datacenters import local_source
 from trainfeed.files import FilePath
-from trainfeed.pipeline.code_copies import KeptCode, KeptLookup, kept_code, kept_lookup
+from trainfeed.pipeline.code_copies import (
+    KeptCode,
+    KeptLookup,
+    ValueChange,
+    kept_code,
+    kept_lookup,
+    value_changes,
+)
 from trainfeed.pipeline.plans import Plan, plan_of_version
 from trainfeed.versions import DatasetFolder, Manifest, Version
 from trainfeed.versions.layout import generation_name, is_generation, parse_generation
@@ -107,49 +114,6 @@ class Side:
         # Several plans of one number: all but one were never published, and no file says which.
         plan = plan_of_version(folder, interval, plans[0]) if len(plans) == 1 else None
         return cls(f"{interval}/{name}", "removed", None, plan, folder)
-
-
-# --- Values that differ between two JSON documents, each with its place
-
-
-@dataclass(frozen=True)
-class ValueChange(JsonFields, also=("place",), without=("path",)):
-    """A value that differs.
-
-    Attributes:
-        path: Names of the keys that lead to it.
-        old: JSON value in the first version; None where it has none.
-        new: The same of the second.
-    """
-
-    path: tuple[str, ...]
-    old: Any
-    new: Any
-
-    @property
-    def place(self) -> str:
-        """The names of the path, joined by dots."""
-        return ".".join(self.path)
-
-
-def value_changes(
-    old: object, new: object, path: tuple[str, ...] = (), *, only_shared: bool = False
-) -> Iterator[ValueChange]:
-    """Yield every value that differs, in order of places; lists are compared as a whole.
-
-    Args:
-        old: JSON value in the first version.
-        new: The same of the second.
-        path: Names of the keys that lead to both.
-        only_shared: Whether keys that only one of them has are passed over.
-    """
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old} & {*new} if only_shared else {*old, *new}):
-            yield from value_changes(
-                old.get(key), new.get(key), (*path, key), only_shared=only_shared
-            )
-    elif old != new:
-        yield ValueChange(path, old, new)
 
 
 # --- The lines in which code and lookups differ, from the texts that are kept for each digest

@@ -25,11 +25,10 @@ from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer
 from trainfeed.pipeline.stage import Stage
 from trainfeed.samples import Schema, TypedCodec, absent_rows
 from trainfeed.specification import Gate
+from trainfeed.specification.names import cut
 from trainfeed.versions.order import Uint64s
 
 # --- Reads the samples of a build for gates that look at every one of them
-
-_MOST_CHARS: Final = 60
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,7 @@ def shown_value(value: object) -> str:
     """Return a value of a field as short text without secrets, for messages."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    text = plain(repr(value) if isinstance(value, str | bytes) else str(value))
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    return cut(plain(repr(value) if isinstance(value, str | bytes) else str(value)))
 
 
 # --- Keys of samples as bytes: equal bytes for equal values of the fields, and other bytes else

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,7 @@ from trainfeed.errors import (
 )
 from trainfeed.files import read_plain
 from trainfeed.functions import code_texts, digest_of_texts, document_digests, lookup_digests
-from trainfeed.pipeline.code_copies import kept_code, told_changes
+from trainfeed.pipeline.code_copies import kept_code, told_changes, value_changes
 from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.plans import (
     Plan,
@@ -290,7 +290,9 @@ def causes_of(
             now = {**now, "code": recipe.code_files}
     then = told_uploads(published, version.manifest.uploads.get("files", []))
     today = told_uploads(_as_json(now), [asdict(upload) for upload in uploads])
-    return tuple(_differences(then, today, "")) or (Cause(_UNKNOWN, None, None),)
+    changes = value_changes(then, today, named=True)
+    causes = (Cause(each.place, _shown(each.old), _shown(each.new)) for each in changes)
+    return tuple(causes) or (Cause(_UNKNOWN, None, None),)
 
 
 def reason_of(causes: Sequence[Cause], why: str | None) -> str:
@@ -340,28 +342,6 @@ def _as_json(values: JsonObject) -> JsonObject:
     """Return values as they are after a way through a file, where tuples become lists."""
     read: JsonObject = canonical_json.loads(canonical_json.dumps(values))
     return read
-
-
-def _differences(old: object, new: object, place: str) -> Iterator[Cause]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key), new.get(key), f"{place}.{key}" if place else key)
-    elif _is_table(old) and _is_table(new):
-        yield from _differences(_by_name(old), _by_name(new), place)
-    elif old != new:
-        yield Cause(place, _shown(old), _shown(new))
-
-
-def _is_table(value: Any) -> bool:
-    """Return whether a value is a list of entries with names, as a schema is."""
-    return isinstance(value, list) and all(
-        isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in value
-    )
-
-
-def _by_name(value: Any) -> JsonObject:
-    """Return the entries by name, each with its place, because their order counts."""
-    return {each["name"]: {**each, "place": place} for place, each in enumerate(value)}
 
 
 def _digest(text: str) -> str:
