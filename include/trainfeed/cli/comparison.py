@@ -14,16 +14,7 @@ import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment, source_path
 from trainfeed.cli.named_versions import LookTarget, known_tag, parse_target
-from trainfeed.cli.printing import (
-    DAMAGED,
-    FAILED,
-    DamagedEntries,
-    Json,
-    Result,
-    Table,
-    print_message,
-    with_json,
-)
+from trainfeed.cli.printing import DamagedEntries, Json, Result, Table, print_message, with_json
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.look.difference import (
@@ -37,6 +28,7 @@ from trainfeed.look.difference import (
     difference,
     record_comparison,
 )
+from trainfeed.specification.names import cut
 from trainfeed.versions import DatasetFolder, Version
 from trainfeed.versions.coverage import published_in
 from trainfeed.versions.drift import (
@@ -56,7 +48,6 @@ from trainfeed.versions.layout import is_generation, parse_generation
 
 # --- The difference of two versions as lines for people
 
-_SHOWN_CHARS: Final = 60
 _MOST_LINES: Final = 60
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # Only in the JSON: lists of many numbers.
@@ -177,7 +168,7 @@ def _short(value: Any) -> str:
     text = "nothing" if value is None else str(value)
     if _DIGEST.fullmatch(text):
         return f"{text[:16]}…"
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return cut(text)
 
 
 # --- ``trainfeed diff``: what two versions have not alike
@@ -228,7 +219,7 @@ def diff(
         found.to_json(),
         difference_lines(found),
         [unknown] if is_unknown else (),
-        DAMAGED if found.differs else FAILED if is_unknown else 0,
+        Result.DAMAGED if found.differs else Result.FAILED if is_unknown else 0,
     ).print(as_json=as_json)
 
 
@@ -236,13 +227,13 @@ def _print_records(first: Side, second: Side, number: int | None) -> None:
     comparison = record_comparison(first, second)
     if isinstance(comparison, str):
         print_message(f"samples cannot be compared: {comparison}")
-        raise typer.Exit(FAILED)
+        raise typer.Exit(Result.FAILED)
     if isinstance(comparison, RecordCounts):
         return
     for changed in comparison.changes(number):
         typer.echo(json.dumps(changed.to_json(), sort_keys=True))
     if comparison.counts.has_changes:
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(Result.DAMAGED)
 
 
 def _sides(targets: list[str], interval: str | None) -> tuple[Side, Side]:
@@ -330,7 +321,7 @@ def drift(
         found,
         Table(_DETAILS, _details(found[0])) if is_one else Table(_COLUMNS, map(_row, found)),
         _not_judged(found),
-        DAMAGED if damaged.status or any(each["beyond"] for each in found) else 0,
+        Result.DAMAGED if damaged.status or any(each["beyond"] for each in found) else 0,
     )
 
 

@@ -19,8 +19,6 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.named_versions import Target, one_generation
 from trainfeed.cli.printing import (
-    DAMAGED,
-    FAILED,
     Message,
     Part,
     Result,
@@ -72,7 +70,7 @@ def withdraw(
     maker = Maker(named_person(who), account, reason)
     with error_console().status(f"{target}: verifying what readers turn to"):
         done = hide(environment_from_environ(), *asked, maker, move_tags=move_tags, dry_run=dry_run)
-    status = DAMAGED if any(each.is_damage for each in done.tag_problems) else FAILED
+    status = Result.DAMAGED if any(each.is_damage for each in done.tag_problems) else Result.FAILED
     return Result(
         _withdrawal_facts(done, dry_run=dry_run),
         first_line(withdrawn_lines(done, dry_run=dry_run)),

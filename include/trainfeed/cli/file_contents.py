@@ -17,15 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trainfeed.cli.arguments import source_path, target_path
-from trainfeed.cli.printing import (
-    DAMAGED,
-    Json,
-    Result,
-    Table,
-    program,
-    progress,
-    with_json,
-)
+from trainfeed.cli.printing import Json, Result, Table, program, progress, with_json
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError, FormatError
@@ -273,7 +265,9 @@ def inspect(files: Files) -> Result:
     accounts = [_account(path) for path in paths_of(files)]
     rows = ([_cell(each, name) for name in _ACCOUNT_COLUMNS] for each in accounts)
     is_damaged = any("problem" in account for account in accounts)
-    return Result(accounts, Table(_ACCOUNT_COLUMNS, rows), status=DAMAGED if is_damaged else 0)
+    return Result(
+        accounts, Table(_ACCOUNT_COLUMNS, rows), status=Result.DAMAGED if is_damaged else 0
+    )
 
 
 def head(
@@ -344,7 +338,7 @@ def verify(
     is_repairable = any(_can_be_repaired(path) for path, list_ in problems.items() if list_)
     advice = [f"keep what is whole: {program()} file repair FILE --output NEW"]
     table = Table(("file", "problem"), rows)
-    return Result(problems, table, advice if is_repairable else (), DAMAGED)
+    return Result(problems, table, advice if is_repairable else (), Result.DAMAGED)
 
 
 def index(

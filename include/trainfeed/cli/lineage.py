@@ -10,7 +10,7 @@ import typer
 
 from trainfeed.cli.arguments import complete_target, readable_environment
 from trainfeed.cli.named_versions import parse_target
-from trainfeed.cli.printing import DAMAGED, FAILED, Result, json_option
+from trainfeed.cli.printing import Result, json_option
 from trainfeed.errors import ConfigError
 from trainfeed.look.lineage import Lineage, Node, NodeKind, SourcePosition, Tracer
 from trainfeed.specification import check_name
@@ -120,7 +120,7 @@ def _fate(fate: dict[str, Any] | None) -> str:
 # --- ``trainfeed lineage``: where data came from, and what came of them
 
 
-@json_option("Print nodes and edges as JSON.")
+@json_option(Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")])
 def lineage(
     target: Annotated[
         str,
@@ -149,9 +149,9 @@ def lineage(
         for entry, why in found.damaged.items()
     ]
     if unread or found.focus:
-        messages, status = [*found.doubts, *unread], DAMAGED if unread else 0
+        messages, status = [*found.doubts, *unread], Result.DAMAGED if unread else 0
     else:
-        messages, status = [*found.doubts, f"no version has {target}"], FAILED
+        messages, status = [*found.doubts, f"no version has {target}"], Result.FAILED
     return Result(found.to_json(), lineage_lines(found), messages, status)
 
 

@@ -11,12 +11,12 @@ import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
 from trainfeed.cli.printing import (
-    DAMAGED,
     DamagedEntries,
     Message,
     Part,
     Result,
     Table,
+    first_to_last,
     table,
     with_json,
 )
@@ -182,7 +182,7 @@ def history(
             *(f"{each.path} is damaged: {each.why}" for each in damaged),
             *(missing.told for missing in missing_marks(folder, found)),
         ],
-        DAMAGED if damaged else 0,
+        Result.DAMAGED if damaged else 0,
     )
 
 
@@ -241,7 +241,7 @@ def show_leases(
         ],
         table(_LEASE_COLUMNS, rows, "no lease was found"),
         unread,
-        DAMAGED if unread else 0,
+        Result.DAMAGED if unread else 0,
     )
 
 
@@ -266,4 +266,5 @@ def _lease_row(name: str, found: FoundLease, now: datetime) -> list[object]:
 def _versions(versions: tuple[tuple[str, int], ...]) -> str:
     ends = (versions[0], versions[-1])
     first, last = (f"{name}/{generation_name(number)}" for name, number in ends)
-    return first if len(versions) == 1 else f"{first} … {last} ({len(versions)})"
+    more = f" ({len(versions)})" if len(versions) > 1 else ""
+    return f"{first_to_last(first, last)}{more}"

@@ -21,14 +21,14 @@ from trainfeed.cli.build import Training, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
 from trainfeed.cli.named_versions import Name, open_asked
 from trainfeed.cli.printing import (
-    DAMAGED,
-    ENDED,
-    FAILED,
     Json,
     Message,
     Part,
     Result,
     Table,
+    counted_progress,
+    counts_line,
+    first_to_last,
     print_message,
     program,
     progress,
@@ -46,6 +46,7 @@ from trainfeed.look.outdated import (
     find_outdated,
 )
 from trainfeed.pipeline import OutdatedRule
+from trainfeed.pipeline.preview import shown_size
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
 from trainfeed.versions.root import data_sets_of
 
@@ -53,7 +54,6 @@ from trainfeed.versions.root import data_sets_of
 
 _COLUMNS: Final = ("intervals", "state", "number", "why")
 _CAUSE_COLUMNS: Final = ("cause", "intervals", "first version")
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
 
@@ -71,30 +71,16 @@ def _doubts(report: OutdatedReport) -> list[str]:
     return [f"{report.dataset}: {doubt}" for doubt in report.doubts]
 
 
-def counted(report: OutdatedReport) -> str:
-    """Return the numbers of intervals by state: ``3 outdated, 363 current``."""
-    return ", ".join(f"{number} {state}" for state, number in report.counts.items()) or "none"
-
-
 def told_cost(cost: TotalCost) -> str:
     """Return the cost as one line."""
-    parts = [f"{cost.records} records ({size(cost.record_bytes)})"]
+    parts = [f"{cost.records} records ({shown_size(cost.record_bytes)})"]
     source = "all landed, the source is not read again"
     if cost.not_landed:
         source = f"{cost.not_landed} of {cost.intervals} intervals from the source"
     parts.append(source)
-    parts.append(f"about {size(cost.version_bytes)} for the new generations")
+    parts.append(f"about {shown_size(cost.version_bytes)} for the new generations")
     parts.append(_time(cost))
     return "; ".join(parts)
-
-
-def size(num_bytes: float) -> str:
-    """Return a number of bytes for people."""
-    for unit in _UNITS[:-1]:
-        if num_bytes < 1024:
-            return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1024
-    return f"{num_bytes:.1f} {_UNITS[-1]}"
 
 
 def _time(cost: TotalCost) -> str:
@@ -117,8 +103,7 @@ def _duration(seconds: float) -> str:
 def _runs(report: OutdatedReport) -> Iterator[list[object]]:
     for (state, why), run in groupby(report.intervals, _alike):
         each = list(run)
-        names = [each[0].interval, each[-1].interval]
-        yield [names[0] if len(each) == 1 else " … ".join(names), state, len(each), why]
+        yield [first_to_last(each[0].interval, each[-1].interval), state, len(each), why]
 
 
 def _alike(each: IntervalFinding) -> tuple[str, str]:
@@ -132,11 +117,11 @@ def _cause_row(cause: CauseCount) -> list[object]:
 def _summary(report: OutdatedReport) -> str:
     if not report.outdated:
         finish = f"; {program()} bring-forward finishes them" if report.unfinished else ""
-        return f"{report.dataset}: no version is outdated ({counted(report)}){finish}"
+        return f"{report.dataset}: no version is outdated ({counts_line(report.counts)}){finish}"
     first, last = report.outdated[0].interval, report.outdated[-1].interval
     span = first if first == last else f"{first}/{last}"
     return (
-        f"{report.dataset}: {counted(report)}; bringing the outdated ones forward:"
+        f"{report.dataset}: {counts_line(report.counts)}; bringing the outdated ones forward:"
         f" {told_cost(report.cost)}; {program()} bring-forward {report.dataset} {span}"
     )
 
@@ -220,8 +205,8 @@ def _of_all(env: Environment, *, against_source: bool) -> Result:
 def _status(found: list[OutdatedReport], *, is_whole: bool) -> int:
     """Return the exit status for monitors."""
     if any(each.is_unreadable for each in found):
-        return DAMAGED
-    return 0 if is_whole and all(each.is_in_order for each in found) else FAILED
+        return Result.DAMAGED
+    return 0 if is_whole and all(each.is_in_order for each in found) else Result.FAILED
 
 
 def _line(found: OutdatedReport) -> list[object]:
@@ -229,7 +214,7 @@ def _line(found: OutdatedReport) -> list[object]:
     more = f", and {len(causes) - 1} more" if len(causes) > 1 else ""
     return [
         found.dataset,
-        counted(found),
+        counts_line(found.counts),
         f"{causes[0].text}{more}" if causes else "",
         told_cost(found.cost) if found.outdated else "",
     ]
@@ -297,20 +282,13 @@ def _build(  # noqa: PLR0913 - options of a command
     jobs: int,
     as_json: bool,
 ) -> None:
-    names, done = sorted(each.interval for each in [*report.outdated, *report.unfinished]), 0
+    names = sorted(each.interval for each in [*report.outdated, *report.unfinished])
 
     def command(interval: str) -> list[str]:
         is_declined = declines(training, names, interval)
         return [*options, *(["--training=none"] if is_declined else [])]
 
-    with progress(f"bringing {spec.name} forward") as tell:
-
-        def count(_: IntervalBuild) -> None:
-            nonlocal done
-            done += 1
-            tell(len(names), done)
-
-        tell(len(names), 0)
+    with counted_progress(f"bringing {spec.name} forward", len(names)) as count:
         results, is_ended = build_each(spec.name, names, command, jobs=jobs, on_end=count)
     if results:
         settle(spec, env, training, results)
@@ -327,7 +305,7 @@ def _end_of_builds(
             f"{len(failed)} of {len(names)} intervals are not brought forward, their published"
             " versions stay; run again: it goes on with these"
         )
-        raise typer.Exit(ENDED if is_ended else FAILED)
+        raise typer.Exit(Result.ENDED if is_ended else Result.FAILED)
     if not names:
         print_message("no interval of the range is outdated, nothing was built")
 
@@ -340,4 +318,4 @@ def _refuse_unreadable(report: OutdatedReport) -> None:
             f"{report.dataset}: {', '.join(names)} cannot be read, and were left as they are; see"
             f" trainfeed verify {report.dataset}/{names[0]}"
         )
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(Result.DAMAGED)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
@@ -89,6 +90,25 @@ def _nested(value: object) -> str:
     return ", ".join(map(_text, value)) if isinstance(value, list | tuple) else _text(value)
 
 
+@contextmanager
+def counted_progress(what: str, total: int) -> Iterator[Callable[[object], None]]:
+    """Show a bar on a terminal; yield a function that is called with each thing that is done."""
+    with progress(what) as tell:
+        done = count(1)
+        tell(total, 0)
+        yield lambda _: tell(total, next(done))
+
+
+def first_to_last(first: str, last: str) -> str:
+    """Return the name of a run of intervals: its one, or its first and last."""
+    return first if first == last else f"{first} … {last}"
+
+
+def counts_line(counts: Mapping[Any, int]) -> str:
+    """Return numbers with what they count, as in ``3 outdated, 363 current``; ``none`` without."""
+    return ", ".join(f"{number} {name}" for name, number in counts.items()) or "none"
+
+
 def program() -> str:
     """Return the name by which this program was called, for commands in messages."""
     name = Path(sys.argv[0]).name
@@ -124,11 +144,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 # --- A command returns its result; ``with_json`` adds the option, prints it and sets the status
-
-# Exit statuses, beside 0 and the 2 of wrong usage and settings.
-FAILED: Final = 1
-DAMAGED: Final = 3
-ENDED: Final = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -195,6 +210,11 @@ class Result:
         status: The exit status.
     """
 
+    # Exit statuses, beside 0 and the 2 of wrong usage and settings.
+    FAILED: ClassVar = 1
+    DAMAGED: ClassVar = 3
+    ENDED: ClassVar = 130
+
     value: Any
     text: Part | Iterable[Part] | None = None
     messages: Iterable[str] = ()
@@ -223,13 +243,10 @@ def _print_part(part: Part) -> None:
         typer.echo(printable_lines(part))
 
 
-def json_option(told: str) -> Callable[[Callable[..., Result]], Callable[..., None]]:
-    """Return the decorator of commands whose option ``--json`` has this help."""
+def json_option(declared: Any) -> Callable[[Callable[..., Result]], Callable[..., None]]:
+    """Return the decorator of commands whose option ``--json`` is declared so, as ``Json`` is."""
     option = inspect.Parameter(
-        "as_json",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[bool, typer.Option("--json", help=told)],
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=declared
     )
 
     def add(function: Callable[..., Result]) -> Callable[..., None]:
@@ -246,8 +263,7 @@ def json_option(told: str) -> Callable[[Callable[..., Result]], Callable[..., No
     return add
 
 
-with_json: Final = json_option("Print JSON.")
-with_json_or_list: Final = json_option("Print JSON; a list for a range.")
+with_json: Final = json_option(Json)
 
 
 # --- Lists of entries on disk: a damaged entry is named, hides no other, and makes the status 3
@@ -280,4 +296,4 @@ class DamagedEntries:
     @property
     def status(self) -> int:
         """The exit status of a command whose entries are all read: 3 if one was damaged."""
-        return DAMAGED if self._is_any else 0
+        return Result.DAMAGED if self._is_any else 0

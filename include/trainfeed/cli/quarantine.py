@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,17 +16,15 @@ from trainfeed.cli.build import Training, build_one, declines, require_training,
 from trainfeed.cli.build_ranges import IntervalBuild, build_each
 from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
-    ENDED,
-    FAILED,
     Json,
     Message,
     Part,
     Result,
     Table,
+    counted_progress,
     error_console,
     print_message,
     program,
-    progress,
     with_json,
 )
 from trainfeed.cli.quarantine_lists import (
@@ -401,25 +399,12 @@ def replay(
         said = [] if why is None else [f"--why={why}"]
         return [*said, *(["--training=none"] if declines(training, names, name) else [])]
 
-    results, is_ended = _replay_each(spec.name, names, options, jobs)
+    with counted_progress(f"replaying {spec.name}", len(names)) as count:
+        results, is_ended = build_each(
+            spec.name, names, options, jobs=jobs, on_end=count, command=_COMMAND
+        )
     settle(spec, env, training, results)
     _report(results, is_ended=is_ended, as_json=as_json)
-
-
-def _replay_each(
-    name: str, names: Sequence[str], options: Callable[[str], Sequence[str]], jobs: int
-) -> tuple[list[IntervalBuild], bool]:
-    """Replay intervals as separate processes; return the results, and whether Ctrl-C ended them."""
-    done = 0
-    with progress(f"replaying {name}") as tell:
-
-        def count(_: IntervalBuild) -> None:
-            nonlocal done
-            done += 1
-            tell(len(names), done)
-
-        tell(len(names), 0)
-        return build_each(name, names, options, jobs=jobs, on_end=count, command=_COMMAND)
 
 
 def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) -> None:
@@ -432,7 +417,7 @@ def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) 
         [each.to_json() for each in results],
         Table(_REPLAY_COLUMNS, map(_row, results)),
         [again] if failed else (),
-        (ENDED if is_ended else FAILED) if failed else 0,
+        (Result.ENDED if is_ended else Result.FAILED) if failed else 0,
     ).print(as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
-from trainfeed.cli.printing import DAMAGED, Message, Result, Table, program, with_json
+from trainfeed.cli.printing import Message, Result, Table, counts_line, program, with_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, WindowError
@@ -247,10 +247,9 @@ def origin_of(quarantine: Quarantine) -> dict[str, Any]:
 
 def title_of(quarantine: Quarantine, reasons: dict[str, int]) -> str:
     """Return the line about a build that stands above its records."""
-    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "none"
     return (
-        f"{quarantine.dataset}/{quarantine.interval} ({_state(quarantine)}): quarantined: {counts};"
-        f" in {quarantine.place}"
+        f"{quarantine.dataset}/{quarantine.interval} ({_state(quarantine)}): quarantined:"
+        f" {counts_line(reasons)}; in {quarantine.place}"
     )
 
 
@@ -281,14 +280,13 @@ def _of_all(builds: Sequence[_Listed]) -> Result:
         for build in builds
         for row in _rows(build)
     ]
-    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "none"
     return Result(
         {
             "records": total.total(),
             "reasons": reasons,
             "builds": [build.to_json() for build in builds],
         },
-        [Table(columns, rows), f"{len(builds)} builds; quarantined: {counts}"],
+        [Table(columns, rows), f"{len(builds)} builds; quarantined: {counts_line(reasons)}"],
     )
 
 
@@ -360,5 +358,5 @@ def list_accesses(
         {"dataset": name, "accesses": number, "shown": rows, "damaged_lines": damaged},
         [Table(_ACCESS_COLUMNS, rows), *([Message(more)] if len(rows) < number else [])],
         [unread] if damaged else (),
-        DAMAGED if damaged else 0,
+        Result.DAMAGED if damaged else 0,
     )

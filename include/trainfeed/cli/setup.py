@@ -10,16 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import complete_target, readable_environment
-from trainfeed.cli.printing import (
-    DAMAGED,
-    Message,
-    Part,
-    Result,
-    Table,
-    error_console,
-    program,
-    with_json,
-)
+from trainfeed.cli.printing import Message, Part, Result, Table, error_console, program, with_json
 from trainfeed.cli.scaffold import new_dataset
 from trainfeed.core.config import PUBLIC_FOLDER, environment_from_environ
 from trainfeed.errors import RootError
@@ -132,7 +123,7 @@ def list_public(*, root: _Root = None) -> Result:
         found,
         Table(_PUBLIC_COLUMNS, found),
         [*([unknown] if place is None else []), *damaged],
-        DAMAGED if damaged else 0,
+        Result.DAMAGED if damaged else 0,
     )
 
 
@@ -257,7 +248,7 @@ def check(name: Name) -> Result:
             *_advice(name, waiting),
         ],
         [*map(_refusal_line, report.refused), *report.damaged],
-        DAMAGED if report.refused or report.damaged else 0,
+        Result.DAMAGED if report.refused or report.damaged else 0,
     )
 
 
@@ -284,7 +275,7 @@ def list_uploads(name: Name) -> Result:
         {"accepted": accepted, "refused": [asdict(refusal) for refusal in refused]},
         text,
         damaged,
-        DAMAGED if damaged else 0,
+        Result.DAMAGED if damaged else 0,
     )
 
 

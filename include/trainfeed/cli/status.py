@@ -16,7 +16,7 @@ from trainfeed.cli.arguments import (
     readable_environment,
     specified,
 )
-from trainfeed.cli.printing import DAMAGED, FAILED, Part, Result, Table, with_json
+from trainfeed.cli.printing import Part, Result, Table, first_to_last, with_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import FormatError, StorageError, TrainFeedError
@@ -95,18 +95,17 @@ def _exit_status(found: list[DatasetStatus], errors: list[TrainFeedError]) -> in
     """Return the status for monitors."""
     is_damaged = any(isinstance(error, FormatError) for error in errors)
     if is_damaged or any(each.is_damaged for each in found):
-        return DAMAGED
-    return FAILED if errors or not all(each.is_in_order for each in found) else 0
+        return Result.DAMAGED
+    return Result.FAILED if errors or not all(each.is_in_order for each in found) else 0
 
 
 def _runs(found: DatasetStatus) -> Iterator[list[object]]:
     """Yield a line for each run of intervals with the same state, generation and reason."""
     for (state, generation, reason), run in groupby(found.intervals, _alike):
         each = list(run)
-        names = [each[0].interval, each[-1].interval]
         again = f" (g{generation:04d})" if generation is not None and generation > 1 else ""
         yield [
-            names[0] if len(each) == 1 else " … ".join(names),
+            first_to_last(each[0].interval, each[-1].interval),
             f"{state}{again}",
             len(each),
             as_text(max((one.since for one in each if one.since is not None), default=None)),

@@ -21,8 +21,6 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.named_versions import Name, Target, one_generation, open_asked
 from trainfeed.cli.printing import (
-    DAMAGED,
-    FAILED,
     Json,
     Message,
     Part,
@@ -131,7 +129,7 @@ def prune_dataset(
         [*({"dataset": name, **each.to_json()} for name, each in found.items()), *failed],
         _pruned_text(found, dry_run=dry_run),
         [f"{name}: {type(error).__name__}: {error}" for name, error in errors.items()],
-        FAILED if errors or is_over else 0,
+        Result.FAILED if errors or is_over else 0,
     )
 
 
@@ -187,7 +185,7 @@ def retire(
     return Result(
         {"dataset": spec.name, "range": asked, **done.to_json()},
         [*removed, *first_line(retired_lines(spec.name, asked, done))],
-        status=FAILED if done.refused else 0,
+        status=Result.FAILED if done.refused else 0,
     )
 
 
@@ -261,7 +259,7 @@ def repair(
     wish = RepairWish(why=why, who=named_person(who), dry_run=dry_run, backup=backup)
     with error_console().status(f"{target}: files are compared, and made again"):
         report = repair_version(spec, env, interval, generation, wish)
-    status = 0 if report.is_whole else DAMAGED
+    status = 0 if report.is_whole else Result.DAMAGED
     return Result(report.to_json(), _repaired_text(report), status=status)
 
 
@@ -409,7 +407,7 @@ def list_waivers(
     unread = [state for state in found if isinstance(state, UnreadWaiver)]
     rows = [_row(state) for state in found if isinstance(state, WaiverState)]
     is_closed = not rows and (unread or closed)
-    status = DAMAGED if any(each.is_damaged for each in unread) else FAILED
+    status = Result.DAMAGED if any(each.is_damaged for each in unread) else Result.FAILED
     return Result(
         [state.to_json() for state in found],
         () if is_closed else table(_WAIVER_COLUMNS, rows, "no waiver was found"),
@@ -468,7 +466,7 @@ def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
     return Result(
         {"files": [_file(file) for file in files], "repairs": [_fix(fix) for fix in fixes]},
         _boundaries_text(files, fixes),
-        status=DAMAGED if fixes else 0,
+        status=Result.DAMAGED if fixes else 0,
     )
 
 
@@ -487,7 +485,7 @@ def restore(name: Annotated[str, typer.Argument(help="The data set.")]) -> Resul
     return Result(
         {"files": [each._asdict() | {"path": str(each.path)} for each in files]},
         Table(("file", "was", "now"), rows) if rows else intact,
-        status=DAMAGED if any(each.why_not for each in files) else 0,
+        status=Result.DAMAGED if any(each.why_not for each in files) else 0,
     )
 
 

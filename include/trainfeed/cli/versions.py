@@ -14,16 +14,7 @@ from trainfeed.cli.file_contents import print_samples
 from trainfeed.cli.file_stats import statistics_table
 from trainfeed.cli.ls import gaps
 from trainfeed.cli.named_versions import LookTarget, parse_target, version_of
-from trainfeed.cli.printing import (
-    DAMAGED,
-    FAILED,
-    Json,
-    Part,
-    Result,
-    program,
-    progress,
-    with_json,
-)
+from trainfeed.cli.printing import Json, Part, Result, program, progress, with_json
 from trainfeed.core.intervals import parse_range
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
@@ -60,7 +51,7 @@ def verify(
         checked if found.is_range() else checked[0],
         map(_lines, checked),
         _about_verified(found, damaged, is_unreadable=unreadable),
-        DAMAGED if damaged else FAILED if unreadable else 0,
+        Result.DAMAGED if damaged else Result.FAILED if unreadable else 0,
     )
 
 

@@ -8,13 +8,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from trainfeed.core import canonical_json
 from trainfeed.core.canonical_json import JsonFields
@@ -32,6 +31,8 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
+from trainfeed.pipeline.quarantine import raw_records
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.reports import Build, JsonObject, OutdatedRule, SkipReport
 from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, space
 from trainfeed.pipeline.version import total_statistics
@@ -86,6 +87,28 @@ def shadowed(
             for name in neighbours:
                 _link_folder(real.interval(name), shadow.interval(name))
         yield replace(env, root=root)
+
+
+@contextmanager
+def built_apart(
+    env: Environment, dataset: str, interval: str, above: Path | None = None
+) -> Iterator[tuple[Environment, Path]]:
+    """Yield ``env`` with a temporary root, landing and work area, and the folder of the two.
+
+    Args:
+        env: Folders and connections.
+        dataset: The data set.
+        interval: The interval, which may be published in the temporary root.
+        above: The folder for the areas; ``TMPDIR`` by default.
+
+    Raises:
+        RootError: The root of ``env`` was not made by ``trainfeed init``.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=above) as work,
+        shadowed(env, dataset, interval, published=False) as shadow,
+    ):
+        yield replace(shadow, landing=f"{work}/landing", work=f"{work}/work"), Path(work)
 
 
 @contextmanager
@@ -291,13 +314,13 @@ def _read_line(part: PlannedRead, *, lands: bool) -> str:
     count = part.end - part.start
     line = f"would read     {part.source}"
     if part.unit == "bytes":
-        line = f"{line}: {_size(count)} in {_counted(part.pieces, 'piece')}"
+        line = f"{line}: {shown_size(count)} in {_counted(part.pieces, 'piece')}"
     else:
         line = f"{line} [{part.start}, {part.end}): {_counted(count, 'offset')}"
     if not lands or not count:
         return line
     if part.landed_pieces == part.pieces:
-        return f"{line}, landed already ({_size(part.bytes)})"
+        return f"{line}, landed already ({shown_size(part.bytes)})"
     return f"{line}, {part.landed_pieces} of {part.pieces} landing files there already"
 
 
@@ -307,13 +330,13 @@ def _total_line(report: DryRunReport) -> str:
         line += f", {_counted(report.offsets, 'offset')}"
     if report.read_bytes is None:
         return line
-    return f"{line}, about {_size(report.read_bytes)} of it from the source"
+    return f"{line}, about {shown_size(report.read_bytes)} of it from the source"
 
 
 def _publish_line(publishes: PlannedVersion) -> str:
     size = "size unknown, no version of about this size is there to estimate it from"
     if publishes.estimated_from is not None:
-        size = f"about {_size(publishes.bytes)}, estimated from {publishes.estimated_from}"
+        size = f"about {shown_size(publishes.bytes)}, estimated from {publishes.estimated_from}"
     line = f"would publish  {publishes.version}: {size}"
     if publishes.supersedes is not None:
         line += f"; supersedes generation {publishes.supersedes['generation']}"
@@ -322,17 +345,19 @@ def _publish_line(publishes: PlannedVersion) -> str:
 
 def _space_line(place: Space) -> str:
     needed, free = place.needed_bytes, place.free_bytes
-    wanted = "unknown" if needed is None else f"about {_size(needed)}"
+    wanted = "unknown" if needed is None else f"about {shown_size(needed)}"
     is_short = needed is not None and free is not None and needed > free
     verdict = ": too little" if is_short else ""
-    return f"space          {place.place} {place.uri}: needs {wanted}, {_size(free)} free{verdict}"
+    left = f"{shown_size(free)} free{verdict}"
+    return f"space          {place.place} {place.uri}: needs {wanted}, {left}"
 
 
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _size(num_bytes: float | None) -> str:
+def shown_size(num_bytes: float | None) -> str:
+    """Return a number of bytes for people; None is unknown."""
     if num_bytes is None:
         return "unknown"
     for unit in _UNITS:
@@ -499,7 +524,6 @@ def _is_judged(gate: Gate) -> bool:
 
 # --- The report of a preview about the version that it built, small enough for a terminal
 
-_QUARANTINE: Final = "quarantine/"
 _SHOWN_SAMPLES: Final = 5
 _SHOWN_QUARANTINE: Final = 10
 _SHOWN_VALUES: Final = 8
@@ -561,20 +585,8 @@ def _readable(data: bytes) -> str:
 
 
 def _quarantined(version: Version) -> list[JsonObject]:
-    (name,) = (file.name for file in version.manifest.files if file.name.startswith(_QUARANTINE))
-    with pa.OSFile(str(version.path / name)) as file:
-        table = pa.ipc.open_file(file).read_all()
-    sources = version.manifest.sources
-    return [
-        {
-            "source": sources[row["source"]],
-            "offset": row["offset"],
-            "reason": row["reason"],
-            "message": row["message"],
-            "raw": _readable(row["raw"]),
-        }
-        for row in table.slice(0, _SHOWN_QUARANTINE).to_pylist()
-    ]
+    records = islice(raw_records(quarantine_of_version(version)), _SHOWN_QUARANTINE)
+    return [{**asdict(each), "raw": _readable(each.raw)} for each in records]
 
 
 # --- Builds the first records of an interval to look at: samples, quarantine, statistics, gates
@@ -611,12 +623,8 @@ def preview(
     if limit < 1:
         raise ConfigError(f"expected a limit of at least 1, got {limit}")
     started = time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
-        shadowed(env, spec.name, interval.name, published=False) as shadow,
-    ):
-        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
-        place, passed_over = reader_of(spec).head(spec, interval, place, Path(work), limit)
+    with built_apart(env, spec.name, interval.name) as (apart, work):
+        place, passed_over = reader_of(spec).head(spec, interval, apart, work, limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise SourceMissingError(planned.note)

@@ -1,0 +1,102 @@
+"""A command returns its result: value, text, messages and status, with and without ``--json``."""
+
+import json
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from trainfeed.cli.printing import (
+    Message,
+    Result,
+    Table,
+    counts_line,
+    first_to_last,
+    json_option,
+    table,
+    with_json,
+)
+from trainfeed.errors import NotFoundError
+
+
+def command(result, decorator=with_json):
+    @decorator
+    def look(name: Annotated[str, typer.Argument()] = "clicks", *, loud: bool = False) -> Result:
+        """Look at something."""
+        return result(name, loud) if callable(result) else result
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(look)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def lines():
+    yield "first \x1b[2J"
+    yield Table(("name", "size"), [{"size": 1, "name": "a", "more": 2}, ("b", None)])
+    yield Message("about it")
+
+
+def test_json_has_the_value_and_text_the_lines_and_tables():
+    invoke = command(lambda name, loud: Result({"name": name, "loud": loud}, lines(), ["told"]))
+    found = invoke("flights", "--loud", "--json")
+    assert json.loads(found.stdout) == {"loud": True, "name": "flights"}
+    assert (found.stderr, found.exit_code) == ("told\n", 0)
+    found = invoke()
+    first, *shown = found.stdout.splitlines()
+    assert first == r"first \x1b[2J"
+    assert [line.split("│")[1:3] for line in shown if "│" in line] == [
+        [" a    ", " 1    "],
+        [" b    ", "      "],
+    ]
+    assert (found.stderr, found.exit_code) == ("about it\ntold\n", 0)
+
+
+def test_a_text_is_not_made_beside_json():
+    def text():
+        raise AssertionError
+        yield
+
+    assert command(Result([], text()))("--json").stdout == "[]\n"
+
+
+def test_without_a_text_the_pairs_of_the_value_are_shown():
+    shown = command(Result({"rows": 3}))().stdout
+    assert [part.strip() for part in shown.splitlines()[1].split("│")[1:3]] == ["rows", "3"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_the_status_ends_the_command_behind_its_messages(arguments):
+    found = command(Result({}, "text", ["first", "second"], Result.DAMAGED))(*arguments)
+    assert (found.exit_code, found.stderr) == (3, "first\nsecond\n")
+    assert found.stdout == ("{}\n" if arguments else "text\n")
+
+
+def test_messages_may_end_with_an_error():
+    def messages():
+        yield "one is missing"
+        raise NotFoundError("the other, too")
+
+    found = command(Result({"a": 1}, messages=messages()))("--json")
+    assert (json.loads(found.stdout), found.stderr) == ({"a": 1}, "one is missing\n")
+    assert isinstance(found.exception, NotFoundError)
+
+
+def test_a_list_without_rows_is_a_message():
+    found = command(Result([], table(("name",), [], "nothing is there")))()
+    assert (found.stdout, found.stderr) == ("", "nothing is there\n")
+    assert isinstance(table(("name",), [("a",)], ""), Table)
+
+
+def test_the_option_is_the_last_one_and_has_the_help_that_is_declared():
+    declared = Annotated[bool, typer.Option("--json", help="Print edges as JSON.")]
+    shown = command(Result({}), json_option(declared))("--help").stdout
+    assert "Look at something." in shown
+    assert shown.index("--loud") < shown.index("--json") < shown.index("Print edges as JSON.")
+
+
+def test_runs_and_counts_are_told_in_one_way():
+    assert first_to_last("2013-01-01", "2013-01-01") == "2013-01-01"
+    assert first_to_last("2013-01-01", "2013-01-03") == "2013-01-01 … 2013-01-03"
+    assert counts_line({"outdated": 3, "current": 0}) == "3 outdated, 0 current"
+    assert counts_line({}) == "none"
