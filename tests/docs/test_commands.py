@@ -124,7 +124,12 @@ def as_parameter(walk):
     """The documents as a parameter, with the services that they need as marks."""
     needed = {service for document in walk for service in services_of(document)}
     marks = [pytest.mark.integration(service) for service in sorted(needed)]
-    marks += [pytest.mark.nightly] if walk[0] in LONG_WALKS else []
+    if walk[0] in LONG_WALKS:
+        marks.append(pytest.mark.nightly)
+    elif walk != FIRST_WALK:
+        marks.append(pytest.mark.ci)
+    # Each in a clone of its own: side by side where there are several processes.
+    marks.append(pytest.mark.xdist_group(walk[0]))
     return pytest.param(walk, marks=marks, id=" ".join(walk))
 
 
