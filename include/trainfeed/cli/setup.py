@@ -121,7 +121,7 @@ def list_public(*, root: _Root = None) -> Result:
     damaged = [f"{row.name} is damaged: {row.damaged}" for row in rows if row.damaged is not None]
     return Result(
         found,
-        Table(_PUBLIC_COLUMNS, found),
+        Table(_PUBLIC_COLUMNS, [list(row.values())[: len(_PUBLIC_COLUMNS)] for row in found]),
         [*([unknown] if place is None else []), *damaged],
         Result.DAMAGED if damaged else 0,
     )

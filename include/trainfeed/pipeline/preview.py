@@ -8,12 +8,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from trainfeed.core import canonical_json
 from trainfeed.core.canonical_json import JsonFields
@@ -31,8 +32,6 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.plans import Plan, Planned, cut, load_plan, save_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import publish
-from trainfeed.pipeline.quarantine import raw_records
-from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.reports import Build, JsonObject, OutdatedRule, SkipReport
 from trainfeed.pipeline.stage import Experience, Space, Stage, landed_bytes, space
 from trainfeed.pipeline.version import total_statistics
@@ -87,28 +86,6 @@ def shadowed(
             for name in neighbours:
                 _link_folder(real.interval(name), shadow.interval(name))
         yield replace(env, root=root)
-
-
-@contextmanager
-def built_apart(
-    env: Environment, dataset: str, interval: str, above: Path | None = None
-) -> Iterator[tuple[Environment, Path]]:
-    """Yield ``env`` with a temporary root, landing and work area, and the folder of the two.
-
-    Args:
-        env: Folders and connections.
-        dataset: The data set.
-        interval: The interval, which may be published in the temporary root.
-        above: The folder for the areas; ``TMPDIR`` by default.
-
-    Raises:
-        RootError: The root of ``env`` was not made by ``trainfeed init``.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=above) as work,
-        shadowed(env, dataset, interval, published=False) as shadow,
-    ):
-        yield replace(shadow, landing=f"{work}/landing", work=f"{work}/work"), Path(work)
 
 
 @contextmanager
@@ -524,6 +501,7 @@ def _is_judged(gate: Gate) -> bool:
 
 # --- The report of a preview about the version that it built, small enough for a terminal
 
+_QUARANTINE: Final = "quarantine/"
 _SHOWN_SAMPLES: Final = 5
 _SHOWN_QUARANTINE: Final = 10
 _SHOWN_VALUES: Final = 8
@@ -585,8 +563,20 @@ def _readable(data: bytes) -> str:
 
 
 def _quarantined(version: Version) -> list[JsonObject]:
-    records = islice(raw_records(quarantine_of_version(version)), _SHOWN_QUARANTINE)
-    return [{**asdict(each), "raw": _readable(each.raw)} for each in records]
+    (name,) = (file.name for file in version.manifest.files if file.name.startswith(_QUARANTINE))
+    with pa.OSFile(str(version.path / name)) as file:
+        table = pa.ipc.open_file(file).read_all()
+    sources = version.manifest.sources
+    return [
+        {
+            "source": sources[row["source"]],
+            "offset": row["offset"],
+            "reason": row["reason"],
+            "message": row["message"],
+            "raw": _readable(row["raw"]),
+        }
+        for row in table.slice(0, _SHOWN_QUARANTINE).to_pylist()
+    ]
 
 
 # --- Builds the first records of an interval to look at: samples, quarantine, statistics, gates
@@ -623,8 +613,12 @@ def preview(
     if limit < 1:
         raise ConfigError(f"expected a limit of at least 1, got {limit}")
     started = time.perf_counter()
-    with built_apart(env, spec.name, interval.name) as (apart, work):
-        place, passed_over = reader_of(spec).head(spec, interval, apart, work, limit)
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
+        shadowed(env, spec.name, interval.name, published=False) as shadow,
+    ):
+        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
+        place, passed_over = reader_of(spec).head(spec, interval, place, Path(work), limit)
         planned = plan(spec, interval, place, allow_gap=allow_gap, checks_space=False)
         if isinstance(planned, SkipReport):
             raise SourceMissingError(planned.note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -26,7 +27,7 @@ from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import Plan, PlannedFile, PlannedRange, load_plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.preview import built_apart, shown_value
+from trainfeed.pipeline.preview import shadowed, shown_value
 from trainfeed.pipeline.quarantine import (
     MOST_RAW_BYTES,
     Quarantine,
@@ -447,6 +448,7 @@ class QuarantinePreview(
 # --- A build in a temporary place whose only landed records are quarantined ones
 
 _FOLDER: Final = "previews"
+_PREFIX: Final = "trainfeed-"
 
 
 class PreviewPlace(NamedTuple):
@@ -483,8 +485,11 @@ def preview_place(
     """
     plan = whole.plan
     KeptInputs(plan.inputs).require_source_of(spec)
-    with built_apart(env, spec.name, plan.interval["name"], _above(env)) as (apart, _):
-        place = replace(apart, kafka={})
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_above(env)) as work,
+        shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,
+    ):
+        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work", kafka={})
         landing = Location.parse(place.landing)
         landed = land_again(whole, places, kept, landing)
         stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
