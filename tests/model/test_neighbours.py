@@ -34,7 +34,7 @@ def played(project, seed, kind):
     return counts, lines, made[0].counts
 
 
-@pytest.mark.parametrize("kind", [Disturbed, Damaged])
+@pytest.mark.parametrize("kind", [pytest.param(Disturbed, marks=pytest.mark.ci), Damaged])
 def test_plans_agree_with_their_neighbours_or_a_boundary_was_changed(kind, tmp_path):
     rules = ("empty", "skip", "fail")
     projects = [Project(tmp_path / rule, missing=rule) for rule in rules]

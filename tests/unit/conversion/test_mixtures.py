@@ -128,7 +128,7 @@ def test_two_sizes_of_a_set_under_one_pattern_are_an_error(reader, tmp_path):
         list(read(tmp_path / "out" / "p-*"))
 
 
-@pytest.mark.parametrize("shards", [3, 5])
+@pytest.mark.parametrize("shards", [3, pytest.param(5, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_conversion_leaves_a_whole_set_or_an_error(reader, tmp_path, point, shards):
     container, read = reader

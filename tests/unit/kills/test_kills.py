@@ -109,6 +109,7 @@ def test_a_full_disk_refuses_what_needs_space_and_all_that_follows(built, tmp_pa
     assert shown(calls, tmp_path)[-3:-1] == ["0 fchmod folder/file", "0 fsync folder/file"]
 
 
+@pytest.mark.ci
 def test_commands_that_are_killed_or_find_no_space_end_as_if_nothing_had_happened(tmp_path):
     for name, every in SAMPLE.items():
         done = subprocess.run(

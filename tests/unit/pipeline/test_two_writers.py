@@ -60,7 +60,9 @@ def build_both(project, second, point, monkeypatch):
     return first, reports[0]
 
 
-@pytest.mark.parametrize("second", [same_folders, another_machine])
+@pytest.mark.parametrize(
+    "second", [same_folders, pytest.param(another_machine, marks=pytest.mark.ci)]
+)
 @pytest.mark.parametrize("point", OURS)
 def test_of_two_builders_with_one_plan_the_later_adopts_the_version(
     project, point, second, monkeypatch

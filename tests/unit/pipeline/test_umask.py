@@ -41,7 +41,7 @@ def trained(project):
     return project
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o077])
+@pytest.mark.parametrize("umask", [0o000, pytest.param(0o077, marks=pytest.mark.ci)])
 def test_nothing_is_writable_for_others_whatever_the_umask(trained, umask):
     day = "2024-03-01"
     run(trained, umask, "-m", "trainfeed", "build", "clicks", "--interval", day)

@@ -161,6 +161,7 @@ def test_digits_are_predicted_as_the_training_has_evaluated(tmp_path, digits_dat
     assert ModelsFolder(Path(env.root)).names() == ["digits"]
 
 
+@pytest.mark.ci
 def test_flights_are_predicted_as_the_training_has_evaluated(tmp_path, flights_data):
     env = environment(
         tmp_path, "flights", kafka={"kafka_default": KafkaSettings(recorded=str(tmp_path / "log"))}

@@ -31,6 +31,7 @@ def test_the_life_has_files_of_every_kind_and_every_exception_is_about_one(life)
     assert set(READINGS) <= there
 
 
+@pytest.mark.ci
 def test_no_damaged_file_gives_a_reader_another_answer_without_an_error(life):
     counts, faults, read = Counter(), [], set()
     for name, kind in swept_files(life, "later"):
@@ -44,6 +45,7 @@ def test_no_damaged_file_gives_a_reader_another_answer_without_an_error(life):
     assert counts["error"] > counts["same"]
 
 
+@pytest.mark.ci
 def test_no_command_answers_otherwise_without_a_word(life):
     sweep = Sweep(life)
     played = [sweep.play(seed) for seed in range(CASES_PLAYED)]
