@@ -133,7 +133,7 @@ def prune_dataset(
     )
 
 
-def _asked(names: list[str] | None) -> list[Kind]:
+def _asked(names: list[str] | None) -> list[Kind[Any]]:
     known = {each.name: each for each in KINDS}
     for name in names or []:
         if name not in known:

@@ -1,10 +1,11 @@
 """Retention: removes what a data set no longer keeps, and nothing that is in use.
 
-Each kind of thing has a rule in ``retention`` of dataset.yaml, and a module in ``kinds``. What a
-run removes is found first, with the reasons for what stays; a dry run ends there.
+Each kind of thing has a rule in ``retention`` of dataset.yaml, and a class that says how its items
+are found, hidden and deleted. What a run removes is found first, with the reasons for what stays; a
+dry run ends there. Then one sweep (``context.Kind``) hides, looks again, and deletes.
 """
 
-from trainfeed.upkeep.retention.context import Context, Kind, Uses, uses_of
+from trainfeed.upkeep.retention.context import Context, Kind
 from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against
 from trainfeed.upkeep.retention.sweep import (
     KINDS,
@@ -18,6 +19,7 @@ from trainfeed.upkeep.retention.sweep import (
     retired_lines,
     scheduled_kinds,
 )
+from trainfeed.upkeep.retention.uses import Uses, uses_of
 
 __all__ = [
     "KINDS",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -24,9 +23,9 @@ from trainfeed.pipeline.inputs.boundaries import (
     milliseconds,
     read_boundary,
 )
-from trainfeed.pipeline.leftovers import RETENTION
-from trainfeed.upkeep.retention.context import Context, Look
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept
+from trainfeed.upkeep.retention.context import Context, Judge, Kind
+from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept, by_name
+from trainfeed.upkeep.retention.uses import Look
 from trainfeed.versions import Manifest
 from trainfeed.versions.lease import building
 from trainfeed.versions.retire import retirement_of
@@ -197,17 +196,13 @@ def _span(schedule: Schedule, name: str) -> tuple[datetime, datetime] | None:
 _NEEDED: Final = "an interval that was or may be planned starts or ends there"
 
 
-@dataclass(frozen=True)
-class _BoundaryItem(Item):
-    at: datetime
-
-
-class BoundaryFiles:
+class BoundaryFiles(Kind[Item]):
     """Boundary files between retired intervals; there is no rule: nobody can want them."""
 
-    name: Final = "boundaries"
+    name = "boundaries"
+    moves = True
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[Item]]:
         """Yield the files at which retired intervals start or end, by topic and time."""
         topics = {folder: dict(boundary_files(folder)) for folder in _topics(context)}
         times = {at for paths in topics.values() for at in paths}
@@ -222,38 +217,44 @@ class BoundaryFiles:
         for folder, paths in topics.items():
             yield from _of_topic(folder, paths, ended, needed)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove files, but for those that came into use since they were found.
+    def parts(self, expired: Sequence[Expired[Item]]) -> Iterator[list[Expired[Item]]]:
+        """Yield the files of each topic."""
+        return (list(some) for _, some in groupby(expired, _folder_of))
 
-        The last look and the renames hold the lock of the topic: a planner looks under it, when
-        its plan is written, whether the boundaries of the plan are still there.
+    @contextmanager
+    def alone(self, _context: Context, first: Expired[Item]) -> Iterator[None]:
+        """Hold the lock of the topic.
+
+        A planner looks under it, when its plan is written, whether the boundaries of the plan are
+        still there.
         """
-        kept: list[Kept] = []
-        for folder, group in groupby(items, lambda each: Path(each.item.places[0]).parent):
-            aside = context.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
-            posix.make_public_dir(aside)
-            with deciding(folder):
-                kept += self._some_removed(context, list(group), aside)
-            faults.point("boundaries.after_renames")
-            posix.remove_tree(aside)
-        return kept
+        with deciding(_folder_of(first)):
+            yield
+        faults.point("boundaries.after_renames")
 
-    def _some_removed(
-        self, context: Context, items: Sequence[Expired], aside: Path
-    ) -> Iterator[Kept]:
-        found = (each for each in self.find(context.again()) if not isinstance(each, Excess))
-        again = {each.item.name: each for each in found}
+    def look(self, context: Context) -> Judge[Item]:
+        """Find all files again, but for those that came into use since they were found."""
+        again = by_name(self.find(context.again()))
         faults.point("boundaries.after_look")
-        for each in items:
-            now, path = again.get(each.item.name), Path(each.item.places[0])
-            if isinstance(now, Kept):
-                yield now
-            elif now is None and path.exists():
-                yield Kept(each.item, _NEEDED)
-            elif now is not None:
-                with posix.map_errors(path):
-                    path.rename(aside / path.name)
-                faults.point("boundaries.after_rename")
+
+        def judge(each: Expired[Item]) -> Expired[Item] | str | None:
+            now = again.get(each.item.name)
+            if now is None:
+                return _NEEDED if Path(each.item.places[0]).exists() else None
+            return now.why if isinstance(now, Kept) else now
+
+        return judge
+
+    def delete(self, context: Context, each: Expired[Item]) -> None:
+        """Move a file aside, where all are deleted together."""
+        path = Path(each.item.places[0])
+        with posix.map_errors(path):
+            path.rename(context.aside / path.name)
+        faults.point("boundaries.after_rename")
+
+
+def _folder_of(each: Expired[Item]) -> Path:
+    return Path(each.item.places[0]).parent
 
 
 def _topics(context: Context) -> list[Path]:
@@ -264,7 +265,7 @@ def _topics(context: Context) -> list[Path]:
 
 def _of_topic(
     folder: Path, paths: dict[datetime, Path], ended: Ended, needed: set[datetime] | str
-) -> Iterator[Expired | Kept]:
+) -> Iterator[Found[Item]]:
     asked = [at for at in sorted(paths) if at in ended.of]
     why: dict[datetime, str]
     if isinstance(needed, str):
@@ -278,20 +279,19 @@ def _of_topic(
             why |= dict.fromkeys(free, f"a boundary file of the topic is damaged: {error}")
     for at in asked:
         with posix.map_errors(paths[at]):
-            item = _item(folder, paths[at], at)
+            item = _item(folder, paths[at])
         if at in why:
             yield Kept(item, why[at])
         else:
             yield Expired(item, f"{ended.of[at]} is retired, and no plan of it is left")
 
 
-def _item(folder: Path, path: Path, at: datetime) -> _BoundaryItem:
+def _item(folder: Path, path: Path) -> Item:
     found = path.lstat()
-    return _BoundaryItem(
+    return Item(
         kind=BoundaryFiles.name,
         name=f"{folder.parent.name}/{folder.name}/{path.stem}",
         num_bytes=found.st_size,
         since=datetime.fromtimestamp(found.st_mtime, UTC),
         places=(str(path),),
-        at=at,
     )

@@ -1,273 +1,34 @@
-"""What every kind of retention gets: the data set, its folder as seen once, the time, and the uses.
-
-A version is in use by a training without a result, a lease, a tag, or an open plan.
-"""
+"""What every kind of retention gets, and the sweep that removes the items of any kind."""
 
 from __future__ import annotations
 
-import logging
-import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from stat import S_ISDIR
-from typing import Final, Protocol, cast
+from typing import ClassVar, Final, Generic, TypeAlias
 
 from trainfeed.core.config import Environment
-from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
-from trainfeed.files import is_there, listed_folder
+from trainfeed.errors import TrainFeedError
 from trainfeed.files.stores import posix, present
-from trainfeed.pipeline import PlanRef
-from trainfeed.pipeline.plans import Plan, load_plan
+from trainfeed.pipeline.leftovers import RETENTION
 from trainfeed.specification import DatasetSpec
-from trainfeed.training.jobs import JOB_FILE, RESULT_FILE, JobRecord
 from trainfeed.upkeep.retention.items import (
-    Excess,
     Expired,
-    Item,
+    Found,
+    ItemT,
     Kept,
     PlanItem,
     held_against,
     open_plans,
     plan_item,
 )
-from trainfeed.versions.layout import DatasetFolder, parse_generation
-from trainfeed.versions.lease import building, leased_versions
-from trainfeed.versions.tag_files import current_tags
-from trainfeed.versions.training_marks import launched_job
-
-# --- One look at the folder of a data set: each folder is listed once, each plan is read once
-
-
-@dataclass(frozen=True)
-class Look(DatasetFolder):
-    """The folder of a data set as it was when each part of it was first asked for."""
-
-    _names: dict[Path, list[str]] = field(default_factory=dict, compare=False, repr=False)
-    _status: dict[Path, os.stat_result] = field(default_factory=dict, compare=False, repr=False)
-    _plans: dict[Path, Plan] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def at(cls, folder: DatasetFolder) -> Look:
-        """Return a look that has seen nothing yet."""
-        return cls(folder.root, folder.name)
-
-    def names_in(self, folder: Path, *, strictly: bool = False) -> list[str]:
-        """Names in a folder, listed at the first call."""
-        if folder not in self._names:
-            self._names[folder] = super().names_in(folder, strictly=strictly)
-        return self._names[folder]
-
-    def is_removed(self, interval: str, generation: int) -> bool:
-        """Whether the list of the interval has the mark of a removal."""
-        mark = self.removal_mark(interval, generation)
-        return mark.name in self.names_in(mark.parent)
-
-    def has_folder(self, interval: str, generation: int) -> bool:
-        """Whether the list of the interval has the folder of the generation."""
-        path = self.version(interval, generation)
-        try:
-            return path.name in self.names_in(path.parent) and S_ISDIR(self._stat(path).st_mode)
-        except NotFoundError:
-            return False  # renamed away since the list
-
-    def published_at(self, interval: str, generation: int) -> datetime:
-        """Return the modification time of a version, aware UTC: nothing changes it later.
-
-        Raises:
-            NotFoundError: It is gone.
-            StorageError: The publication root refused or failed.
-        """
-        return datetime.fromtimestamp(self._stat(self.version(interval, generation)).st_mtime, UTC)
-
-    def plan_of(self, interval: str, plan_id: str) -> Plan:
-        """Return a plan, read at the first call; a plan file is never changed.
-
-        Raises:
-            NotFoundError: It is gone.
-            FormatError: It is no plan.
-            StorageError: The publication root refused or failed.
-        """
-        path = self.plan(interval, plan_id)
-        if path not in self._plans:
-            self._plans[path] = load_plan(self, PlanRef(self.name, interval, plan_id))
-        return self._plans[path]
-
-    def _stat(self, path: Path) -> os.stat_result:
-        if path not in self._status:
-            with posix.map_errors(path):
-                self._status[path] = path.stat()
-        return self._status[path]
-
-
-# --- One use of a version, or of all versions up to an interval
-
-
-@dataclass(frozen=True)
-class Use:
-    """A use of versions of a data set.
-
-    Attributes:
-        interval: Name of the interval; None for all intervals, because what is used cannot be told.
-        generation: The generation; None for all generations of the interval and of all before it,
-            because what is used cannot be told exactly.
-        why: Who uses them, for people.
-    """
-
-    interval: str | None
-    generation: int | None
-    why: str
-
-    def covers(self, interval: str) -> bool:
-        """Return whether the use may be one of every generation of an interval."""
-        return self.generation is None and (self.interval is None or interval <= self.interval)
-
-
-# --- Versions that readers hold by a lease
-
-
-def used_by_leases(folder: DatasetFolder, now: datetime) -> Iterator[Use]:
-    """Yield the versions of leases that have not ended; one that cannot be read holds all.
-
-    Raises:
-        StorageError: The leases cannot be listed.
-    """
-    found = leased_versions(folder, now)
-    for (interval, generation), lease in found.holders.items():
-        yield Use(interval, generation, f"leased: {lease.told}")
-    for lease in found.unread:
-        yield Use(None, None, f"leased: {lease.told}")
-
-
-# --- Versions that the gates of an open build compare with
-
-
-def used_by_open_plans(folder: Look, _now: datetime) -> Iterator[Use]:
-    """Yield the references of plans whose generation may still be published.
-
-    A plan that cannot be read can no longer be built, and uses nothing.
-
-    Raises:
-        StorageError: The plans cannot be listed.
-    """
-    for interval in folder.planned_intervals():
-        for plan_id in open_plans(folder, interval):
-            yield from _references(folder, interval, plan_id)
-
-
-def _references(folder: Look, interval: str, plan_id: str) -> list[Use]:
-    try:
-        plan = folder.plan_of(interval, plan_id)
-    except (FormatError, NotFoundError):
-        return []
-    why = f"plan {plan_id} of {interval} compares with it and may still be published"
-    return [Use(each.interval, each.generation, why) for each in plan.references]
-
-
-# --- Versions that a tag names
-
-
-def used_by_tags(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
-    """Yield the versions of all tags, whatever their age: a tag is how a person keeps a version.
-
-    Raises:
-        FormatError: A tag cannot be read, so what it names cannot be told.
-        StorageError: The tags cannot be listed.
-    """
-    for tag in current_tags(folder):
-        for interval, generation in tag.generations.items():
-            yield Use(interval, generation, f"tag {tag.name} names it")
-
-
-# --- Versions that trainings without a result read
-
-logger = logging.getLogger(__name__)
-
-
-def used_by_trainings(folder: DatasetFolder, _now: datetime) -> Iterator[Use]:
-    """Yield what trainings read that have begun and not ended, whatever their age.
-
-    The intervals of a training end with that of its job. What a job reads that cannot be read
-    itself is therefore taken to be any version up to there.
-
-    Raises:
-        StorageError: The folder of trainings cannot be listed.
-    """
-    for place in listed_folder(folder.training_marks.parent):
-        if place == folder.training_marks:
-            continue
-        try:
-            for job in listed_folder(place):
-                yield from _versions_of(job)
-        except (TrainFeedError, KeyError, TypeError, AttributeError) as error:
-            logger.warning(
-                "what a job in %s reads cannot be told (%s): every generation up to %s is kept,"
-                " because the job may read it; repair or remove its folder, then prune again",
-                place,
-                error,
-                place.name,
-            )
-            yield Use(place.name, None, f"a job in {place} that cannot be read may read it")
-
-
-def _versions_of(job: Path) -> list[Use]:
-    """Return the versions of a job, none if the job has a result."""
-    if is_there(job / RESULT_FILE) or not JobRecord(job).is_begun():
-        return []
-    if (found := launched_job(job)) is None:
-        raise NotFoundError(f"{job / JOB_FILE} is gone")
-    why = f"training {job.parent.name}/{job.name} reads it and has no result"
-    return [
-        Use(each["interval"], parse_generation(each["generation"]), why) for each in found.versions
-    ]
-
-
-# --- Versions that are in use, from everything that can name one; what uses them is said
-
-_USERS: Final[tuple[Callable[[Look, datetime], Iterable[Use]], ...]] = (
-    used_by_trainings,
-    used_by_leases,
-    used_by_tags,
-    used_by_open_plans,
-)
-
-
-class Uses:
-    """Versions that are in use.
-
-    Args:
-        uses: Every use.
-    """
-
-    def __init__(self, uses: Iterable[Use]) -> None:
-        self._exact: dict[tuple[str, int], str] = {}
-        self._up_to: list[Use] = []
-        for use in uses:
-            if use.interval is None or use.generation is None:
-                self._up_to.append(use)
-            else:
-                self._exact.setdefault((use.interval, use.generation), use.why)
-
-    def why(self, interval: str, generation: int) -> str | None:
-        """Return who uses a version, None if nobody is known to."""
-        exact = self._exact.get((interval, generation))
-        return exact or next((use.why for use in self._up_to if use.covers(interval)), None)
-
-
-def uses_of(folder: Look, now: datetime) -> Uses:
-    """Return the versions of a data set that are in use at a time.
-
-    Args:
-        folder: A look at the data set that has seen nothing yet.
-        now: The time, aware UTC.
-
-    Raises:
-        FormatError: A tag is damaged, so what it names cannot be told: nothing may be removed then.
-        StorageError: A place cannot be read: nothing may be removed then.
-    """
-    return Uses(use for users in _USERS for use in users(folder, now))
-
+from trainfeed.upkeep.retention.uses import Look, Uses, uses_of
+from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.lease import building
 
 # --- What every kind of retention gets: the data set, the time, and what is in use
 
@@ -331,30 +92,106 @@ class Context:
         """Return what is in use at this moment, for the look after a mark."""
         return self.again().uses
 
+    @cached_property
+    def aside(self) -> Path:
+        """The folder to which a sweep renames files; what a killed one leaves there is trash."""
+        return self.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
 
-class Kind(Protocol):
-    """A kind of item, with its rule in ``retention`` of dataset.yaml."""
 
-    @property
-    def name(self) -> str:
-        """Name of the kind, for ``--kind``."""
+# --- The sweep: hide, look again, then delete or show again
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+
+Judge: TypeAlias = Callable[[Expired[ItemT]], Expired[ItemT] | str | None]
+
+
+class Kind(Generic[ItemT]):
+    """A kind of item, with its rule in ``retention`` of dataset.yaml.
+
+    Readers see an item whole or not at all, also after a kill at any line: it is hidden, what is in
+    use is looked at once more, and then it is deleted or shown again. A kind whose users and whose
+    sweep take the same lock hides an item when it deletes it.
+
+    Attributes:
+        name: Name of the kind, for ``--kind``.
+        moves: Whether files are renamed into the folder ``aside`` of the context.
+    """
+
+    name: str
+    moves: ClassVar[bool] = False
+
+    def find(self, context: Context) -> Iterator[Found[ItemT]]:
         """Yield what the rule does not keep, the first to be removed first; nothing is changed.
 
         An item whose removal was begun and not ended is yielded as expired, so that the next call
         completes it. Without a rule nothing is yielded.
         """
+        raise NotImplementedError
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
+    def remove(self, context: Context, expired: Sequence[Expired[ItemT]]) -> list[Kept[ItemT]]:
         """Remove items that ``find`` yielded; one that is gone meanwhile is passed over.
-
-        Readers see an item whole or not at all, also after a kill at any line: it is marked, what
-        is in use is looked at once more, it is renamed away, and then deleted.
 
         Returns:
             The items that stay after all, because they have come into use.
+
+        Raises:
+            StorageError: The file system refused, or what is in use cannot be told: then what was
+                hidden is shown again.
         """
+        return [kept for some in self.parts(expired) for kept in self._swept(context, some)]
+
+    def _swept(self, context: Context, expired: Sequence[Expired[ItemT]]) -> list[Kept[ItemT]]:
+        hidden, kept = list[Expired[ItemT]](), list[Kept[ItemT]]()
+        if self.moves:
+            posix.make_public_dir(context.aside)
+        with self.alone(context, expired[0]):
+            for each in expired:
+                if (why := self.hide(context, each)) is None:
+                    hidden.append(each)
+                else:
+                    kept.append(Kept(each.item, why))
+            try:
+                judge = self.look(context)
+            except TrainFeedError:
+                for each in reversed(hidden):
+                    self.show(context, each.item)
+                raise
+            for each in self.ordered(hidden):
+                judged = judge(each)
+                if isinstance(judged, str):
+                    self.show(context, each.item)
+                    kept.append(Kept(each.item, judged))
+                elif judged is not None and (why := self.delete(context, judged)) is not None:
+                    kept.append(Kept(each.item, why))
+        if self.moves:
+            posix.remove_tree(context.aside)
+        return kept
+
+    def parts(self, expired: Sequence[Expired[ItemT]]) -> Iterable[Sequence[Expired[ItemT]]]:
+        """Return the items that one look is for; by default all."""
+        return [expired] if expired else []
+
+    def alone(self, _context: Context, _first: Expired[ItemT], /) -> AbstractContextManager[object]:
+        """Return what holds off the users of items during look and deletion; by default nothing."""
+        return nullcontext()
+
+    def hide(self, _context: Context, _each: Expired[ItemT], /) -> str | None:
+        """Hide an item until ``show``, by default not at all; return why it stays, or None."""
+        return None
+
+    def look(self, _context: Context, /) -> Judge[ItemT]:
+        """Look again; the result gives an item as it is now, why it stays, or None: it is gone."""
+        return lambda each: each
+
+    def show(self, _context: Context, _item: ItemT, /) -> None:
+        """Undo ``hide``."""
+
+    def ordered(self, hidden: Sequence[Expired[ItemT]]) -> Sequence[Expired[ItemT]]:
+        """Return hidden items in the order of their deletion."""
+        return hidden
+
+    def delete(self, context: Context, each: Expired[ItemT], /) -> str | None:
+        """Delete an item for good; return why a part of it stays, or None."""
+        raise NotImplementedError
 
 
 # --- Plans that were never published, held against the rule ``plans``
@@ -366,7 +203,7 @@ _KIND: Final = "plans"
 _YOUNG: Final = timedelta(days=3)
 
 
-def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
+def given_up_plans(context: Context) -> Iterator[Found[PlanItem]]:
     """Yield the plans that were never published and that the rule ``plans`` does not keep.
 
     A retired interval has such plans only after a rebuild with a reason: the numbers of earlier
@@ -381,12 +218,11 @@ def given_up_plans(context: Context) -> Iterator[Expired | Kept | Excess]:
     rule, found = context.spec.retention.plans, []
     for interval in context.look.planned_intervals():
         found += _open(context.look, interval)
-    yield from held_against(rule, found, context.now, lambda item: may_be_published(context, item))
+    yield from held_against(rule, found, context.now, lambda plan: may_be_published(context, plan))
 
 
-def may_be_published(context: Context, item: Item) -> str | None:
+def may_be_published(context: Context, plan: PlanItem) -> str | None:
     """Return why a plan that was not published when it was found may still be, or was."""
-    plan = cast("PlanItem", item)
     if plan.since > context.now - _YOUNG:
         return "a build of it may pause"
     if plan.generation <= context.folder.last_generation(plan.interval):

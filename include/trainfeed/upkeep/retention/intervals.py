@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar, cast
 
 from trainfeed.core.accounts import account_name
 from trainfeed.core.intervals import TimeRange, format_time, intervals_in, parse_range, parse_time
-from trainfeed.errors import FormatError, NotFoundError, TrainFeedError, WindowError
+from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.files.stores import posix
 from trainfeed.specification import RetentionRule, earlier_versions
-from trainfeed.upkeep.retention.context import Context, Uses, may_be_published
+from trainfeed.upkeep.retention.context import Context, Judge, Kind, may_be_published
 from trainfeed.upkeep.retention.items import (
     Excess,
     Expired,
+    Found,
     Item,
     Kept,
     held_against,
     open_plans,
     plan_item,
 )
+from trainfeed.upkeep.retention.uses import Uses
 from trainfeed.upkeep.retention.versions import (
     VersionItem,
+    Versions,
     delete_files,
     generation_rule,
     half_removed,
     mark_removed,
-    remove_versions,
     size_of,
     superseded_by_rule,
     take_back,
-    uses_after_marks,
     version_item,
 )
 from trainfeed.versions import Manifest, lift_unpublished
@@ -172,13 +173,29 @@ def end_of_interval(context: Context, name: str, generation: int | None) -> date
 # --- The retirement of intervals: a file that says why, marks, second look, deletion
 
 
-def retire_items(context: Context, items: Sequence[Expired]) -> list[Kept]:
-    """Retire intervals; return those that stay after all, because they came into use."""
-    found = [cast("IntervalItem", each.item) for each in items]
-    for each, item in zip(items, found, strict=True):
-        _begin_retirement(context, item, each.why)
-    kept = _end_retirements(context, found)
-    return [Kept(item, kept[item.name]) for item in found if item.name in kept]
+class _Intervals(Kind[IntervalItem]):
+    """Intervals that are retired: hidden with all generations, and deleted if nobody uses them."""
+
+    def hide(self, context: Context, each: Expired[IntervalItem]) -> None:
+        """Retire an interval."""
+        _begin_retirement(context, each.item, each.why)
+
+    def look(self, context: Context) -> Judge[IntervalItem]:
+        """Look for uses, and for builds of each interval in its turn."""
+        uses = context.fresh_uses()
+        return lambda each: user_of(context, uses, each.item) or each
+
+    def show(self, context: Context, item: IntervalItem) -> None:
+        """Show the generations again; the file goes last, so that a killed call is completed."""
+        for generation in reversed(item.generations):
+            take_back(context.folder, item.name, generation)
+        lift_retirement(context.folder, item.name)
+
+    def delete(self, context: Context, each: Expired[IntervalItem]) -> None:
+        """Delete the generations, and the record of an attempt that failed."""
+        for generation in each.item.generations:
+            delete_files(context.folder, each.item.name, generation)
+        lift_unpublished(context.folder, each.item.name)
 
 
 def _begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
@@ -211,47 +228,6 @@ def _retirement(context: Context, item: IntervalItem, why: str) -> Retirement:
         why=why,
         at=format_time(context.now),
     )
-
-
-def _end_retirements(context: Context, items: Sequence[IntervalItem]) -> dict[str, str]:
-    """Delete the versions of hidden intervals, but for those that came into use before.
-
-    Returns:
-        Name of an interval that stays → why.
-    """
-    if not items:
-        return {}
-    uses = _uses_after_marks(context, items)
-    kept = {}
-    for item in items:
-        why = user_of(context, uses, item)
-        if why is not None:
-            kept[item.name] = why
-            _give_back(context, item)
-            continue
-        for generation in item.generations:
-            delete_files(context.folder, item.name, generation)
-        lift_unpublished(context.folder, item.name)
-    return kept
-
-
-def _uses_after_marks(context: Context, items: Sequence[IntervalItem]) -> Uses:
-    """Return what is in use now; if that cannot be told, give the intervals back."""
-    try:
-        return uses_after_marks(
-            context, [(item.name, number) for item in items for number in item.generations]
-        )
-    except TrainFeedError:
-        for item in items:
-            lift_retirement(context.folder, item.name)
-        raise
-
-
-def _give_back(context: Context, item: IntervalItem) -> None:
-    """Show the generations again; the file goes last, so that a killed call is completed."""
-    for generation in reversed(item.generations):
-        take_back(context.folder, item.name, generation)
-    lift_retirement(context.folder, item.name)
 
 
 def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:
@@ -294,7 +270,7 @@ def _withdrawn(context: Context, interval: str, generation: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class RetiredIntervals:
+class RetiredIntervals(_Intervals):
     """Intervals beyond ``keep_intervals``, ``keep_intervals_days`` and ``max_bytes``.
 
     The newest interval stays, and those that gates of the next one compare with.
@@ -304,15 +280,11 @@ class RetiredIntervals:
     """
 
     superseded_go: bool = True
-    name: ClassVar[str] = "intervals"
+    name = "intervals"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[IntervalItem]]:
         """Yield intervals to retire, the oldest first."""
         yield from _held(context, superseded_go=self.superseded_go)
-
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Retire the intervals."""
-        return retire_items(context, items)
 
 
 def retiring(context: Context) -> frozenset[str]:
@@ -321,7 +293,7 @@ def retiring(context: Context) -> frozenset[str]:
     return frozenset(each.item.name for each in found if isinstance(each, Expired))
 
 
-def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept | Excess]:
+def _held(context: Context, *, superseded_go: bool) -> Iterator[Found[IntervalItem]]:
     """Yield what was begun, and what the rule does not keep."""
     begun = [one for name in context.look.intervals() if (one := _begun(context, name))]
     yield from begun
@@ -336,18 +308,20 @@ def _held(context: Context, *, superseded_go: bool) -> Iterator[Expired | Kept |
     found = [e for e in found_intervals(context, sized=all_bytes) if e.name not in whole]
     newest = newest_of(context, {each.name: each.end for each in found})
     user = partial(_user, context, newest)
-    size = _kept_bytes if superseded_go else _all_bytes
-    for each in held_against(rule, found, context.now, user, order=_end, size=size):
+    size = attrgetter("kept_bytes" if superseded_go else "num_bytes")
+    for each in held_against(rule, found, context.now, user, order=attrgetter("end"), size=size):
         yield each if isinstance(each, Excess) else _measured(context, each)
 
 
-def _measured(context: Context, each: Expired | Kept) -> Expired | Kept:
+def _measured(
+    context: Context, each: Expired[IntervalItem] | Kept[IntervalItem]
+) -> Found[IntervalItem]:
     """Return what goes, or would, with its size, and the rule under its name in dataset.yaml."""
-    item = with_sizes(context, cast("IntervalItem", each.item))
+    item = with_sizes(context, each.item)
     return Expired(item, _named(each.why)) if isinstance(each, Expired) else Kept(item, each.why)
 
 
-def _begun(context: Context, interval: str) -> Expired | None:
+def _begun(context: Context, interval: str) -> Expired[IntervalItem] | None:
     """Return a retirement that a killed run began: it is completed, or taken back if in use."""
     is_retiring = context.folder.retirement(interval).name in context.look.names_in(
         context.folder.interval(interval)
@@ -370,30 +344,18 @@ def _named(why: str) -> str:
     ) + why[len(name) :]
 
 
-def _end(item: Item) -> datetime:
-    return cast("IntervalItem", item).end
-
-
-def _all_bytes(item: Item) -> int:
-    return item.num_bytes
-
-
-def _kept_bytes(item: Item) -> int:
-    return cast("IntervalItem", item).kept_bytes
-
-
-def _user(context: Context, newest: frozenset[str], item: Item) -> str | None:
+def _user(context: Context, newest: frozenset[str], item: IntervalItem) -> str | None:
     """Return who uses an interval, None if nobody does."""
     if item.name in newest:
         return "it is the newest, or gates of the next interval compare with it"
-    return user_of(context, context.uses, cast("IntervalItem", item))
+    return user_of(context, context.uses, item)
 
 
 # --- Intervals that a person retires: those that start in a range, whatever the rules say
 
 
 @dataclass(frozen=True)
-class RangeToRetire:
+class RangeToRetire(_Intervals):
     """The intervals of a range, with those that were skipped or never published.
 
     Attributes:
@@ -403,9 +365,9 @@ class RangeToRetire:
 
     span: TimeRange
     why: str
-    name: ClassVar[str] = "intervals"
+    name = "intervals"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept]:
+    def find(self, context: Context) -> Iterator[Found[IntervalItem]]:
         """Yield the intervals that are not retired yet, by name; what is needed is kept.
 
         An interval that is retired, and whose files a killed call has left, is yielded again.
@@ -420,10 +382,6 @@ class RangeToRetire:
                 item = found or _unpublished(context, interval)
                 why = _needed(context, item, ends)
                 yield Expired(item, self.why) if why is None else Kept(item, why)
-
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Retire the intervals."""
-        return retire_items(context, items)
 
     def intervals(self, context: Context) -> list[str]:
         """Return the names of all intervals of the range, sorted, also of retired ones.
@@ -471,7 +429,7 @@ def _needed(context: Context, item: IntervalItem, ends: dict[str, datetime]) -> 
 _BEGUN = "a removal that was begun"
 
 
-class SupersededGenerations:
+class SupersededGenerations(Versions):
     """Generations beyond ``keep_generations`` and ``keep_days``.
 
     Of an interval, the newest generation stays, and the one that readers get by default.
@@ -479,7 +437,7 @@ class SupersededGenerations:
 
     name = "generations"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept]:
+    def find(self, context: Context) -> Iterator[Found[VersionItem]]:
         """Yield superseded generations, by interval and number, but for intervals to retire."""
         whole = retiring(context)
         for interval in context.look.intervals():
@@ -492,17 +450,11 @@ class SupersededGenerations:
                 user = context.uses.why(interval, generation)
                 yield Expired(item, generation_rule(context)) if user is None else Kept(item, user)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove the generations for good."""
-        return remove_versions(context, items, partial(_newest_again, context.folder))
+    def still_wanted(self, folder: DatasetFolder, item: VersionItem) -> str | None:
+        """Return whether all newer ones were withdrawn meanwhile."""
+        if folder.readable_generation(item.interval) is not None:
+            return None
+        return "no other generation of the interval can be read any more"
 
     def _item(self, context: Context, interval: str, generation: int) -> VersionItem:
         return version_item(context.folder, self.name, interval, generation)
-
-
-def _newest_again(folder: DatasetFolder, item: VersionItem) -> str | None:
-    """Return why a marked version is wanted after all: all newer ones were withdrawn meanwhile."""
-    readable = folder.readable_generation(item.interval)
-    if readable is not None:
-        return None
-    return "no other generation of the interval can be read any more"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from trainfeed.core import faults
 from trainfeed.files import listed
 from trainfeed.files.stores import posix
 from trainfeed.specification import RetentionRule
@@ -41,8 +39,12 @@ class Item:
         return {"kind": self.kind, "name": self.name, "bytes": self.num_bytes, "since": since}
 
 
+ItemT = TypeVar("ItemT", bound=Item)
+ItemT_co = TypeVar("ItemT_co", bound=Item, covariant=True)
+
+
 @dataclass(frozen=True)
-class Expired:
+class Expired(Generic[ItemT_co]):
     """An item that a rule does not keep and nothing uses.
 
     Attributes:
@@ -50,12 +52,12 @@ class Expired:
         why: The rule, as ``keep_generations: 3``.
     """
 
-    item: Item
+    item: ItemT_co
     why: str
 
 
 @dataclass(frozen=True)
-class Kept:
+class Kept(Generic[ItemT_co]):
     """An item that a rule does not keep, but that stays.
 
     Attributes:
@@ -63,7 +65,7 @@ class Kept:
         why: Who uses it, or what cannot be told, with the remedy.
     """
 
-    item: Item
+    item: ItemT_co
     why: str
 
 
@@ -90,18 +92,26 @@ class Excess:
         )
 
 
+Found: TypeAlias = Expired[ItemT] | Kept[Item] | Excess
+
+
+def by_name(found: Iterable[Found[ItemT]]) -> dict[str, Expired[ItemT] | Kept[Item]]:
+    """Return what goes and what stays, by the names of the items."""
+    return {each.item.name: each for each in found if not isinstance(each, Excess)}
+
+
 # --- The rule of a kind, applied to its items: by number, by age, and by bytes
 
 
 def held_against(
     rule: RetentionRule,
-    items: Iterable[Item],
+    items: Iterable[ItemT],
     now: datetime,
-    in_use: Callable[[Item], str | None],
+    in_use: Callable[[ItemT], str | None],
     *,
-    order: Callable[[Item], datetime] = lambda item: item.since,
-    size: Callable[[Item], int] = lambda item: item.num_bytes,
-) -> Iterator[Expired | Kept | Excess]:
+    order: Callable[[ItemT], datetime] = lambda item: item.since,
+    size: Callable[[ItemT], int] = lambda item: item.num_bytes,
+) -> Iterator[Expired[ItemT] | Kept[ItemT] | Excess]:
     """Yield the items that a rule does not keep, the oldest first.
 
     An item stays if it is among the newest ``keep``, or younger than ``keep_days``; where only one
@@ -201,11 +211,3 @@ def plan_item(
         generation=generation_of_plan(plan_id),
         is_retired=is_retired,
     )
-
-
-def remove_plan_files(item: PlanItem) -> None:
-    """Delete the files one by one; those that are gone are passed over."""
-    for path in map(Path, item.places):
-        with posix.map_errors(path):
-            path.unlink(missing_ok=True)
-        faults.point("retention.after_file")

@@ -6,22 +6,31 @@ Unfinished landing files of killed builds go with ``trainfeed.pipeline.leftovers
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFeedError
-from trainfeed.files.stores import Location
+from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.landed_ranges import landing_name_of
 from trainfeed.pipeline.leftovers import LANDING_TRASH
 from trainfeed.pipeline.plans import Plan
 from trainfeed.specification import load_spec
-from trainfeed.upkeep.retention.context import Context, Look, given_up_plans
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against, open_plans
+from trainfeed.upkeep.retention.context import Context, Judge, Kind, given_up_plans
+from trainfeed.upkeep.retention.items import (
+    Expired,
+    Found,
+    Item,
+    Kept,
+    by_name,
+    held_against,
+    open_plans,
+)
+from trainfeed.upkeep.retention.uses import Look
 from trainfeed.versions.interval_notes import LandingRemoval, write_landing_removal
 from trainfeed.versions.root import data_sets_of
 
@@ -134,21 +143,6 @@ def _state(folder: Look, interval: str, plan: Plan) -> State:
 # --- The landing files that are there, by the path that plans name; each folder is listed once
 
 
-@dataclass(frozen=True)
-class LandedFile:
-    """A landing file.
-
-    Attributes:
-        name: Path below the landing area.
-        num_bytes: Size.
-        modified: Time of the last change, by the clock of the store.
-    """
-
-    name: str
-    num_bytes: int
-    modified: datetime
-
-
 class LandingListing:
     """The landing files of a landing area, at the time at which their folder was first asked for.
 
@@ -158,9 +152,9 @@ class LandingListing:
 
     def __init__(self, area: Location) -> None:
         self._area = area
-        self._folders: dict[str, dict[str, LandedFile]] = {}
+        self._folders: dict[str, dict[str, FileInfo]] = {}
 
-    def find(self, name: str) -> LandedFile | None:
+    def find(self, name: str) -> FileInfo | None:
         """Return a file by its path below the area, None if it is not there.
 
         Raises:
@@ -168,24 +162,12 @@ class LandingListing:
         """
         folder = name.rpartition("/")[0]
         if folder not in self._folders:
-            self._folders[folder] = self._listed(folder)
+            infos: Iterable[FileInfo] = ()
+            with suppress(NotFoundError):
+                infos = (self._area / folder).list()
+            files = {f"{folder}/{info.name}": info for info in infos if not info.is_dir}
+            self._folders[folder] = files
         return self._folders[folder].get(name)
-
-    def _listed(self, folder: str) -> dict[str, LandedFile]:
-        try:
-            infos = (self._area / folder).list()
-        except NotFoundError:
-            return {}
-        files = (
-            LandedFile(
-                f"{folder}/{info.name}",
-                info.size_bytes,
-                datetime.fromtimestamp(info.modified_ms / 1000, UTC),
-            )
-            for info in infos
-            if not info.is_dir
-        )
-        return {file.name: file for file in files}
 
 
 # --- The landing files of an interval that are still there
@@ -256,7 +238,7 @@ class LandingItem(Item):
     is_wanted: bool
 
 
-def released(context: Context, listing: LandingListing) -> Iterator[Expired | Kept | Excess]:
+def released(context: Context, listing: LandingListing) -> Iterator[Found[LandingItem]]:
     """Yield the landing files that one data set alone no longer wants, whoever else reads them.
 
     Files that only removed generations were made from are let go as such, those that only plans
@@ -284,7 +266,7 @@ def released(context: Context, listing: LandingListing) -> Iterator[Expired | Ke
 
 def _unwanted(
     context: Context, claims: IntervalClaims, rule: str | None, listing: LandingListing
-) -> Iterator[Expired | Kept]:
+) -> Iterator[Found[LandingItem]]:
     area, interval = Location.parse(context.env.landing), claims.interval
     superseded = _item(area, f"{interval} (superseded)", claims.superseded, listing, None)
     given_up = _item(area, f"{interval} (given up)", claims.given_up, listing, None)
@@ -310,17 +292,18 @@ def _item(
     listing: LandingListing,
     published: datetime | None,
 ) -> LandingItem | None:
-    files = [file for each in sorted(names) if (file := listing.find(each)) is not None]
+    files = {each: info for each in sorted(names) if (info := listing.find(each)) is not None}
     if not files:
         return None
+    newest = datetime.fromtimestamp(max(each.modified_ms for each in files.values()) / 1000, UTC)
     return LandingItem(
         kind=KIND,
         name=name,
-        num_bytes=sum(file.num_bytes for file in files),
-        since=published or max(file.modified for file in files),
-        places=tuple((area / file.name).uri for file in files),
+        num_bytes=sum(each.size_bytes for each in files.values()),
+        since=published or newest,
+        places=tuple((area / each).uri for each in files),
         interval=name.partition(" ")[0],
-        files=tuple(file.name for file in files),
+        files=tuple(files),
         is_wanted=published is not None,
     )
 
@@ -332,7 +315,7 @@ def _published(folder: Look, claims: IntervalClaims) -> datetime | None:
     return folder.published_at(claims.interval, claims.generations[-1])
 
 
-def _user(context: Context, claims: dict[str, IntervalClaims], item: Item) -> str | None:
+def _user(context: Context, claims: dict[str, IntervalClaims], item: LandingItem) -> str | None:
     """Return what still needs the landing files of an interval."""
     found = claims[item.name]
     waiting = next((each.plan_id for each in found.plans if each.state == "open"), None)
@@ -401,8 +384,7 @@ def _released_by(context: Context, look: Look, listing: LandingListing) -> set[s
         return set()
     other = replace(Context.of(spec, context.env, now=context.now, who=context.who), look=look)
     found = released(other, listing)
-    items = (each.item for each in found if isinstance(each, Expired))
-    return {name for item in items if isinstance(item, LandingItem) for name in item.files}
+    return {name for each in found if isinstance(each, Expired) for name in each.item.files}
 
 
 # --- The kind ``landing``: finds the landing files that no data set wants, and removes them
@@ -415,12 +397,12 @@ _NO_RULE: Final = (
 )
 
 
-class LandingFiles:
+class LandingFiles(Kind[LandingItem]):
     """Landing files of intervals, by the rule ``landing`` of all data sets that read them."""
 
-    name: Final = KIND
+    name = KIND
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[LandingItem]]:
         """Yield landing files, by interval, that no data set of the root wants.
 
         Files that no plan of the root names are not looked at: another root may have landed them.
@@ -433,35 +415,33 @@ class LandingFiles:
                 continue
             if sharers is None:
                 sharers = list(sharers_of(context, listing))
-            item = cast("LandingItem", each.item)
-            why = next((why for other in sharers if (why := other.wants(item))), None)
-            if not item.is_wanted and not _has_rule(context):
+            why = next((why for other in sharers if (why := other.wants(each.item))), None)
+            if not each.item.is_wanted and not _has_rule(context):
                 why = _NO_RULE
-            yield each if why is None else Kept(item, why)
+            yield each if why is None else Kept(each.item, why)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove landing files; those that came into use since they were found stay."""
-        kept: list[Kept] = []
-        for start in range(0, len(items), _AT_ONCE):
-            kept += self._some_removed(context, items[start : start + _AT_ONCE])
-        return kept
+    def parts(
+        self, expired: Sequence[Expired[LandingItem]]
+    ) -> Iterator[Sequence[Expired[LandingItem]]]:
+        """Yield the items in lists of fifty."""
+        for start in range(0, len(expired), _AT_ONCE):
+            yield expired[start : start + _AT_ONCE]
 
-    def _some_removed(self, context: Context, items: Sequence[Expired]) -> Iterator[Kept]:
-        """Remove items; yield those that are not released any more when all is looked at again."""
-        area = Location.parse(context.env.landing)
-        again = _by_name(self.find(context.again()))
-        listing = LandingListing(area)
-        for each in items:
-            item = cast("LandingItem", each.item)
-            left = {name for name in item.files if listing.find(name) is not None}
-            why = _needed_again(context, item, again.get(item.name), left)
-            if why is not None:
-                yield Kept(item, why)
-                continue
-            removal = LandingRemoval(format_time(context.now), each.why, len(item.files))
-            write_landing_removal(context.folder, item.interval, removal)
-            faults.point("landing.after_note")
-            _discard(area, item)
+    def look(self, context: Context) -> Judge[LandingItem]:
+        """Look at all that may want files; they stay if they are not released any more."""
+        again = by_name(self.find(context.again()))
+        listing = LandingListing(Location.parse(context.env.landing))
+        return lambda each: (
+            _needed_again(context, listing, each.item, again.get(each.item.name)) or each
+        )
+
+    def delete(self, context: Context, each: Expired[LandingItem]) -> None:
+        """Write the note of a removal, and remove the files."""
+        item = each.item
+        removal = LandingRemoval(format_time(context.now), each.why, len(item.files))
+        write_landing_removal(context.folder, item.interval, removal)
+        faults.point("landing.after_note")
+        _discard(Location.parse(context.env.landing), item)
 
 
 def _has_rule(context: Context) -> bool:
@@ -469,17 +449,14 @@ def _has_rule(context: Context) -> bool:
     return any(each is not None for each in (rule.keep, rule.keep_days, rule.max_bytes))
 
 
-def _by_name(found: Iterator[Expired | Kept | Excess]) -> dict[str, Expired | Kept]:
-    return {each.item.name: each for each in found if not isinstance(each, Excess)}
-
-
 def _needed_again(
-    context: Context, item: LandingItem, again: Expired | Kept | None, left: set[str]
+    context: Context, listing: LandingListing, item: LandingItem, again: Found[LandingItem] | None
 ) -> str | None:
     """Return why files that were released when they were found are not released any more."""
     if isinstance(again, Kept):
         return again.why
-    released = cast("LandingItem", again.item).files if again is not None else ()
+    left = {name for name in item.files if listing.find(name) is not None}
+    released = again.item.files if isinstance(again, Expired) else ()
     if left.issubset(released):  # also if another call was faster, and none is left
         return None
     plans = open_plans(context.folder, item.interval)

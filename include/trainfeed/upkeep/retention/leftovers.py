@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
-from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
+from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import listed
 from trainfeed.files.stores import Location, posix
-from trainfeed.pipeline.leftovers import RETENTION, Leftover, leftover_spills, leftovers_of_dataset
+from trainfeed.pipeline.leftovers import Leftover, leftover_spills, leftovers_of_dataset
 from trainfeed.pipeline.plans import Plan
 from trainfeed.specification import RetentionRule
-from trainfeed.upkeep.retention.context import Context, Look, given_up_plans, may_be_published
+from trainfeed.upkeep.retention.context import (
+    Context,
+    Judge,
+    Kind,
+    given_up_plans,
+    may_be_published,
+)
 from trainfeed.upkeep.retention.items import (
-    Excess,
     Expired,
+    Found,
     Item,
     Kept,
     PlanItem,
     held_against,
     plan_item,
-    remove_plan_files,
 )
 from trainfeed.upkeep.retention.landing import landed_for
+from trainfeed.upkeep.retention.uses import Look
 from trainfeed.versions.layout import DatasetFolder, generation_of_plan
 from trainfeed.versions.retire import retirement_of
-
-# --- Files that go after a second look: moved aside, and put back if something wants them after all
 
 
 def file_item(kind: str, name: str, path: Path) -> Item | None:
@@ -46,64 +50,6 @@ def file_item(kind: str, name: str, path: Path) -> Item | None:
     return Item(kind, name, found.st_size, since, (str(path),))
 
 
-def move_aside(
-    folder: DatasetFolder,
-    expired: Sequence[Expired],
-    still_wanted: Callable[[], Callable[[Item], str | None]],
-) -> list[Kept]:
-    """Remove files of one place each, but for those that a second look wants.
-
-    Args:
-        folder: The data set.
-        expired: The files.
-        still_wanted: Looks again, after the files are aside; what it returns says why one is
-            wanted.
-
-    Returns:
-        The files that stay.
-
-    Raises:
-        TrainFeedError: The second look failed; all files were put back.
-    """
-    aside = folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
-    posix.make_public_dir(aside)
-    moved = list(_moved(expired, aside))
-    faults.point("retention.after_aside")
-    try:
-        why_of = still_wanted()
-    except TrainFeedError:
-        for item, place in moved:
-            _put_back(item, place)
-        raise
-    kept = []
-    for item, place in moved:
-        why = why_of(item)
-        if why is not None:
-            _put_back(item, place)
-            kept.append(Kept(item, why))
-    posix.remove_tree(aside)
-    return kept
-
-
-def _moved(expired: Sequence[Expired], aside: Path) -> Iterator[tuple[Item, Path]]:
-    for number, each in enumerate(expired):
-        path, place = Path(each.item.places[0]), aside / f"{number:06d}"
-        with posix.map_errors(path):
-            try:
-                path.rename(place)
-            except FileNotFoundError:
-                continue
-        yield each.item, place
-
-
-def _put_back(item: Item, place: Path) -> None:
-    path = Path(item.places[0])
-    with posix.map_errors(path):
-        # A file that was made again meanwhile has the same content.
-        place.rename(path)
-    posix.sync_dir(path.parent)
-
-
 # --- Kept code and kept lookups that no plan of the data set names
 
 TextKind: TypeAlias = Literal["code", "lookups"]
@@ -113,7 +59,7 @@ _NAME: Final = re.compile(r"([0-9a-f]{64})(\.json)?")
 _YOUNG: Final = timedelta(days=3)
 
 
-class KeptTexts:
+class KeptTexts(Kind[Item]):
     """Files of ``code`` or ``lookups``: a plan has their digest, and a difference shows them.
 
     They go without a rule once no plan names them. A plan that cannot be read keeps all.
@@ -122,15 +68,12 @@ class KeptTexts:
         name: ``code`` or ``lookups``, the kind and the folder.
     """
 
+    moves = True
+
     def __init__(self, name: TextKind) -> None:
-        self._name: TextKind = name
+        self.name = name
 
-    @property
-    def name(self) -> str:
-        """Name of the kind."""
-        return self._name
-
-    def find(self, context: Context) -> Iterator[Expired | Kept]:
+    def find(self, context: Context) -> Iterator[Found[Item]]:
         """Yield files of old digests, in order of their names."""
         before = context.now - _YOUNG
         old = [each for each in self._items(context.folder) if each.since < before]
@@ -144,14 +87,32 @@ class KeptTexts:
             elif why != _NAMED:
                 yield Kept(item, why)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Delete the files that no plan names after all: a build keeps them after its plan."""
-        return move_aside(context.folder, items, lambda: self._wanted(Look.at(context.folder)))
+    def hide(self, context: Context, each: Expired[Item]) -> None:
+        """Move a file aside."""
+        path = Path(each.item.places[0])
+        with suppress(NotFoundError), posix.map_errors(path):
+            path.rename(context.aside / path.name)
+
+    def look(self, context: Context) -> Judge[Item]:
+        """Read all plans once more: a build keeps the texts after its plan."""
+        faults.point("retention.after_aside")
+        why_of = self._wanted(Look.at(context.folder))
+        return lambda each: why_of(each.item) or each
+
+    def show(self, context: Context, item: Item) -> None:
+        """Put a file back; one that was made again meanwhile has the same content."""
+        path = Path(item.places[0])
+        with suppress(NotFoundError), posix.map_errors(path):
+            (context.aside / path.name).rename(path)
+            posix.sync_dir(path.parent)
+
+    def delete(self, _context: Context, _each: Expired[Item]) -> None:
+        """Leave the file aside, where all are deleted together."""
 
     def _items(self, folder: DatasetFolder) -> Iterator[Item]:
-        for path in listed(folder.path / self._name):
+        for path in listed(folder.path / self.name):
             if _NAME.fullmatch(path.name):
-                item = file_item(self._name, f"{self._name}/{path.name}", path)
+                item = file_item(self.name, f"{self.name}/{path.name}", path)
                 if item is not None:
                     yield item
 
@@ -172,7 +133,7 @@ class KeptTexts:
         return lambda item: _NAMED if _digest(item) in named else None
 
     def _digests(self, plan: Plan) -> set[str]:
-        if self._name == "code":
+        if self.name == "code":
             return {str(plan.code["digest"])}
         return set(plan.lookups.values())
 
@@ -191,7 +152,7 @@ def _digest(item: Item) -> str:
 # --- Plans that no version needs: those of retired intervals, and those that were never published
 
 
-class SpentPlans:
+class SpentPlans(Kind[PlanItem]):
     """Plans of retired intervals, and by the rule ``plans`` those that were never published.
 
     A plan goes after the landing files that only it names, which are found through it.
@@ -199,7 +160,7 @@ class SpentPlans:
 
     name = "plans"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[PlanItem]]:
         """Yield plans with the files about them, by interval."""
         for interval in context.look.planned_intervals():
             retired = retirement_of(context.look, interval)
@@ -208,20 +169,19 @@ class SpentPlans:
         for each in given_up_plans(context):
             yield _after_landing(context, each) if isinstance(each, Expired) else each
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Delete the files of the plans, that of a plan after those about it."""
-        kept = []
-        for each in items:
-            item = cast("PlanItem", each.item)
-            why = None if item.is_retired else _needed_again(context, item)
-            if why is None:
-                remove_plan_files(item)
-            else:
-                kept.append(Kept(item, why))
-        return kept
+    def look(self, context: Context) -> Judge[PlanItem]:
+        """Look at each plan that was given up, in its turn."""
+        return lambda each: each if each.item.is_retired else _again(context, each)
+
+    def delete(self, _context: Context, each: Expired[PlanItem]) -> None:
+        """Delete the files of a plan, its own last; those that are gone are passed over."""
+        for path in map(Path, each.item.places):
+            with posix.map_errors(path):
+                path.unlink(missing_ok=True)
+            faults.point("retention.after_file")
 
 
-def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterator[Expired | Kept]:
+def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterator[Found[PlanItem]]:
     ids = [each for each in context.look.plan_ids(interval) if generation_of_plan(each) <= last]
     left = landed_for(context, interval) if ids else []
     for plan_id in ids:
@@ -232,8 +192,8 @@ def _of_retired(context: Context, kind: str, interval: str, last: int) -> Iterat
             yield Expired(item, "its interval is retired")
 
 
-def _after_landing(context: Context, each: Expired) -> Expired | Kept:
-    item = cast("PlanItem", each.item)
+def _after_landing(context: Context, each: Expired[PlanItem]) -> Found[PlanItem]:
+    item = each.item
     left = landed_for(context, item.interval, item.plan_id)
     return Kept(item, _landed(left)) if left else each
 
@@ -242,13 +202,14 @@ def _landed(left: Sequence[str]) -> str:
     return f"its landing files go first, as {left[0]}"
 
 
-def _needed_again(context: Context, item: PlanItem) -> str | None:
-    """Return why a plan that was given up stays: also a waiver makes it young again."""
+def _again(context: Context, each: Expired[PlanItem]) -> Expired[PlanItem] | str:
+    """Return a plan, or why it stays although it was given up: a waiver makes it young again."""
+    item = each.item
     try:
         again = plan_item(context.folder, item.kind, item.interval, item.plan_id, is_retired=False)
     except NotFoundError:
-        return None
-    return may_be_published(context, again)
+        return each
+    return may_be_published(context, again) or each
 
 
 # --- The kind ``work``: unfinished files of the builds of one data set
@@ -263,12 +224,12 @@ class _WorkItem(Item):
     leftover: Leftover
 
 
-class WorkFiles:
+class WorkFiles(Kind[_WorkItem]):
     """Staging folders, spill files, temporary files and trash, by the rule ``work``."""
 
-    name: Final = "work"
+    name = "work"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[_WorkItem]]:
         """Yield what has not changed for longer than the rule says; without a rule nothing."""
         rule = context.spec.retention.work
         if rule == RetentionRule():
@@ -279,21 +240,22 @@ class WorkFiles:
             rule, items, context.now, lambda item: _use(item, youngest, context.now)
         )
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove leftovers; one that has changed meanwhile stays."""
-        now = {each.place.uri: each for each in _leftovers(context)}
-        kept = []
-        for each in items:
-            item = cast("_WorkItem", each.item)
-            found = now.get(item.leftover.place.uri)
-            if found is None:
-                continue  # published, or removed by another run
-            if found.modified_ms != item.leftover.modified_ms:
-                kept.append(Kept(item, _IN_USE))
-                continue
-            found.remove()
-            faults.point("work.after_item")
-        return kept
+    def look(self, context: Context) -> Judge[_WorkItem]:
+        """List all leftovers again; one that has changed meanwhile stays."""
+        now = {each.place.uri: each.modified_ms for each in _leftovers(context)}
+
+        def judge(each: Expired[_WorkItem]) -> Expired[_WorkItem] | str | None:
+            modified_ms = now.get(each.item.leftover.place.uri)
+            if modified_ms is None:
+                return None  # published, or removed by another run
+            return each if modified_ms == each.item.leftover.modified_ms else _IN_USE
+
+        return judge
+
+    def delete(self, _context: Context, each: Expired[_WorkItem]) -> None:
+        """Remove a leftover."""
+        each.item.leftover.remove()
+        faults.point("work.after_item")
 
 
 def _use(item: Item, youngest: datetime, now: datetime) -> str | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from trainfeed.core import faults
 from trainfeed.core.accounts import account_name
@@ -27,8 +27,8 @@ from trainfeed.training.models import (
     model_version,
     pointed_versions,
 )
-from trainfeed.upkeep.retention.context import Context
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against
+from trainfeed.upkeep.retention.context import Context, Kind
+from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept, held_against
 from trainfeed.versions.layout import MANIFEST
 
 # --- Versions of the model of a data set as items, and what an earlier run left half removed
@@ -38,14 +38,9 @@ KIND: Final = "models"
 
 @dataclass(frozen=True)
 class ModelItem(Item):
-    """A version of a model; ``number`` is its number."""
+    """A version of a model; ``number`` is 0 for what a killed run has renamed away."""
 
     number: int
-
-
-@dataclass(frozen=True)
-class TrashItem(Item):
-    """A folder that a killed run has renamed away."""
 
 
 def model_of(context: Context) -> ModelFolder | None:
@@ -61,12 +56,12 @@ def trash_of(folder: ModelFolder) -> Path:
     return folder.models / TRASH
 
 
-def begun_removals(context: Context, folder: ModelFolder) -> Iterator[Expired | Kept]:
+def begun_removals(context: Context, folder: ModelFolder) -> Iterator[Found[ModelItem]]:
     """Yield what a run that was killed has begun to remove."""
     for path in listed(trash_of(folder), f"{RETENTION}*"):
         with suppress(NotFoundError), posix.map_errors(path):  # else a run ends just now
             since = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-            item = TrashItem(KIND, f"{TRASH}/{path.name}", 0, since, (str(path),))
+            item = ModelItem(KIND, f"{TRASH}/{path.name}", 0, since, (str(path),), 0)
             yield Expired(item, "a removal that was begun")
     for number in folder.half_removed_versions():
         unknown = _unknown(context, folder, number)
@@ -80,7 +75,7 @@ def begun_removals(context: Context, folder: ModelFolder) -> Iterator[Expired | 
             yield Expired(_item(folder, number, size, parse_time(removed.at)), removed.why)
 
 
-def found_models(context: Context, folder: ModelFolder) -> Iterator[ModelItem | Kept]:
+def found_models(context: Context, folder: ModelFolder) -> Iterator[ModelItem | Kept[ModelItem]]:
     """Yield the versions of the model that trainings of the data set made."""
     for number in folder.versions():
         try:
@@ -201,12 +196,12 @@ _LOCK: Final = ".retention.lock"
 _LOCK_S: Final = 600.0
 
 
-class ModelVersions:
+class ModelVersions(Kind[ModelItem]):
     """Versions of a model, by the rule ``models``."""
 
-    name: Final = KIND
+    name = KIND
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[ModelItem]]:
         """Yield versions to remove, the oldest first; without a rule only what was begun."""
         folder = model_of(context)
         if folder is None:
@@ -220,33 +215,30 @@ class ModelVersions:
         items = [each for each in found if isinstance(each, ModelItem)]
         yield from held_against(rule, items, context.now, _user(folder))
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove versions; one that has come into use stays."""
+    def alone(self, context: Context, _first: Expired[ModelItem]) -> AbstractContextManager[object]:
+        """Hold a lock: data sets share the trash, and of two runs one deletes."""
+        models = ModelsFolder(context.folder.root).path
+        return posix.file_lock(models / _LOCK, timeout_s=_LOCK_S)
+
+    def delete(self, context: Context, each: Expired[ModelItem]) -> str | None:
+        """Remove a version; one that has come into use stays."""
+        if not each.item.number:
+            posix.remove_tree(Path(each.item.places[0]))
+            return None
         folder = model_of(context)
-        if folder is None:
-            return []
-        kept = []
-        # Data sets share the trash, each with a lock of its own: of two runs one deletes.
-        with posix.file_lock(folder.models / _LOCK, timeout_s=_LOCK_S):
-            for each in items:
-                if isinstance(each.item, TrashItem):
-                    posix.remove_tree(Path(each.item.places[0]))
-                    continue
-                number = cast("ModelItem", each.item).number
-                if (why := remove_version(context, folder, number, each.why)) is not None:
-                    kept.append(Kept(each.item, why))
-        return kept
+        return (
+            None if folder is None else remove_version(context, folder, each.item.number, each.why)
+        )
 
 
-def _user(folder: ModelFolder) -> Callable[[Item], str | None]:
+def _user(folder: ModelFolder) -> Callable[[ModelItem], str | None]:
     """Return what tells who needs a version; if that cannot be told, all are needed."""
     try:
         needed, unknown = needed_models(folder), None
     except TrainFeedError as error:
         needed, unknown = {}, f"where aliases point to cannot be told: {error}"
 
-    def user(item: Item) -> str | None:
-        number = cast("ModelItem", item).number
-        return unknown or needed.get(number) or open_elsewhere(folder, number)
+    def user(item: ModelItem) -> str | None:
+        return unknown or needed.get(item.number) or open_elsewhere(folder, item.number)
 
     return user

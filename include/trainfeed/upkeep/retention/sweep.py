@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, NoReturn
 
 from trainfeed.core.accounts import account_name, name_problem, reason_problem
 from trainfeed.core.intervals import format_time, parse_range, parse_time
@@ -27,8 +27,8 @@ from trainfeed.upkeep.retention.intervals import (
     RetiredIntervals,
     SupersededGenerations,
 )
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept
-from trainfeed.upkeep.retention.landing import LandingFiles
+from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, PlanItem
+from trainfeed.upkeep.retention.landing import LandingFiles, LandingItem
 from trainfeed.upkeep.retention.leftovers import KeptTexts, SpentPlans, WorkFiles
 from trainfeed.upkeep.retention.models import ModelVersions
 from trainfeed.upkeep.retention.trainings import Trainings
@@ -40,7 +40,7 @@ from trainfeed.versions.retire import Retirement, retirement_of
 
 # --- The kinds of things that retention removes, in the order in which a run removes them
 
-KINDS: Final[tuple[Kind, ...]] = (
+KINDS: Final[tuple[Kind[Any], ...]] = (
     KilledRemovals(),
     RetiredIntervals(),
     SupersededGenerations(),
@@ -62,7 +62,7 @@ KINDS: Final[tuple[Kind, ...]] = (
 _STATED = frozenset({"keep_generations", "keep_days"})
 
 
-def scheduled_kinds(spec: DatasetSpec) -> tuple[Kind, ...]:
+def scheduled_kinds(spec: DatasetSpec) -> tuple[Kind[Any], ...]:
     """Return the kinds for a nightly run: superseded generations only by a stated rule.
 
     ``keep_generations`` has a default, for the command of a person. Nobody has decided that a
@@ -236,8 +236,8 @@ class Removals:
         excess: Limits of bytes that stay exceeded.
     """
 
-    expired: tuple[Expired, ...]
-    kept: tuple[Kept, ...]
+    expired: tuple[Expired[Item], ...]
+    kept: tuple[Kept[Item], ...]
     excess: tuple[Excess, ...]
 
     @property
@@ -263,7 +263,7 @@ class Removals:
 
 def prune(
     context: Context,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[Kind[Any]] = KINDS,
     *,
     dry_run: bool = False,
     clock_is_right: str | None = None,
@@ -294,7 +294,7 @@ def prune(
     return removals if dry_run else execute(context, kinds, removals)
 
 
-def plan_removals(context: Context, kinds: Sequence[Kind]) -> Removals:
+def plan_removals(context: Context, kinds: Sequence[Kind[Any]]) -> Removals:
     """Return what a run would remove now; nothing is changed.
 
     Args:
@@ -315,7 +315,7 @@ def plan_removals(context: Context, kinds: Sequence[Kind]) -> Removals:
 
 
 def execute(
-    context: Context, kinds: Sequence[Kind], removals: Removals, *, action: str = "prune"
+    context: Context, kinds: Sequence[Kind[Any]], removals: Removals, *, action: str = "prune"
 ) -> Removals:
     """Remove what ``plan_removals`` found, one run at a time for a data set.
 
@@ -338,7 +338,7 @@ def execute(
     if not removals.expired:
         return removals
     by_name = {kind.name: kind for kind in kinds}
-    removed: list[Expired] = []
+    removed: list[Expired[Item]] = []
     kept = list(removals.kept)
     with posix.file_lock(context.folder.path / _LOCK, timeout_s=_LOCK_S):
         for kind, some in _batches(removals.expired):
@@ -355,7 +355,7 @@ def execute(
     return Removals(tuple(removed), tuple(kept), removals.excess)
 
 
-def _record(context: Context, action: str, found: Sequence[Expired | Kept]) -> None:
+def _record(context: Context, action: str, found: Sequence[Expired[Item] | Kept[Item]]) -> None:
     items = [{**each.item.to_json(), "why": each.why} for each in found]
     why = ", ".join(sorted({each.why for each in found}))[:_WHY]
     details: dict[str, Any] = {
@@ -370,7 +370,7 @@ def _record(context: Context, action: str, found: Sequence[Expired | Kept]) -> N
     )
 
 
-def _batches(expired: Sequence[Expired]) -> Iterator[tuple[str, list[Expired]]]:
+def _batches(expired: Sequence[Expired[Item]]) -> Iterator[tuple[str, list[Expired[Item]]]]:
     """Yield the items of each kind in lists that fit into one file of the history."""
     for kind, found in groupby(expired, lambda each: each.item.kind):
         ordered = list(found)
@@ -383,11 +383,7 @@ def _batches(expired: Sequence[Expired]) -> Iterator[tuple[str, list[Expired]]]:
 _RETIRE_ACTION: Final = "retire"
 _TOLD: Final = 10
 # Plans go last: landing files are found through them.
-_FOLLOW: Final[tuple[Kind, ...]] = (LandingFiles(), SpentPlans())
-
-
-class _OfInterval(Protocol):
-    interval: str
+_FOLLOW: Final[tuple[Kind[Any], ...]] = (LandingFiles(), SpentPlans())
 
 
 @dataclass(frozen=True)
@@ -405,13 +401,13 @@ class Retired:
     dry_run: bool
 
     @property
-    def intervals(self) -> tuple[Expired, ...]:
+    def intervals(self) -> tuple[Expired[Item], ...]:
         """The intervals that went, by name."""
         kind = RangeToRetire.name
         return tuple(each for each in self.removals.expired if each.item.kind == kind)
 
     @property
-    def refused(self) -> tuple[Kept, ...]:
+    def refused(self) -> tuple[Kept[Item], ...]:
         """Intervals that are needed."""
         kind = RangeToRetire.name
         return tuple(each for each in self.removals.kept if each.item.kind == kind)
@@ -464,24 +460,24 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
     return Retired(done, tuple(already), dry_run=False)
 
 
-def _follow(context: Context, kind: Kind, gone: set[str]) -> Removals:
+def _follow(context: Context, kind: Kind[Any], gone: set[str]) -> Removals:
     """Remove what only retired intervals named."""
     context = context.again()
     found = plan_removals(context, (kind,))
-    expired = tuple(each for each in found.expired if _interval(each.item) in gone)
-    kept = tuple(each for each in found.kept if _interval(each.item) in gone)
+    expired = tuple(each for each in found.expired if _is_of(each.item, gone))
+    kept = tuple(each for each in found.kept if _is_of(each.item, gone))
     return execute(context, (kind,), Removals(expired, kept, ()), action=_RETIRE_ACTION)
 
 
-def _interval(item: Item) -> str:
-    return cast("_OfInterval", item).interval
+def _is_of(item: Item, intervals: set[str]) -> bool:
+    return isinstance(item, LandingItem | PlanItem) and item.interval in intervals
 
 
 def _joined(one: Removals, other: Removals) -> Removals:
     return Removals(one.expired + other.expired, one.kept + other.kept, ())
 
 
-def _needed(context: Context, kept: Sequence[Kept]) -> str:
+def _needed(context: Context, kept: Sequence[Kept[Item]]) -> str:
     name = context.folder.name
     told = [f"{name}/{each.item.name}: {each.why}" for each in kept[:_TOLD]]
     more = [f"and {len(kept) - _TOLD} more"] if len(kept) > _TOLD else []
@@ -491,7 +487,7 @@ def _needed(context: Context, kept: Sequence[Kept]) -> str:
     )
 
 
-def retire_advice(name: str, kept: Sequence[Kept]) -> str:
+def retire_advice(name: str, kept: Sequence[Kept[Item]]) -> str:
     """Return what can be done about intervals of a data set that cannot be retired."""
     is_tagged = any(each.why.startswith("tag ") for each in kept)
     untag = f" (a tag: trainfeed untag {name} TAG)" if is_tagged else ""

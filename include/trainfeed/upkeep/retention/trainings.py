@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
@@ -17,8 +17,8 @@ from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.training.jobs import RESULT_FILE, JobRecord, JobRemoval
 from trainfeed.training.models import ModelsFolder, current
-from trainfeed.upkeep.retention.context import Context
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against
+from trainfeed.upkeep.retention.context import Context, Kind
+from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept, held_against
 
 # --- The jobs whose models an alias points to
 
@@ -52,12 +52,12 @@ class _JobItem(Item):
     home: Path
 
 
-class Trainings:
+class Trainings(Kind[_JobItem]):
     """Files of finished trainings, by the rule ``trainings``."""
 
-    name: Final = "trainings"
+    name = "trainings"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[_JobItem]]:
         """Yield finished trainings; one without a result is never looked at."""
         items: list[_JobItem] = []
         for home in _homes(context):
@@ -79,22 +79,18 @@ class Trainings:
             context.spec.retention.trainings, items, context.now, _user(context, items)
         )
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove files of jobs; those of a job that a process works on stay."""
-        kept = []
-        for each in items:
-            item = cast("_JobItem", each.item)
-            with ExitStack() as stack:
-                try:
-                    stack.enter_context(posix.file_lock(item.home / ".lock", timeout_s=0.0))
-                except StorageError as error:
-                    kept.append(Kept(item, f"a process works on it: {error}"))
-                    continue
-                _remove(context, item, each.why)
-        return kept
+    def delete(self, context: Context, each: Expired[_JobItem]) -> str | None:
+        """Remove files of a job; those of a job that a process works on stay."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(posix.file_lock(each.item.home / ".lock", timeout_s=0.0))
+            except StorageError as error:
+                return f"a process works on it: {error}"
+            _remove(context, each.item, each.why)
+        return None
 
 
-def _homes(context: Context) -> Iterator[Path | Kept]:
+def _homes(context: Context) -> Iterator[Path | Kept[_JobItem]]:
     """Yield the folders of jobs; an interval whose folder cannot be listed stays, and says why."""
     marks = context.folder.training_marks
     for place in sorted(listed(marks.parent)):
@@ -118,7 +114,7 @@ def _remove(context: Context, item: _JobItem, why: str) -> None:
         faults.point("trainings.after_part")
 
 
-def _user(context: Context, items: Sequence[_JobItem]) -> Callable[[Item], str | None]:
+def _user(context: Context, items: Sequence[_JobItem]) -> Callable[[_JobItem], str | None]:
     """Return what tells who needs the files of a job."""
     newest = max(items, key=lambda item: (item.since, item.name), default=None)
     promoted: dict[str, str] = {}
@@ -128,10 +124,10 @@ def _user(context: Context, items: Sequence[_JobItem]) -> Callable[[Item], str |
     except TrainFeedError as error:
         unknown = f"which models are promoted cannot be told: {error}"
 
-    def user(item: Item) -> str | None:
+    def user(item: _JobItem) -> str | None:
         if item is newest:
             return "it is the newest finished training"
-        identity = JobRecord(cast("_JobItem", item).home).job().identity
+        identity = JobRecord(item.home).job().identity
         return unknown or promoted.get(identity)
 
     return user

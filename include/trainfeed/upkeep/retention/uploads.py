@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from trainfeed.core import faults
 from trainfeed.core.accounts import account_name
@@ -17,10 +17,17 @@ from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.leftovers import RETENTION
 from trainfeed.specification import RetentionRule
-from trainfeed.upkeep.retention.context import Context
-from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, held_against, open_plans
+from trainfeed.upkeep.retention.context import Context, Judge, Kind
+from trainfeed.upkeep.retention.items import (
+    Expired,
+    Found,
+    Item,
+    Kept,
+    by_name,
+    held_against,
+    open_plans,
+)
 from trainfeed.uploads import (
     Receipt,
     ReceiptBook,
@@ -117,12 +124,13 @@ _CHANGED: Final = (
 )
 
 
-class RetiredUploads:
+class RetiredUploads(Kind[UploadItem]):
     """Uploads of retired intervals, by the rule ``uploads``, counted from the retirement."""
 
-    name: Final = KIND
+    name = KIND
+    moves = True
 
-    def find(self, context: Context) -> Iterator[Expired | Kept | Excess]:
+    def find(self, context: Context) -> Iterator[Found[UploadItem]]:
         """Yield the uploads of retired intervals; without a rule nothing."""
         rule = context.spec.retention.uploads
         if rule == RetentionRule():
@@ -137,34 +145,57 @@ class RetiredUploads:
         found = list(held_against(rule, items, context.now, lambda item: _user(context, item)))
         yield from _without_shared(found, receipts)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove files and kept bytes; those that came into use since they were found stay.
-
-        A check of uploads looks under the same lock, after it has written a receipt, whether the
-        bytes that the receipt names are still there.
-        """
-        kept, aside = [], context.folder.trash / f"{RETENTION}{uuid.uuid4().hex}"
-        posix.make_public_dir(aside)
-        with keeping(context.folder):
-            now = context.again()
-            again = {each.item.name: each for each in self.find(now) if isinstance(each, Expired)}
-            faults.point("uploads.after_look")
-            for each in items:
-                item, now_found = cast("UploadItem", each.item), again.get(each.item.name)
-                if now_found is not None:
-                    kept += [Kept(item, _CHANGED)] if _remove(context, now_found, aside) else []
-                # Held against the earlier look: an interval that was built again is not retired.
-                elif any(upload_items(context, item.receipts)):
-                    kept.append(Kept(item, _IN_USE))
-        posix.remove_tree(aside)
-        for each in items:
+    def remove(
+        self, context: Context, expired: Sequence[Expired[UploadItem]]
+    ) -> list[Kept[UploadItem]]:
+        """Remove files, kept bytes, and folders that are empty then."""
+        kept = super().remove(context, expired)
+        for each in expired:
             lift_empty_folder(context.folder, each.item.name)
         return kept
 
+    def alone(
+        self, context: Context, _first: Expired[UploadItem]
+    ) -> AbstractContextManager[object]:
+        """Hold the lock of uploads.
 
-def _user(context: Context, item: Item) -> str | None:
+        A check of uploads looks under it, after it has written a receipt, whether the bytes that
+        the receipt names are still there.
+        """
+        return keeping(context.folder)
+
+    def look(self, context: Context) -> Judge[UploadItem]:
+        """Find all again; those that came into use since they were found stay."""
+        again = by_name(self.find(context.again()))
+        faults.point("uploads.after_look")
+
+        def judge(each: Expired[UploadItem]) -> Expired[UploadItem] | str | None:
+            now = again.get(each.item.name)
+            if isinstance(now, Expired):
+                return now
+            # Held against the earlier look: an interval that was built again is not retired.
+            return _IN_USE if any(upload_items(context, each.item.receipts)) else None
+
+        return judge
+
+    def delete(self, context: Context, each: Expired[UploadItem]) -> str | None:
+        """Move files and kept bytes aside; a file that is not its receipt's any more stays."""
+        item, account = each.item, context.account or account_name()
+        numbers = tuple(receipt.number for receipt in item.receipts)
+        removal = UploadsRemoval(
+            format_time(context.now), context.who or account, account, each.why, numbers
+        )
+        write_uploads_removal(context.folder, item.interval, removal)
+        for receipt in item.receipts:
+            take_upload(context.folder, receipt, context.aside / f"{receipt.number:08d}")
+            faults.point("uploads.after_file")
+        take_bytes(context.folder, item.digests, context.aside)
+        stays = any(is_there(context.folder.uploads / receipt.name) for receipt in item.receipts)
+        return _CHANGED if stays else None
+
+
+def _user(context: Context, found: UploadItem) -> str | None:
     """Return who needs the uploads of a retired interval, None if nobody does."""
-    found = cast("UploadItem", item)
     if plans := open_plans(context.look, found.interval):
         return f"plan {plans[0]} may still be published with them"
     lease = next(iter(building(context.folder, found.interval, context.now)), None)
@@ -174,8 +205,8 @@ def _user(context: Context, item: Item) -> str | None:
 
 
 def _without_shared(
-    found: Sequence[Expired | Kept | Excess], receipts: Sequence[Receipt]
-) -> Iterator[Expired | Kept | Excess]:
+    found: Sequence[Found[UploadItem]], receipts: Sequence[Receipt]
+) -> Iterator[Found[UploadItem]]:
     """Yield items with the bytes that go with them: none that another interval's receipt names."""
     going = {each.item.name for each in found if isinstance(each, Expired)}
     taken = {receipt.sha256 for receipt in receipts if receipt.interval not in going}
@@ -183,10 +214,9 @@ def _without_shared(
         if not isinstance(each, Expired):
             yield each
             continue
-        item = cast("UploadItem", each.item)
-        digests = tuple(digest for digest in item.digests if digest not in taken)
+        digests = tuple(digest for digest in each.item.digests if digest not in taken)
         taken.update(digests)
-        if (left := _left_of(item, digests)) is not None:
+        if (left := _left_of(each.item, digests)) is not None:
             yield Expired(left, each.why)
 
 
@@ -207,18 +237,3 @@ def _left_of(item: UploadItem, digests: tuple[str, ...]) -> UploadItem | None:
         sizes=tuple(left.values()),
         num_bytes=sum(left.values()),
     )
-
-
-def _remove(context: Context, each: Expired, aside: Path) -> bool:
-    """Move files and kept bytes away; return whether a file stays that is not its receipt's."""
-    item, account = cast("UploadItem", each.item), context.account or account_name()
-    numbers = tuple(receipt.number for receipt in item.receipts)
-    removal = UploadsRemoval(
-        format_time(context.now), context.who or account, account, each.why, numbers
-    )
-    write_uploads_removal(context.folder, item.interval, removal)
-    for receipt in item.receipts:
-        take_upload(context.folder, receipt, aside / f"{receipt.number:08d}")
-        faults.point("uploads.after_file")
-    take_bytes(context.folder, item.digests, aside)
-    return any(is_there(context.folder.uploads / receipt.name) for receipt in item.receipts)

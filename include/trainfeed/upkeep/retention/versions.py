@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, cast
+from typing import Any
 
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.accounts import account_name
 from trainfeed.core.intervals import parse_time
-from trainfeed.errors import NotFoundError, SnapshotError, TrainFeedError
+from trainfeed.errors import NotFoundError, SnapshotError
 from trainfeed.files import listed, walk
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
-from trainfeed.upkeep.retention.context import Context, Uses
-from trainfeed.upkeep.retention.items import Expired, Item, Kept
+from trainfeed.upkeep.retention.context import Context, Judge, Kind
+from trainfeed.upkeep.retention.items import Expired, Found, Item, Kept
 from trainfeed.versions.layout import DatasetFolder, generation_name
 from trainfeed.versions.withdraw import Withdrawal, withdrawal_of, withdrawals
 
@@ -97,7 +96,7 @@ def half_removed(folder: DatasetFolder, interval: str) -> Iterator[int]:
             yield generation
 
 
-# --- The removal of versions: mark, second look, rename, deletion
+# --- The parts of a removal of versions: the mark, its undo, and the deletion
 
 logger = logging.getLogger(__name__)
 
@@ -156,53 +155,47 @@ def delete_files(folder: DatasetFolder, interval: str, generation: int) -> None:
         logger.info("removed %s", path)
 
 
-def uses_after_marks(context: Context, marked: Sequence[tuple[str, int]]) -> Uses:
-    """Return what is in use now; if that cannot be told, show the marked versions again."""
-    try:
-        return context.fresh_uses()
-    except TrainFeedError:
-        for interval, generation in reversed(marked):
-            take_back(context.folder, interval, generation)
-        raise
+class Versions(Kind[VersionItem]):
+    """Generations: marked, and deleted if they did not come into use before their mark."""
 
+    def hide(self, context: Context, each: Expired[VersionItem]) -> str | None:
+        """Mark a generation, but for the one that readers get."""
+        item = each.item
+        is_hidden = mark_removed(
+            context, item.interval, item.generation, each.why, unless_read=True
+        )
+        return None if is_hidden else "it is the generation that readers get now"
 
-def remove_versions(
-    context: Context,
-    expired: Sequence[Expired],
-    still_wanted: Callable[[VersionItem], str | None],
-) -> list[Kept]:
-    """Mark versions, and delete those that did not come into use before their mark.
+    def look(self, context: Context) -> Judge[VersionItem]:
+        """Look for uses; each generation is looked at once more in its turn."""
+        uses, folder = context.fresh_uses(), context.folder
+        return lambda each: (
+            uses.why(each.item.interval, each.item.generation)
+            or self.still_wanted(folder, each.item)
+            or each
+        )
 
-    Args:
-        context: The data set.
-        expired: The versions, of each interval in ascending order.
-        still_wanted: A further look at a version after its mark: why it has to stay, or None.
+    def show(self, context: Context, item: VersionItem) -> None:
+        """Take the mark back."""
+        take_back(context.folder, item.interval, item.generation)
 
-    Returns:
-        The versions that stay.
-    """
-    items = [cast("VersionItem", each.item) for each in expired]
-    kept = []
-    for each, item in zip(expired, tuple(items), strict=True):
-        if not mark_removed(context, item.interval, item.generation, each.why, unless_read=True):
-            items.remove(item)
-            kept.append(Kept(item, "it is the generation that readers get now"))
-    uses = uses_after_marks(context, [(item.interval, item.generation) for item in items])
-    # The newest first: an older one is not the one that readers get while a newer one stays.
-    for item in sorted(items, key=lambda each: each.generation, reverse=True):
-        why = uses.why(item.interval, item.generation) or still_wanted(item)
-        if why is None:
-            delete_files(context.folder, item.interval, item.generation)
-        else:
-            take_back(context.folder, item.interval, item.generation)
-            kept.append(Kept(item, why))
-    return kept
+    def ordered(self, hidden: Sequence[Expired[VersionItem]]) -> Sequence[Expired[VersionItem]]:
+        """The newest first: readers do not get an older one while a newer one stays."""
+        return sorted(hidden, key=lambda each: each.item.generation, reverse=True)
+
+    def delete(self, context: Context, each: Expired[VersionItem]) -> None:
+        """Delete the files of a generation."""
+        delete_files(context.folder, each.item.interval, each.item.generation)
+
+    def still_wanted(self, folder: DatasetFolder, item: VersionItem) -> str | None:
+        """Return why a marked generation has to stay although nobody uses it, or None."""
+        raise NotImplementedError
 
 
 # --- The rest of removals of earlier runs that were killed between the rename and the deletion
 
 
-class KilledRemovals:
+class KilledRemovals(Kind[Item]):
     """Folders in ``_trash`` that a run of retention made.
 
     Such a run holds the lock of retention until they are deleted: whatever a run finds there when
@@ -211,7 +204,7 @@ class KilledRemovals:
 
     name = "trash"
 
-    def find(self, context: Context) -> Iterator[Expired]:
+    def find(self, context: Context) -> Iterator[Expired[Item]]:
         """Yield what is there, by name."""
         for path in listed(context.folder.trash, f"{RETENTION}*"):
             with suppress(NotFoundError), posix.map_errors(path):  # else a run ends just now
@@ -219,21 +212,19 @@ class KilledRemovals:
                 item = Item(self.name, f"_trash/{path.name}", size_of(path), since, (str(path),))
                 yield Expired(item, "a removal that was begun")
 
-    def remove(self, _context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Delete the folders; one of which a snapshot is kept stays."""
-        kept = []
-        for each in items:
-            try:
-                posix.remove_tree(Path(each.item.places[0]))
-            except SnapshotError as error:
-                kept.append(Kept(each.item, str(error)))
-        return kept
+    def delete(self, _context: Context, each: Expired[Item]) -> str | None:
+        """Delete a folder; one of which a snapshot is kept stays."""
+        try:
+            posix.remove_tree(Path(each.item.places[0]))
+        except SnapshotError as error:
+            return str(error)
+        return None
 
 
 # --- Generations that a person withdrew, and did not restore
 
 
-class WithdrawnGenerations:
+class WithdrawnGenerations(Versions):
     """Withdrawn generations, ``keep_withdrawn_days`` after their withdrawal.
 
     The mark of the withdrawal stays, so that the same content is not published again.
@@ -241,7 +232,7 @@ class WithdrawnGenerations:
 
     name = "withdrawn"
 
-    def find(self, context: Context) -> Iterator[Expired | Kept]:
+    def find(self, context: Context) -> Iterator[Found[VersionItem]]:
         """Yield generations that were withdrawn long enough ago, by interval and number."""
         days = context.spec.retention.keep_withdrawn_days
         if days is None:
@@ -251,17 +242,20 @@ class WithdrawnGenerations:
                 if _has_files(context.look, mark):
                     yield from self._judged(context, mark, days)
 
-    def remove(self, context: Context, items: Sequence[Expired]) -> list[Kept]:
-        """Remove the files of the generations for good."""
-        return remove_versions(context, items, partial(_restored, context.folder))
+    def still_wanted(self, folder: DatasetFolder, item: VersionItem) -> str | None:
+        """Return whether a person has restored it meanwhile."""
+        is_withdrawn = withdrawal_of(folder, item.interval, item.generation) is not None
+        return None if is_withdrawn else "it was restored meanwhile"
 
-    def _judged(self, context: Context, mark: Withdrawal, days: int) -> Iterator[Expired | Kept]:
+    def _judged(
+        self, context: Context, mark: Withdrawal, days: int
+    ) -> Iterator[Found[VersionItem]]:
         item = version_item(context.folder, self.name, mark.interval, mark.generation)
         if mark.damage is not None:
             # Then only the manifest tells which content must not be published again.
             yield Kept(item, f"its mark is damaged, and its files tell what it was: {mark.damage}")
             return
-        item = replace(item, since=_time(mark))
+        item = replace(item, since=parse_time(mark.at))
         if item.since > context.now - timedelta(days=days):
             return
         user = context.uses.why(mark.interval, mark.generation)
@@ -272,14 +266,3 @@ class WithdrawnGenerations:
 def _has_files(folder: DatasetFolder, mark: Withdrawal) -> bool:
     is_removed = folder.is_removed(mark.interval, mark.generation)
     return not is_removed and folder.has_folder(mark.interval, mark.generation)
-
-
-def _time(mark: Withdrawal) -> datetime:
-    return parse_time(mark.at)
-
-
-def _restored(folder: DatasetFolder, item: VersionItem) -> str | None:
-    """Return why a marked version is wanted after all: a person restored it meanwhile."""
-    if withdrawal_of(folder, item.interval, item.generation) is not None:
-        return None
-    return "it was restored meanwhile"

@@ -5,8 +5,8 @@ import pytest
 from tests.retention.measured import require_bounded
 from tests.retention.nights import Nights
 from tests.retention.two_sets import Rules
-from trainfeed.upkeep.retention import context as _uses
 from trainfeed.upkeep.retention import landing as _landing_kind
+from trainfeed.upkeep.retention import uses as _uses
 
 # Everything ends within the nights of a short test.
 SHORT = Rules(landing=3, intervals=9, withdrawn=2, views_landing=6, views_intervals=7)
