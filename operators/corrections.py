@@ -21,6 +21,7 @@ from trainfeed.specification import SPEC_FILE, did_you_mean
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from trainfeed.core.accounts import Decision
     from trainfeed.core.config import Environment
     from trainfeed.pipeline.plans import Plan
     from trainfeed.upkeep.repair import RepairReport
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from trainfeed.upkeep.withdrawal import Maker, Restored, Withdrawn
     from trainfeed.versions import DatasetFolder
     from trainfeed.versions.tag import TagChange
-    from trainfeed.versions.tag_files import Decision, Tag
+    from trainfeed.versions.tag_files import Tag
 
 
 # --- The folder of a data set that a form names: known, or an error with the nearest name
@@ -191,7 +192,7 @@ class TagVersionsOperator(FormOperator):
 
     def carry_out(self, context: Context) -> Done:
         """Carry out the action of the form; a task that is cleared finds the change made."""
-        from trainfeed.versions.tag_files import Decision
+        from trainfeed.core.accounts import Decision
 
         params = context["params"]
         folder = known_folder(environment_from_connections(()), params["dataset"])

@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from tests.unit.pipeline.conftest import make_project
+from trainfeed.core.accounts import Decision
 from trainfeed.versions.lease import hold_versions
 from trainfeed.versions.retire import retirement_of
 from trainfeed.versions.tag import apply_change, propose_tag
-from trainfeed.versions.tag_files import Decision
 
 # What tasks left for the page of their run.
 TOLD = []

@@ -61,7 +61,8 @@ def waiver(data: bytes) -> None:
 
 def _waivers() -> list[bytes]:
     moment = "2013-01-02T00:00:00Z"
-    made = Waiver(_PLAN, "ana", "builder", "a storm", moment, moment, (_GATE,))
+    decided = {"who": "ana", "account": "builder", "why": "a storm", "at": moment}
+    made = Waiver(_PLAN, moment, (_GATE,), **decided)
     refused = Refused(_PLAN, "0" * 64, (_GATE,), ("count is 2",))
     used = {"plan": _PLAN, "waivers": [Applied.of(made, [_GATE]).to_json()]}
     return list(map(canonical_json.dumps, (made.to_json(), asdict(refused), used)))

@@ -15,12 +15,12 @@ from itertools import islice, pairwise
 import numpy as np
 
 from tests.unit.look.status.published import publish
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import Schedule, format_time, range_text
 from trainfeed.errors import ConflictError
 from trainfeed.versions import Skip, lift_skip, record_schedule, write_skip
 from trainfeed.versions.accept_hole import accept_hole, revoke_hole
 from trainfeed.versions.retire import Retirement, write_retirement
-from trainfeed.versions.tag_files import Decision
 
 __all__ = ["FIRST", "HOURS", "Life", "hour_of", "time_of"]
 
@@ -28,7 +28,7 @@ FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS = 9
 HOURS = DAYS * 24
 CRONS = ("0 0 * * *", "0 6 * * *", "0 18 * * *", "0 0 */2 * *", "0 0 * * 1-5", "0 */6 * * *")
-DECISION = Decision("why so", "ada", "builder", "2026-02-01T00:00:00Z")
+DECISION = Decision(why="why so", who="ada", account="builder", at="2026-02-01T00:00:00Z")
 
 
 def time_of(hour):
@@ -186,8 +186,8 @@ class Life:
         one = self.known[name]
         last = max(one.versions, default=0)
         self.folder.interval(name).mkdir(parents=True, exist_ok=True)
-        at = "2026-02-01T00:00:00Z"
-        write_retirement(self.folder, Retirement(name, last, "ada", "ada", "too old", at))
+        decided = {"who": "ada", "account": "ada", "why": "too old", "at": "2026-02-01T00:00:00Z"}
+        write_retirement(self.folder, Retirement(name, last, **decided))
         for number in one.versions:
             (self.folder.interval(name) / f"g{number:04d}.removed").touch()
             shutil.rmtree(self.folder.version(name, number), ignore_errors=True)

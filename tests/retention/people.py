@@ -15,13 +15,13 @@ from tests.retention.clock import Clock
 from tests.retention.days import is_bad, name_of, number_of
 from tests.retention.expected import DOUBT, Expected, Reader
 from tests.retention.two_sets import TwoSets
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import JobFailedError
 from trainfeed.pipeline.waivers import WaiverWish, waivable, waive
 from trainfeed.training.launch import train
 from trainfeed.upkeep.withdrawal import Maker, withdraw
 from trainfeed.versions.lease import hold_versions
 from trainfeed.versions.tag import apply_change, propose_tag, untag
-from trainfeed.versions.tag_files import Decision
 
 _LEASE: Final = timedelta(days=7)
 _TAG_NIGHTS: Final = 50

@@ -209,7 +209,7 @@ def _accept(project: Project) -> Iterator[None]:
     """Accept a hole, as after a change of the schedule."""
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     start, end = f"{day(8)}T00:00:00Z", f"{day(8)}T05:00:00Z"
-    hole = AcceptedHole(CLICKS, start, end, "ana", "root", "from 5 on now", at)
+    hole = AcceptedHole(CLICKS, start, end, who="ana", account="root", why="from 5 on now", at=at)
     details = {"hole": start, "end": end}
     made = Action.now("accept-hole", f"{CLICKS}/{hole.range}", why=hole.why, details=details)
     record_action(project.folder(), made)

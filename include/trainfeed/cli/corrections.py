@@ -27,7 +27,7 @@ from trainfeed.cli.printing import (
     first_line,
     with_json,
 )
-from trainfeed.core.accounts import account_name
+from trainfeed.core.accounts import Decision, account_name
 from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import ConfigError
 from trainfeed.upkeep.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
@@ -38,7 +38,7 @@ from trainfeed.versions.accept_hole import revoke_hole
 from trainfeed.versions.layout import generation_name
 from trainfeed.versions.tag import TagProposal, apply_change, propose_tag
 from trainfeed.versions.tag import untag as remove_tag
-from trainfeed.versions.tag_files import Decision, require_tag
+from trainfeed.versions.tag_files import require_tag
 
 # --- ``trainfeed withdraw``: hides a generation from readers
 

@@ -20,7 +20,6 @@ from trainfeed.cli.printing import (
     table,
     with_json,
 )
-from trainfeed.core.accounts import person
 from trainfeed.core.intervals import parse_time
 from trainfeed.core.version_names import split_version_name
 from trainfeed.errors import ConfigError, FormatError
@@ -144,7 +143,7 @@ def _tag_facts(tag: Tag) -> dict[str, Any]:
 def _tag_row(tag: Tag) -> list[object]:
     made = tag.decision
     count = "removed" if tag.kind == "untag" else len(tag.versions)
-    who = person(made.who, made.account)
+    who = made.by
     return [tag.tag, tag.number, tag.range, count, len(tag.left_out), who, made.at, made.why]
 
 
@@ -197,7 +196,7 @@ def _chosen(found: Iterable[Action], action: str | None, since: str | None) -> l
 
 
 def _action_row(each: Action) -> list[object]:
-    return [each.at, each.action, each.told_target, person(each.who, each.account), each.why]
+    return [each.at, each.action, each.told_target, each.by, each.why]
 
 
 # --- ``trainfeed leases``: who reads or builds versions of data sets now, and until when

@@ -425,7 +425,7 @@ def _row(state: WaiverState) -> list[object]:
         waiver.plan,
         f"{state.state}{in_version}",
         ", ".join(gates),
-        person(waiver.who, waiver.account),
+        waiver.by,
         waiver.why,
         waiver.until,
     ]

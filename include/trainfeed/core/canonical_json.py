@@ -21,12 +21,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from trainfeed.errors import ChecksumError, FormatError
 
 # A manifest of 100,000 shards has about 30 MB; trainfeed writes no larger file.
 MAX_BYTES: Final = 64 << 20
+# A point in time as text: ``2026-03-08T00:00:00Z``; readers of records check its form.
+Time: TypeAlias = Annotated[str, "time"]
+
 _END: Final = b"\n}\n"
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -136,6 +139,11 @@ class JsonFields:
         own = [each.name for each in fields(cls) if each.name not in cls._json_without]  # type: ignore[arg-type]
         for name in (*cls._json_also, *own):
             yield name, cls._json_names.get(name, name), name in cls._json_optional
+
+
+def left_out(kind: type[Any]) -> tuple[str, ...]:
+    """Return the fields of a dataclass that its JSON does not have."""
+    return kind._json_without if issubclass(kind, JsonFields) else ()  # noqa: SLF001
 
 
 # The state of a loader may be taken after each batch.

@@ -21,13 +21,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import (
-    Annotated,
     Any,
     Final,
     Generic,
@@ -70,8 +69,7 @@ _SHOWN: Final = 300
 _NUMBERED: Final = re.compile(r"([0-9]{4,})\.json")
 
 
-# A point in time as text: ``2026-03-08T00:00:00Z``.
-Time: TypeAlias = Annotated[str, "time"]
+Time: TypeAlias = canonical_json.Time
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ class RecordFile(Generic[T]):
             kind that always had a seal.
         follow: Whether a symbolic link at the path of a file is followed.
         format: Number that files have as the member ``format``; None for a kind without one.
-        left_out: Members of the dataclass that a file does not have.
-        to_json: Returns the JSON of a record; by default the members of the dataclass.
+        to_json: Returns the JSON of a record; by default ``canonical_json.json_value``, so that of
+            ``JsonFields`` or the members of the dataclass.
         from_json: Returns the record of parsed JSON; by default ``record_of``. Raises
             ``ValueError``, ``TypeError``, ``KeyError`` or a ``FormatError`` for other values.
         check: Raises one of these for a record whose types are right, and which is wrong.
@@ -104,7 +102,6 @@ class RecordFile(Generic[T]):
     place: str | None = None
     follow: bool = False
     format: int | None = None
-    left_out: Collection[str] = ()
     to_json: Callable[[T], Any] | None = None
     from_json: Callable[[Any], T] | None = None
     check: Callable[[T], object] | None = None
@@ -152,8 +149,7 @@ class RecordFile(Generic[T]):
 
     def dumps(self, record: T) -> bytes:
         """Return the content of a file: canonical JSON that ends with its own digest."""
-        value = dict((self.to_json or _members)(record))
-        value = {name: each for name, each in value.items() if name not in self.left_out}
+        value = dict((self.to_json or canonical_json.json_value)(record))
         if self.format is not None:
             value["format"] = self.format
         return canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}"))
@@ -285,11 +281,15 @@ class RecordFile(Generic[T]):
         return FormatError(f"expected {self.what}: {short}; {self.remedy}", path=str(path))
 
     def _record(self, value: dict[str, Any]) -> T:
-        for name in ("digest", *self.left_out):
-            value.pop(name, None)
+        value.pop("digest", None)
         if self.format is not None and (found := value.pop("format")) != self.format:
             raise ValueError(f"expected format {self.format}, got {found!r} of another trainfeed")
-        record = record_of(self.type, value) if self.from_json is None else self.from_json(value)
+        if self.from_json is not None:
+            record = self.from_json(value)
+        else:
+            left_out = canonical_json.left_out(self.type)
+            known = {name: each for name, each in value.items() if name not in left_out}
+            record = record_of(self.type, known)
         if self.check is not None:
             self.check(record)
         return record
@@ -327,10 +327,6 @@ def _adapter(kind: Any) -> Callable[[Any], Any]:
         return record
 
     return checked
-
-
-def _members(record: Any) -> dict[str, Any]:
-    return record if isinstance(record, dict) else asdict(record)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, cast
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import person
+from trainfeed.core.accounts import Decided
 from trainfeed.errors import FormatError, NotFoundError, StorageError, TrainFeedError
 from trainfeed.files import os_errors
-from trainfeed.files.records import RecordFile, Time
+from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import posix
 from trainfeed.uploads.files import open_upload, opened_folder, seen_of
 from trainfeed.uploads.receipts import Receipt, ReceiptBook, Seen
@@ -25,23 +25,15 @@ _LOCK_S: Final = 600.0
 
 
 @dataclass(frozen=True)
-class UploadsRemoval:
+class UploadsRemoval(Decided):
     """A removal of the uploads of an interval.
 
     Attributes:
-        at: Time of the removal, as ``2026-03-08T00:00:00Z``.
-        who: The person, or the run of a DAG.
-        account: The account of the process.
-        why: The rule, as ``keep_days: 30``.
         receipts: Numbers of the receipts whose bytes went, ascending.
         dataset: Name of the data set; None in a note of before.
         interval: Name of the interval, likewise.
     """
 
-    at: Time
-    who: str
-    account: str
-    why: str
     receipts: tuple[int, ...]
     dataset: str | None = field(default=None, compare=False, repr=False)
     interval: str | None = field(default=None, compare=False, repr=False)
@@ -96,9 +88,8 @@ def told_uploads_removal(folder: DatasetFolder, receipt: int, name: str) -> str:
         return f"; whether retention removed it cannot be told: {error}"
     if found is None or receipt not in found.receipts:
         return ""
-    who = person(found.who, found.account)
     return (
-        f"; retention removed it with its retired interval on {found.at}, for {who}"
+        f"; retention removed it with its retired interval on {found.at}, for {found.by}"
         f" ({found.why}); to build the interval again, put the file back with the same bytes, as"
         f" {folder.uploads / name}: the build keeps them again"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import format_time, name_runs, parse_range, range_text
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.versions.coverage import holes_between
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.skip import AcceptedHole, accepted_holes, lift_hole, write_hole
-from trainfeed.versions.tag_files import Decision
 
 
 def accept_hole(
@@ -32,16 +32,8 @@ def accept_hole(
         StorageError: The publication root refused or failed.
     """
     span = parse_range(asked)
-    wanted = AcceptedHole(
-        folder.name,
-        format_time(span.start),
-        format_time(span.end),
-        decision.who,
-        decision.account,
-        decision.why,
-        decision.at,
-        decision.request,
-    )
+    start, end = format_time(span.start), format_time(span.end)
+    wanted = AcceptedHole(folder.name, start, end, **vars(decision))
     for hole in accepted_holes(folder):
         if hole.span == wanted.span:
             return hole, False

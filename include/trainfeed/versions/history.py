@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.core import canonical_json, faults
-from trainfeed.core.accounts import account_name, person
+from trainfeed.core.accounts import Decided, account_name
 from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import FormatError, WindowError
 from trainfeed.files import is_there, listed_folder
-from trainfeed.files.records import RecordFile, Time, record_of
+from trainfeed.files.records import RecordFile, record_of
 from trainfeed.versions.layout import (
     DatasetFolder,
     check_name,
@@ -29,27 +29,21 @@ from trainfeed.versions.skip import hole_mark
 
 
 @dataclass(frozen=True)
-class Action:
+class Action(Decided):
     """An action that began; that it ended is seen in what it changes.
+
+    Its ``why`` is "" if the command asks for none, and ``at`` has microseconds.
 
     Attributes:
         action: Name of the command, as ``withdraw`` or ``prune``.
         target: What it changes, as ``flights/2013-01-01/g0001``.
-        why: The reason, "" if the command asks for none.
-        who: The person, or the run of a DAG.
-        account: The account of the process.
-        host: Name of its machine.
-        at: Time, UTC, to the microsecond, as ``2026-03-08T00:00:00.000001Z``.
+        host: Name of the machine.
         details: Further facts, as JSON: bytes, former values, single files.
     """
 
     action: str
     target: str
-    why: str
-    who: str
-    account: str
     host: str
-    at: Time
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -93,10 +87,6 @@ class Action:
             return self.target
         more = f" and {len(names) - 1} more, up to {names[-1]}" if len(names) > 1 else ""
         return f"{self.target}/{names[0]}{more}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file."""
-        return {**vars(self), "details": dict(self.details)}
 
 
 @dataclass(frozen=True)
@@ -225,7 +215,7 @@ class MissingMark:
         """What is missing, who decided it, and what to do, for messages."""
         act = self.action
         return (
-            f"expected {self.path}: by the history, {person(act.who, act.account)} began"
+            f"expected {self.path}: by the history, {act.by} began"
             f" {act.action!r} of {self.target} at {act.at} ({act.why}), and the file is not there;"
             " a call that was killed is completed by the same call; if the file was lost, bring it"
             " back from a backup, or decide again"

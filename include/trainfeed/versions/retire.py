@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import person
+from trainfeed.core.accounts import NOBODY, Decided
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
-from trainfeed.files.records import RecordFile, Time
+from trainfeed.files.records import RecordFile
 from trainfeed.versions.layout import DatasetFolder, is_name
 from trainfeed.versions.withdraw import Withdrawal, told_withdrawals, withdrawals
 
@@ -21,26 +21,18 @@ from trainfeed.versions.withdraw import Withdrawal, told_withdrawals, withdrawal
 
 
 @dataclass(frozen=True)
-class Retirement:
+class Retirement(Decided, without=("damage",)):
     """The end of an interval.
 
     Attributes:
         interval: Name of the interval.
         last_generation: The largest number that a generation of it had; later ones are larger.
-        who: The person, or the run of a DAG.
-        account: The account of the process.
-        why: The reason of the person, or the rule, as ``keep_intervals_days: 400``.
-        at: Time, UTC, as ``2026-03-08T00:00:00Z``.
         damage: Why the file cannot be read; None if it can. The interval is retired all the same.
         dataset: Name of the data set; None in a file of before.
     """
 
     interval: str
     last_generation: int
-    who: str
-    account: str
-    why: str
-    at: Time
     damage: str | None = None
     dataset: str | None = field(default=None, compare=False, repr=False)
 
@@ -49,12 +41,7 @@ class Retirement:
         """Who, when and why, for messages."""
         if self.damage is not None:
             return f"{self.interval} was retired; who and why cannot be told: {self.damage}"
-        who = person(self.who, self.account)
-        return f"{self.interval} was retired at {self.at} by {who}: {self.why}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file."""
-        return {name: each for name, each in vars(self).items() if name != "damage"}
+        return f"{self.interval} was retired at {self.at} by {self.by}: {self.why}"
 
 
 # --- The file ``versions/<interval>/RETIRED.json``
@@ -63,7 +50,6 @@ _FILE: Final = RecordFile(
     Retirement,
     "the retirement of an interval",
     "the interval counts as retired; build it again with --rebuild 'WHY'",
-    left_out=("damage",),
 )
 
 
@@ -111,7 +97,7 @@ def begun_retirement(folder: DatasetFolder, interval: str) -> Retirement | None:
     try:
         found = _FILE.read(path, interval=interval, dataset=folder.name)
     except FormatError as error:
-        return Retirement(interval, last, "", "", "", "", damage=str(error))
+        return Retirement(interval, last, **NOBODY, damage=str(error))
     return None if found is None or found.last_generation < last else found
 
 

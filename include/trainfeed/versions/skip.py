@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from trainfeed.core.accounts import person
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import parse_time, range_text
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
@@ -108,28 +108,18 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True)
-class AcceptedHole:
+class AcceptedHole(Decision):
     """The decision that readers go without a part between two published versions.
 
     Attributes:
         dataset: Name of the data set.
         start: Start of the hole: ``2026-03-08T00:00:00Z``.
         end: Its end, in the same form.
-        who: The person.
-        account: The account, or the run of a scheduler, that acts for the person.
-        why: The reason.
-        at: Time of the decision.
-        request: Name of the request, such as a run of a DAG; None for a command.
     """
 
     dataset: str
     start: Time
     end: Time
-    who: str
-    account: str
-    why: str
-    at: Time
-    request: str | None = None
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -144,7 +134,7 @@ class AcceptedHole:
     @property
     def told(self) -> str:
         """Who accepted it, when and why, for messages."""
-        return f"accepted by {person(self.who, self.account)} on {self.at}: {self.why}"
+        return f"accepted by {self.by} on {self.at}: {self.why}"
 
 
 _HOLE_FILE: Final = RecordFile(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.core import faults
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.core.version_names import check_version_name, split_version_name
 from trainfeed.errors import (
@@ -30,7 +31,6 @@ from trainfeed.versions.layout import (
     parse_generation,
 )
 from trainfeed.versions.tag_files import (
-    Decision,
     Tag,
     TaggedVersion,
     change_of_request,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from trainfeed.core import canonical_json, faults
-from trainfeed.core.accounts import account_name, name_problem, person, reason_problem
-from trainfeed.core.intervals import format_time, parse_range
+from trainfeed.core.accounts import Decision
+from trainfeed.core.intervals import parse_range
 from trainfeed.core.version_names import check_version_name
 from trainfeed.errors import (
     AccessDeniedError,
@@ -24,7 +23,7 @@ from trainfeed.errors import (
     TrainFeedError,
 )
 from trainfeed.files import listed_folder
-from trainfeed.files.records import RecordFile, Time, record_of
+from trainfeed.files.records import RecordFile, record_of
 from trainfeed.specification import did_you_mean
 from trainfeed.versions.layout import DatasetFolder, check_name, generation_name, is_name
 from trainfeed.versions.skip import AcceptedHole, Skip
@@ -78,53 +77,6 @@ class TaggedVersion:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """Who changes a tag, and why.
-
-    Attributes:
-        why: The reason.
-        who: The person.
-        account: The account, or the run of a scheduler, that acts for the person.
-        at: Time, as ``2026-03-08T00:00:00Z``.
-        request: Name of the request, such as a run of a DAG; a request that is in the history
-            already changes nothing. None for a change by command.
-    """
-
-    why: str
-    who: str
-    account: str
-    at: Time
-    request: str | None = None
-
-    @classmethod
-    def now(
-        cls,
-        why: str,
-        *,
-        who: str | None = None,
-        account: str | None = None,
-        request: str | None = None,
-    ) -> Decision:
-        """Return a decision at this time.
-
-        Args:
-            why: The reason, 3 to 500 printable characters on one line.
-            who: The person; None for the account.
-            account: The account; None for that of this process.
-            request: Name of the request, if it has one.
-
-        Raises:
-            ConfigError: A text is empty, too long, or not printable.
-        """
-        account = account or account_name()
-        who = account if who is None else who
-        problems = (reason_problem(why), name_problem("who", who), name_problem("account", account))
-        for problem in filter(None, problems):
-            raise ConfigError(f"{problem}; nothing was changed")
-        return cls(why.strip(), who, account, format_time(datetime.now(UTC)), request)
-
-
-@dataclass(frozen=True)
 class Tag:
     """One change of a tag, and what the tag names since.
 
@@ -165,8 +117,7 @@ class Tag:
     @property
     def told(self) -> str:
         """Who changed the tag, when and why; for messages."""
-        made = self.decision
-        return f"{person(made.who, made.account)} on {made.at}: {made.why}"
+        return f"{self.decision.by} on {self.decision.at}: {self.decision.why}"
 
     @property
     def left_out(self) -> tuple[Skip, ...]:
@@ -225,14 +176,14 @@ class Tag:
             "versions": [version.to_json() for version in self.versions],
             "skipped": list(map(_skip_json, self.skipped)),
             "missing": list(self.missing),
-            **({"accepted": [asdict(hole) for hole in self.accepted]} if self.accepted else {}),
-            **asdict(self.decision),
+            **({"accepted": [hole.to_json() for hole in self.accepted]} if self.accepted else {}),
+            **self.decision.to_json(),
         }
 
 
 def _skip_json(skip: Skip) -> dict[str, Any]:
     # Members that came later are left out where they are not set, so the bytes stay the same.
-    value = {name: each for name, each in asdict(skip).items() if name != "dataset"}
+    value = {name: each for name, each in vars(skip).items() if name != "dataset"}
     return {name: each for name, each in value.items() if each is not None or name == "until"}
 
 
@@ -248,7 +199,6 @@ _FILE: Final = RecordFile(
     " change takes its place",
     # A tag of 100,000 versions has about 20 MB.
     max_bytes=canonical_json.MAX_BYTES,
-    to_json=Tag.to_json,
     from_json=Tag.from_json,
 )
 

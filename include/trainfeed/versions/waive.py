@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trainfeed.core import canonical_json
-from trainfeed.core.accounts import person
+from trainfeed.core.accounts import Decided
 from trainfeed.core.intervals import parse_time
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.files import is_there, listed
@@ -88,31 +88,23 @@ def _require_gates(record: Waiver | Applied | Refused) -> None:
 
 
 @dataclass(frozen=True)
-class Waiver:
+class Waiver(Decided):
     """The decision of a person about failed gates of one plan.
 
     Attributes:
         plan: Id of the plan.
-        who: The person.
-        account: The account or run that wrote the file.
-        why: The reason.
         until: The last moment at which ``check`` lets the plan pass: ``2026-03-08T00:00:00Z``.
-        at: Time of the decision, in the same form.
         gates: The gates, with the values that the person saw, as a manifest has them.
     """
 
     plan: str
-    who: str
-    account: str
-    why: str
     until: Time
-    at: Time
     gates: tuple[Gate, ...]
 
     @property
     def told(self) -> str:
         """Who, why and until when, for messages."""
-        return f"{person(self.who, self.account)} until {self.until}: {self.why}"
+        return f"{self.by} until {self.until}: {self.why}"
 
     def holds_at(self, now: datetime) -> bool:
         """Return whether the waiver lets gates pass at the aware time ``now``."""
@@ -121,10 +113,6 @@ class Waiver:
     def covers(self, gate: Gate) -> bool:
         """Return whether the waiver is about a gate with exactly this limit and value."""
         return any(is_same_gate(gate, mine) for mine in self.gates)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON that commands print."""
-        return {**vars(self), "gates": list(self.gates)}
 
 
 _WAIVER_FILE: Final = RecordFile(
@@ -188,23 +176,16 @@ def read_waiver(folder: DatasetFolder, interval: str, plan_id: str, number: int)
 
 
 @dataclass(frozen=True)
-class Applied:
-    """A waiver in use, as a manifest has it.
+class Applied(Decided):
+    """A waiver in use, as a manifest has it, whose times are not read again.
 
     Attributes:
-        who: The person.
-        account: The account or run that wrote the waiver.
-        why: The reason.
         until: End of its time.
-        at: Time of the decision.
         gates: The failed gates that it lets pass, each once in a manifest.
     """
 
-    who: str
-    account: str
-    why: str
-    until: str
     at: str
+    until: str
     gates: tuple[Gate, ...]
 
     @classmethod
@@ -228,12 +209,7 @@ class Applied:
     def told(self) -> str:
         """The gates, who waived them, until when, and why; for messages."""
         gates = ", ".join(map(gate_name, self.gates))
-        who = person(self.who, self.account)
-        return f"{gates} waived by {who} until {self.until}: {self.why}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of the manifest."""
-        return {**vars(self), "gates": list(self.gates)}
+        return f"{gates} waived by {self.by} until {self.until}: {self.why}"
 
 
 @dataclass(frozen=True)

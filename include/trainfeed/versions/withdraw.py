@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import person
+from trainfeed.core.accounts import NOBODY, Decision
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -20,7 +20,7 @@ from trainfeed.errors import (
     WithdrawnError,
 )
 from trainfeed.files import listed, read_plain
-from trainfeed.files.records import RecordFile, Time
+from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import posix
 from trainfeed.versions.layout import DatasetFolder, generation_name, parse_generation
 
@@ -28,23 +28,18 @@ from trainfeed.versions.layout import DatasetFolder, generation_name, parse_gene
 
 
 @dataclass(frozen=True)
-class Withdrawal:
-    """The mark of a withdrawn generation.
+class Withdrawal(Decision, without=("damage", "digest", "lifted_by")):
+    """The mark of a withdrawn generation; a damaged one has no texts about the decision.
 
     Attributes:
         dataset: Name of the data set.
         interval: Name of the interval.
         generation: Number of the generation.
-        who: The person; "" if the mark is damaged.
-        account: The account or run that wrote the mark; "" likewise.
-        why: The reason; "" likewise.
-        at: Time, UTC, as ``2026-03-08T00:00:00Z``; "" likewise.
         fingerprint: Fingerprint of the generation; None if neither mark nor manifest tells it.
         content_digest: Digest of its content, likewise.
         manifest_sha256: SHA-256 of its manifest, likewise.
         plan: Id of its plan, likewise.
         reason: The reason for which it was built, None if it was a plain build.
-        request: The run of a scheduler that wrote the mark; None for a command.
         damage: Why the mark cannot be read as it was written; None if it can. The generation is
             withdrawn all the same.
         digest: SHA-256 of the bytes of the mark, in hex; "" until it is written.
@@ -55,16 +50,11 @@ class Withdrawal:
     dataset: str
     interval: str
     generation: int
-    who: str
-    account: str
-    why: str
-    at: Time
     fingerprint: str | None = None
     content_digest: str | None = None
     manifest_sha256: str | None = None
     plan: str | None = None
     reason: str | None = None
-    request: str | None = None
     damage: str | None = field(default=None, kw_only=True)
     digest: str = field(default="", kw_only=True, compare=False)
     lifted_by: str | None = field(default=None, kw_only=True, compare=False)
@@ -80,15 +70,7 @@ class Withdrawal:
         if self.damage is not None:
             state = "is withdrawn" if self.lifted_by is None else "was withdrawn and given back"
             return f"{self.name} {state}; who and why cannot be told: {self.damage}"
-        who = person(self.who, self.account)
-        return f"{self.name} was withdrawn by {who} at {self.at}: {self.why}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON of the file."""
-        return {name: each for name, each in vars(self).items() if name not in _DERIVED}
-
-
-_DERIVED: Final = frozenset({"damage", "digest", "lifted_by"})
+        return f"{self.name} was withdrawn by {self.by} at {self.at}: {self.why}"
 
 
 # --- Reads the marks of withdrawn generations; a damaged mark is a withdrawal, too
@@ -101,7 +83,6 @@ _FILE: Final = RecordFile(
     "the mark of the generation",
     "the generation counts as withdrawn",
     max_bytes=MARK_BYTES,
-    left_out=_DERIVED,
 )
 _MARK: Final = re.compile(r"(g[0-9]{4,})\.withdrawn")
 # Marks of earlier releases do not name the decision.
@@ -171,9 +152,7 @@ def _read(folder: DatasetFolder, interval: str, generation: int, path: Path) -> 
         why = f"{path.name} is damaged, or was made by hand: {error}"
         # What cannot be read at all has a digest, too, so that the mark can be named.
         digest = hashlib.sha256(str(path).encode() if data is None else data).hexdigest()
-        return Withdrawal(
-            folder.name, interval, generation, "", "", "", "", damage=why, digest=digest
-        )
+        return Withdrawal(folder.name, interval, generation, **NOBODY, damage=why, digest=digest)
 
 
 def _completed(folder: DatasetFolder, mark: Withdrawal) -> Withdrawal:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.model.interleavings.roots import INTERVAL
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import TrainFeedError
 from trainfeed.pipeline.publish import publish
 from trainfeed.readers import open_dataset
 from trainfeed.upkeep.retention import Context, prune
 from trainfeed.upkeep.withdrawal import Maker, restore, withdraw
 from trainfeed.versions.tag import apply_change, propose_tag
-from trainfeed.versions.tag_files import Decision
 
 __all__ = ["Actors"]
 

@@ -6,12 +6,12 @@ import pytest
 
 from tests.support.roots import reseal
 from tests.unit.training.test_launch import trained
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import ConflictError, FormatError, NotFoundError
 from trainfeed.training.launch import train
 from trainfeed.training.tagged import tagged_training
 from trainfeed.versions import TrainingMarks
 from trainfeed.versions.tag import apply_change, propose_tag, untag
-from trainfeed.versions.tag_files import Decision
 
 __all__ = ["trained"]
 

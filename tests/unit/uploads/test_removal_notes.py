@@ -9,7 +9,9 @@ from trainfeed.uploads.removal import removal_of_uploads
 from trainfeed.versions import DatasetFolder
 
 DAYS = ("2026-01-01", "2026-01-02")
-NOTE = UploadsRemoval("2026-03-08T00:00:00Z", "ada", "ada", "keep_days: 30", (1, 3))
+NOTE = UploadsRemoval(
+    (1, 3), at="2026-03-08T00:00:00Z", who="ada", account="ada", why="keep_days: 30"
+)
 
 
 @pytest.fixture

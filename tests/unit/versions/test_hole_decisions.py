@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.versions.coverage.test_coverage import publish
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import Interval, Schedule
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, WindowIncompleteError
 from trainfeed.versions import DatasetFolder
@@ -12,7 +13,6 @@ from trainfeed.versions.accept_hole import accept_hole, revoke_hole
 from trainfeed.versions.coverage import cover
 from trainfeed.versions.history import actions
 from trainfeed.versions.schedule import record_schedule
-from trainfeed.versions.tag_files import Decision
 
 HOLE = "2026-03-02T00/2026-03-02T05"
 RANGE = "2026-03-01/2026-03-03"

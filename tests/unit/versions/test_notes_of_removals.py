@@ -26,7 +26,7 @@ def folders(tmp_path):
 
 
 def retire(folder, day):
-    retirement = Retirement(day, 1, "ada", "ada", f"{day} is too old", AT)
+    retirement = Retirement(day, 1, who="ada", account="ada", why=f"{day} is too old", at=AT)
     write_retirement(folder, retirement)
     return retirement
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from trainfeed.core.accounts import person
 from trainfeed.core.intervals import Schedule, format_time, parse_time
 from trainfeed.errors import (
     AccessDeniedError,
@@ -334,7 +333,7 @@ def _mark_text(folder: DatasetFolder, interval: str, generation: int) -> str:
         return name
     if mark is None or mark.damage is not None:
         return name
-    return f"{name}: {person(mark.who, mark.account)} at {mark.at}: {mark.why}"
+    return f"{name}: {mark.by} at {mark.at}: {mark.why}"
 
 
 def _marked(names: Sequence[str]) -> list[tuple[str, Literal["withdrawn", "removed"]]]:

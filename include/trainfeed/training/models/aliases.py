@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import account_name, name_problem
+from trainfeed.core.accounts import account_name, require_decision
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.files.stores import posix
@@ -102,8 +102,7 @@ def new_change(
     """
     account = account or account_name()
     by = account if who is None else who
-    for problem in filter(None, (name_problem("who", by), name_problem("account", account))):
-        raise ConfigError(f"{problem}; nothing was changed")
+    require_decision(who=by, account=account)
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return AliasChange(
         kind=kind, version=version, at=at, by=by, why=why, request=request, account=account

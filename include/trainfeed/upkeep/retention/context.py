@@ -11,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final, Generic, TypeAlias
 
+from trainfeed.core.accounts import account_name
 from trainfeed.core.config import Environment
+from trainfeed.core.intervals import format_time
 from trainfeed.errors import TrainFeedError
 from trainfeed.files.stores import posix, present
 from trainfeed.pipeline.leftovers import RETENTION
@@ -91,6 +93,12 @@ class Context:
     def fresh_uses(self) -> Uses:
         """Return what is in use at this moment, for the look after a mark."""
         return self.again().uses
+
+    def decided(self, why: str) -> dict[str, str]:
+        """Return the members of a decision of this run, with its reason."""
+        account = self.account or account_name()
+        at = format_time(self.now)
+        return {"who": self.who or account, "account": account, "why": why, "at": at}
 
     @cached_property
     def aside(self) -> Path:

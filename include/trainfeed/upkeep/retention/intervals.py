@@ -9,8 +9,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from trainfeed.core.accounts import account_name
-from trainfeed.core.intervals import TimeRange, format_time, intervals_in, parse_range, parse_time
+from trainfeed.core.intervals import TimeRange, intervals_in, parse_range, parse_time
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.files.stores import posix
 from trainfeed.specification import RetentionRule, earlier_versions
@@ -207,7 +206,8 @@ def _begin_retirement(context: Context, item: IntervalItem, why: str) -> None:
         mark_removed(context, item.name, number, f"the interval is retired ({why})")
     begun = begun_retirement(context.folder, item.name)
     if begun is None or begun.damage is not None or begun.why != why:
-        write_retirement(context.folder, _retirement(context, item, why))
+        last = context.folder.last_generation(item.name)
+        write_retirement(context.folder, Retirement(item.name, last, **context.decided(why)))
     for generation in item.generations:
         mark_removed(context, item.name, generation, why)
 
@@ -216,18 +216,6 @@ def _planned(context: Context, interval: str) -> list[int]:
     """Return the numbers that plans have which were not published, ascending."""
     ids = open_plans(context.folder, interval)
     return sorted({generation_of_plan(each) for each in ids})
-
-
-def _retirement(context: Context, item: IntervalItem, why: str) -> Retirement:
-    account = context.account or account_name()
-    return Retirement(
-        interval=item.name,
-        last_generation=context.folder.last_generation(item.name),
-        who=context.who or account,
-        account=account,
-        why=why,
-        at=format_time(context.now),
-    )
 
 
 def user_of(context: Context, uses: Uses, item: IntervalItem) -> str | None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import account_name
-from trainfeed.core.intervals import format_time, parse_time
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files import is_there, listed
 from trainfeed.files.stores import posix
@@ -168,15 +167,9 @@ def _hide(context: Context, folder: ModelFolder, number: int, why: str) -> None:
     """Write the record, unless an earlier call has."""
     if is_there(folder.removal(number)):
         return
-    model, account = Model.open(folder, number), context.account or account_name()
-    RemovedModel(
-        manifest=model.manifest,
-        manifest_sha256=model.manifest_sha256,
-        at=format_time(context.now),
-        who=context.who or account,
-        account=account,
-        why=why,
-    ).write(folder)
+    model = Model.open(folder, number)
+    decided = context.decided(why)
+    RemovedModel(model.manifest, model.manifest_sha256, **decided).write(folder)
     faults.point("models.after_record")
 
 

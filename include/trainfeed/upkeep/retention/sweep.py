@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from trainfeed.core.accounts import account_name, name_problem, reason_problem
+from trainfeed.core.accounts import account_name, reason_problem, require_decision
+from trainfeed.core.canonical_json import json_value
 from trainfeed.core.intervals import format_time, parse_range, parse_time
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError
 from trainfeed.files import is_there, listed_folder
-from trainfeed.files.records import RecordFile
+from trainfeed.files.records import RecordFile, Time
 from trainfeed.files.stores import CLOCK_MARGIN, Location, posix, require_store_clock
 from trainfeed.specification import DatasetSpec
 from trainfeed.upkeep.retention.boundaries import BoundaryFiles
@@ -95,25 +96,20 @@ class _LastRun:
         dataset: Name of the data set; None in a file of before.
     """
 
-    at: datetime
-    until: datetime
+    at: Time
+    until: Time
     dataset: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "at": format_time(self.at), "until": format_time(self.until)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> _LastRun:
-        at, until = parse_time(value["at"]), parse_time(value["until"])
-        return cls(at, until, value.get("dataset"))
+    @property
+    def time(self) -> datetime:
+        """``at`` as an aware time."""
+        return parse_time(self.at)
 
 
 _FILE: Final = RecordFile(
     _LastRun,
     "the time of the last run of retention",
     f"{_NOTHING}; remove the file, the next run writes it again",
-    to_json=_LastRun.to_json,
-    from_json=_LastRun.from_json,
 )
 
 
@@ -146,24 +142,22 @@ def require_known_time(context: Context, *, dry_run: bool, accepted: str | None)
     if dry_run:
         return
     if doubt is not None:
-        name, why = context.folder.name, str(accepted).strip()
-        details = {"doubt": doubt, **({"by": context.account} if context.account else {})}
-        made = Action.now(_CLOCK_ACTION, name, why=why, who=context.who, details=details)
-        record_action(context.folder, made)
+        _begin(context, _CLOCK_ACTION, str(accepted).strip(), {"doubt": doubt})
     until = max((context.now, *times))
-    _FILE.replace(_path(context), _LastRun(context.now, until, context.folder.name))
+    run = _LastRun(format_time(context.now), format_time(until), context.folder.name)
+    _FILE.replace(_path(context), run)
 
 
 def _doubt(context: Context, last: _LastRun | None, times: list[datetime]) -> str | None:
     """Return why the time may be wrong, None if nothing speaks against it."""
     now = context.now
-    known = max(now, now if last is None else last.until) + CLOCK_MARGIN
-    if last is not None and last.at > now + CLOCK_MARGIN:
-        return f"the last run of retention was at {format_time(last.at)}, which is in the future"
+    known = max(now, now if last is None else parse_time(last.until)) + CLOCK_MARGIN
+    if last is not None and last.time > now + CLOCK_MARGIN:
+        return f"the last run of retention was at {last.at}, which is in the future"
     if times and times[-1] > known:
         return f"something happened at {format_time(times[-1])}, which is in the future"
     # Without an earlier run only the time since the newest one counts: older gaps were pauses.
-    seen = times[-1:] if last is None else [last.at, *times]
+    seen = times[-1:] if last is None else [last.time, *times]
     for before, after in pairwise([*(min(each, now) for each in seen), now]):
         if after - before > _SILENCE:
             days = (after - before).days
@@ -183,7 +177,7 @@ def _refuse(context: Context, doubt: str) -> NoReturn:
 
 def _times(context: Context, last: _LastRun | None) -> Iterator[datetime]:
     """Yield the times of publications and of actions, those since the last run."""
-    after = datetime.min.replace(tzinfo=UTC) if last is None else last.at
+    after = datetime.min.replace(tzinfo=UTC) if last is None else last.time
     look = context.look
     for interval in look.intervals():
         for number in look.generations(interval)[-1:]:
@@ -251,7 +245,7 @@ class Removals:
             "bytes": self.num_bytes,
             "removed": [{**each.item.to_json(), "why": each.why} for each in self.expired],
             "kept": [{**each.item.to_json(), "why": each.why} for each in self.kept],
-            "excess": [asdict(each) for each in self.excess],
+            "excess": json_value(self.excess),
         }
 
     def by_kind(self) -> dict[str, tuple[int, int]]:
@@ -358,16 +352,15 @@ def execute(
 def _record(context: Context, action: str, found: Sequence[Expired[Item] | Kept[Item]]) -> None:
     items = [{**each.item.to_json(), "why": each.why} for each in found]
     why = ", ".join(sorted({each.why for each in found}))[:_WHY]
-    details: dict[str, Any] = {
-        "kind": found[0].item.kind,
-        "bytes": sum(each.item.num_bytes for each in found),
-        "items": items,
-        **({"by": context.account} if context.account is not None else {}),
-    }
-    name = context.folder.name
-    record_action(
-        context.folder, Action.now(action, name, why=why, who=context.who, details=details)
-    )
+    size = sum(each.item.num_bytes for each in found)
+    _begin(context, action, why, {"kind": found[0].item.kind, "bytes": size, "items": items})
+
+
+def _begin(context: Context, action: str, why: str, details: Mapping[str, Any]) -> None:
+    folder, who = context.folder, context.who
+    acting = {} if context.account is None else {"by": context.account}
+    made = Action.now(action, folder.name, why=why, who=who, details={**details, **acting})
+    record_action(folder, made)
 
 
 def _batches(expired: Sequence[Expired[Item]]) -> Iterator[tuple[str, list[Expired[Item]]]]:
@@ -439,8 +432,7 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
         StorageError: The file system refused; the same call again goes on.
     """
     who = account_name() if context.who is None else context.who
-    for problem in filter(None, (reason_problem(why), name_problem("who", who))):
-        raise ConfigError(f"{problem}; nothing was changed")
+    require_decision(why, who=who)
     kind = RangeToRetire(parse_range(asked), why.strip())
     found = plan_removals(context, (kind,))
     new = {each.item.name for each in found.expired} | {each.item.name for each in found.kept}

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import account_name
-from trainfeed.core.intervals import format_time, parse_time
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.stores import posix
@@ -180,11 +179,8 @@ class RetiredUploads(Kind[UploadItem]):
 
     def delete(self, context: Context, each: Expired[UploadItem]) -> str | None:
         """Move files and kept bytes aside; a file that is not its receipt's any more stays."""
-        item, account = each.item, context.account or account_name()
-        numbers = tuple(receipt.number for receipt in item.receipts)
-        removal = UploadsRemoval(
-            format_time(context.now), context.who or account, account, each.why, numbers
-        )
+        item, numbers = each.item, tuple(receipt.number for receipt in each.item.receipts)
+        removal = UploadsRemoval(numbers, **context.decided(each.why))
         write_uploads_removal(context.folder, item.interval, removal)
         for receipt in item.receipts:
             take_upload(context.folder, receipt, context.aside / f"{receipt.number:08d}")

@@ -157,10 +157,10 @@ def _mark_of(folder: DatasetFolder, found: AskedGeneration, maker: Maker) -> Wit
         folder.name,
         found.interval,
         found.generation,
-        maker.who,
-        maker.account,
-        maker.why.strip(),
-        format_time(datetime.now(UTC)),
+        who=maker.who,
+        account=maker.account,
+        why=maker.why.strip(),
+        at=format_time(datetime.now(UTC)),
         request=maker.request,
     )
     try:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainfeed.core import faults
-from trainfeed.core.accounts import name_problem, reason_problem
+from trainfeed.core.accounts import Decision, require_decision
 from trainfeed.core.canonical_json import sha256_of
-from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError, TrainFeedError
+from trainfeed.errors import ConflictError, FormatError, NotFoundError, TrainFeedError
 from trainfeed.files import is_there
 from trainfeed.files.stores import posix
 from trainfeed.versions import DatasetFolder, Version
@@ -19,7 +19,6 @@ from trainfeed.versions.layout import CURRENT, generation_name
 from trainfeed.versions.retire import told_missing
 from trainfeed.versions.tag import move_tag
 from trainfeed.versions.tag_files import (
-    Decision,
     TagProblem,
     confirm_changes,
     tag_names,
@@ -59,13 +58,7 @@ class Maker:
         Raises:
             ConfigError: One of them is missing, or too long.
         """
-        problems = (
-            reason_problem(self.why),
-            name_problem("who", self.who),
-            name_problem("account", self.account),
-        )
-        for problem in filter(None, problems):
-            raise ConfigError(f"{problem}; nothing was changed")
+        require_decision(self.why, who=self.who, account=self.account)
 
     def has_written(self, mark: Withdrawal) -> bool:
         """Return whether this very decision, tried before, has written a mark."""

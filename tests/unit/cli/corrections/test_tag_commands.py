@@ -36,9 +36,10 @@ def withdraw(project, day, generation):
     write_withdrawal(
         project.folder,
         Withdrawal(
-            "clicks", day, generation, "ada", "ada", "wrong labels", "2026-03-08T00:00:00Z",
+            "clicks", day, generation,
             version.manifest.fingerprint, version.manifest.content_digest,
             version.manifest_sha256, version.manifest.plan,
+            who="ada", account="ada", why="wrong labels", at="2026-03-08T00:00:00Z",
         ),
     )  # fmt: skip
 

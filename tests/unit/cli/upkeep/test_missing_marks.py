@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.versions.coverage.test_coverage import publish
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import Interval, Schedule
 from trainfeed.versions import DatasetFolder
 from trainfeed.versions.accept_hole import accept_hole, revoke_hole
 from trainfeed.versions.history import Action, missing_marks, record_action
 from trainfeed.versions.schedule import record_schedule
-from trainfeed.versions.tag_files import Decision
 
 WHY = ("--why", "labels of yesterday")
 FIRST = "clicks/2024-03-01/g0001"

@@ -132,7 +132,8 @@ def test_each_file_below_the_root_and_in_landing_has_an_end(project, cli, left, 
     hold_versions(folder, [(DAY, 1)], "test").release()
     write_skip(folder, Skip("2024-03-05", "no logs", "2024-03-08T00:00:00Z", None))
     times = "2024-03-05T00:00:00Z", "2024-03-05T06:00:00Z"
-    write_hole(folder, AcceptedHole("clicks", *times, "ana", "ana", "moved", times[0]))
+    decided = {"who": "ana", "account": "ana", "why": "moved", "at": times[0]}
+    write_hole(folder, AcceptedHole("clicks", *times, **decided))
     marks = TrainingMarks(folder)
     marks.begin(DAY)
     marks.see(DAY)

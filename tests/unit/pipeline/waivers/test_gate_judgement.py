@@ -229,7 +229,8 @@ def test_all_attempts_that_pass_pass_by_the_same_waivers(with_gates, steps):
         if action == "waive":
             mine = tuple(failed[number] for number in sorted(chosen))
             until = f"2026-03-01T{hour:02d}:30:00Z"
-            waiver = Waiver(refused.plan_id, f"p{len(written)}", "a", "why", until, until, mine)
+            decided = {"who": f"p{len(written)}", "account": "a", "why": "why", "at": until}
+            waiver = Waiver(refused.plan_id, until, mine, **decided)
             written.append((until, chosen))
             write_waiver(refused.folder, DAY, waiver, len(written))
             continue

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.roots import write_sealed
 from tests.unit.upkeep.repair.conftest import contents, flip, outcomes, repaired, shards
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import ChecksumError
 from trainfeed.versions.tag import apply_change, propose_tag
-from trainfeed.versions.tag_files import Decision
 
 DAY = "2024-03-01"
 BOTH = ("MANIFEST.json", "MANIFEST.sha256")

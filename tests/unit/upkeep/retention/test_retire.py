@@ -17,6 +17,7 @@ from tests.support.warm import command as trainfeed
 from tests.unit.upkeep.retention.test_intervals import DAYS, three
 from trainfeed.cli._app import app
 from trainfeed.core import faults
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import (
     ConfigError,
@@ -44,7 +45,6 @@ from trainfeed.versions.history import Action, actions
 from trainfeed.versions.lease import hold_versions
 from trainfeed.versions.retire import retirement_of
 from trainfeed.versions.tag import apply_change, propose_tag, untag
-from trainfeed.versions.tag_files import Decision
 
 __all__ = ["three"]
 OLD, RANGE, WHY = DAYS[0], f"{DAYS[0]}/{DAYS[1]}", "older than the audit"

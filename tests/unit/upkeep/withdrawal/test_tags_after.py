@@ -5,13 +5,14 @@ import shutil
 import pytest
 
 from tests.unit.upkeep.withdrawal.conftest import ADA, DAY
+from trainfeed.core.accounts import Decision
 from trainfeed.core.canonical_json import seal
 from trainfeed.errors import ConflictError, FormatError
 from trainfeed.upkeep.withdrawal import decisions as _withdraw
 from trainfeed.upkeep.withdrawal import generation as _tags_after
 from trainfeed.upkeep.withdrawal import withdraw
 from trainfeed.versions.tag import apply_change, propose_tag
-from trainfeed.versions.tag_files import Decision, current_tag
+from trainfeed.versions.tag_files import current_tag
 from trainfeed.versions.withdraw import withdrawals
 
 

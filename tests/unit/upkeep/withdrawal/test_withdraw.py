@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.upkeep.withdrawal.conftest import ADA, DAY
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import (
     ConfigError,
     ConflictError,
@@ -19,7 +20,7 @@ from trainfeed.versions import Version
 from trainfeed.versions.history import actions
 from trainfeed.versions.layout import CURRENT, MANIFEST
 from trainfeed.versions.tag import apply_change, propose_tag
-from trainfeed.versions.tag_files import Decision, current_tag
+from trainfeed.versions.tag_files import current_tag
 from trainfeed.versions.withdraw import withdrawal_of, withdrawals
 
 

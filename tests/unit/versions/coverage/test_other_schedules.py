@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.versions.coverage.test_coverage import publish
+from trainfeed.core.accounts import Decision
 from trainfeed.core.intervals import Interval, Schedule, format_time
 from trainfeed.errors import ConflictError
 from trainfeed.versions import DatasetFolder, Skip, cover, record_schedule, write_skip
 from trainfeed.versions.accept_hole import accept_hole
-from trainfeed.versions.tag_files import Decision
 
 
 def at(day, hour=0):

@@ -37,8 +37,9 @@ class Clicks:
             (place / MANIFEST_DIGEST).write_text(hashlib.sha256(data).hexdigest() + "\n")
 
     def withdraw(self, day, generation=1):
-        who = ("ada", "ada", "wrong labels", "2026-03-08T00:00:00Z")
-        write_withdrawal(self.folder, Withdrawal("clicks", day, generation, *who))
+        at = "2026-03-08T00:00:00Z"
+        decided = {"who": "ada", "account": "ada", "why": "wrong labels", "at": at}
+        write_withdrawal(self.folder, Withdrawal("clicks", day, generation, **decided))
 
     def remove(self, day, generation=1):
         self.folder.removal_mark(day, generation).touch()

@@ -25,7 +25,8 @@ CODE = """
 import sys
 from pathlib import Path
 from trainfeed.versions import DatasetFolder
-from trainfeed.versions.tag import Decision, apply_change, propose_tag
+from trainfeed.core.accounts import Decision
+from trainfeed.versions.tag import apply_change, propose_tag
 
 folder = DatasetFolder(Path(sys.argv[1]), "clicks")
 decision = Decision.now("released", request="run 1")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.versions.tags.conftest import ASKED, DAYS
+from trainfeed.core.accounts import Decision
 from trainfeed.errors import (
     ChecksumError,
     ConfigError,
@@ -20,7 +21,6 @@ from trainfeed.versions import Skip, write_skip
 from trainfeed.versions.history import actions
 from trainfeed.versions.tag import TaggedData, apply_change, cover_tag, move_tag, propose_tag, untag
 from trainfeed.versions.tag_files import (
-    Decision,
     TaggedVersion,
     current_tag,
     require_tag,

@@ -26,7 +26,15 @@ DAY = "2024-03-01"
 A, B = "a" * 64, "b" * 64
 BY = "c" * 16
 MARK = Withdrawal(
-    "clicks", DAY, 1, "ada", "builder", "labels of yesterday", "2026-03-08T00:00:00Z", A, B
+    "clicks",
+    DAY,
+    1,
+    A,
+    B,
+    who="ada",
+    account="builder",
+    why="labels of yesterday",
+    at="2026-03-08T00:00:00Z",
 )
 TOLD = "clicks/2024-03-01/g0001 was withdrawn by ada (builder) at 2026-03-08T00:00:00Z: labels of"
 
