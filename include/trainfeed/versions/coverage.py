@@ -403,12 +403,11 @@ def check_policy(missing: str) -> None:
     """Refuse a value that is no policy for missing intervals.
 
     Raises:
-        ConfigError: ``missing`` is no policy; for ``list``, the message has its present name.
+        ConfigError: ``missing`` is no policy.
     """
     if missing not in MISSING_POLICIES:
-        renamed = "; 'list' is called 'skip' now" if missing == "list" else ""
         raise ConfigError(
-            f"expected missing as one of {', '.join(MISSING_POLICIES)}, got {missing!r}{renamed}"
+            f"expected missing as one of {', '.join(MISSING_POLICIES)}, got {missing!r}"
         )
 
 

@@ -43,8 +43,7 @@ class Withdrawal(Decision, without=("damage", "digest", "lifted_by")):
         damage: Why the mark cannot be read as it was written; None if it can. The generation is
             withdrawn all the same.
         digest: SHA-256 of the bytes of the mark, in hex; "" until it is written.
-        lifted_by: Digest of the decision that took the withdrawal back, "" if that is not known;
-            None while the mark stands.
+        lifted_by: Digest of the decision that took the withdrawal back; None while the mark stands.
     """
 
     dataset: str
@@ -85,8 +84,7 @@ _FILE: Final = RecordFile(
     max_bytes=MARK_BYTES,
 )
 _MARK: Final = re.compile(r"(g[0-9]{4,})\.withdrawn")
-# Marks of earlier releases do not name the decision.
-_LIFTED: Final = re.compile(r"(g[0-9]{4,})\.restored-[0-9a-f]{16}(?:-([0-9a-f]{16}))?")
+_LIFTED: Final = re.compile(r"(g[0-9]{4,})\.restored-[0-9a-f]{16}-([0-9a-f]{16})")
 
 
 def withdrawals(folder: DatasetFolder, interval: str) -> list[Withdrawal]:
@@ -131,7 +129,7 @@ def lifted_withdrawals(
         match = _LIFTED.fullmatch(path.name)
         if match is not None and generation in {None, parse_generation(match[1])}:
             mark = _read(folder, interval, parse_generation(match[1]), path)
-            found.append(replace(mark, lifted_by=match[2] or ""))
+            found.append(replace(mark, lifted_by=match[2]))
     return sorted(found, key=lambda each: (each.at, each.digest))
 
 

@@ -243,7 +243,7 @@ def test_missing_intervals_are_skipped_on_demand_and_named_by_the_result(built):
     assert (whole.missing, whole.skipped) == (("2024-03-02", "2024-03-04"), ())
     with pytest.raises(NotFoundError, match="no published version of 2024-03-02/2024-03-02 in"):
         read(built, "2024-03-02/2024-03-02", missing="skip")
-    with pytest.raises(ConfigError, match="got 'list'; 'list' is called 'skip' now"):
+    with pytest.raises(ConfigError, match="one of fail, skip, got 'list'"):
         read(built, "2024-03-01/2024-03-03", missing="list")
 
 
