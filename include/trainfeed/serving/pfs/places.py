@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from trainfeed.core.datacenters import (
     Area,
@@ -27,16 +26,16 @@ from trainfeed.serving.pfs.tree import Tree
 _ROOT: Final = "/pfs/"
 
 
-class Places:
+class Places(ExitStack):
     """Places of this machine and of the data centres in ``~/.trainfeed/config``.
 
     The context manager closes connections to servers.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._trees: dict[tuple[str, Area], Tree] = {}
         self._local = {True: LocalTree(Path("/")), False: LocalTree()}
-        self._ends = ExitStack()
 
     def place(self, text: str) -> Place:
         """Return the place that a text names: ``pfs://…``, ``/pfs/…``, or a path of this machine.
@@ -69,17 +68,6 @@ class Places:
             is_content=text.endswith("/."),
             makes_folder=True,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._ends.close()
 
     def _on_this_machine(self, text: str) -> Place:
         if not text or "\0" in text:
@@ -115,7 +103,7 @@ class Places:
             read_only = path.area == "public"
             return MountedTree(folder, area, read_only=read_only, is_current=is_current)
         tree = server_tree(datacenter, path.area, is_current=is_current)
-        self._ends.callback(tree.close)
+        self.callback(tree.close)
         return tree
 
 

@@ -9,9 +9,8 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from contextlib import ExitStack, suppress
+from typing import Final, TypeVar
 
 from trainfeed.core import faults
 from trainfeed.errors import (
@@ -117,7 +116,7 @@ _Result = TypeVar("_Result")
 _THREADS: Final = 8
 
 
-class ParallelCalls:
+class ParallelCalls(ExitStack):
     """Threads for several rounds of calls; the context manager ends them.
 
     Args:
@@ -126,9 +125,11 @@ class ParallelCalls:
     """
 
     def __init__(self, count: int, *, is_far: bool) -> None:
+        super().__init__()
         self._threads: ThreadPoolExecutor | None = None
         if is_far and count > 1:
             self._threads = ThreadPoolExecutor(min(_THREADS, count), "pfs-files")
+            self.callback(self._threads.shutdown, wait=True, cancel_futures=True)
 
     def each(self, call: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         """Return the results of a call for each item, in their order.
@@ -140,18 +141,6 @@ class ParallelCalls:
             items: Its arguments.
         """
         return list((map if self._threads is None else self._threads.map)(call, items))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
 
 
 # --- Gives new files and folders of an area to the owner of the folder that they are in

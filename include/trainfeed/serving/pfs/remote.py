@@ -51,7 +51,9 @@ from trainfeed.serving.pfs.wire import (
     UPLOADS,
     Bundle,
     Header,
+    entry_of_json,
     error_of,
+    state_text,
 )
 from trainfeed.serving.server import Access, Client, Reply
 
@@ -91,8 +93,6 @@ def value_of(reply: Reply, key: str, kind: type) -> Any:
 
 
 # --- A file of a file server that is read in parts, all of one state of the file
-
-_KINDS: Final = frozenset(Kind)
 
 
 class ServerSource:
@@ -137,7 +137,7 @@ class ServerSource:
 
     def _read(self, offset: int, part: memoryview) -> int:
         parameters = {"path": self._path, "offset": offset, "size": len(part)}
-        headers = {Header.EXPECTED_STATE.value: state_header(self.state)}
+        headers = {Header.EXPECTED_STATE.value: state_text(self.state)}
         reply = checked(self._client.ask("GET", DATA, parameters, headers=headers, into=part))
         if reply.num_bytes != len(part):
             raise ServiceError(
@@ -147,11 +147,6 @@ class ServerSource:
         return reply.num_bytes
 
 
-def state_header(state: SourceState) -> str:
-    """Return the state of a file as the header of the server has it."""
-    return f'"{state.num_bytes}-{state.modified_ns}"'
-
-
 def entry_of(client: Client, path: str) -> Entry:
     """Return the entry of a path.
 
@@ -159,7 +154,7 @@ def entry_of(client: Client, path: str) -> Entry:
         NotFoundError: Nothing has the name.
     """
     reply = checked(client.ask("GET", FILES, {"path": path, "method": "stat"}))
-    return _entry(value_of(reply, "entry", dict))
+    return entry_of_json(value_of(reply, "entry", dict))
 
 
 def listed_entry(found: object) -> Entry:
@@ -169,30 +164,13 @@ def listed_entry(found: object) -> Entry:
         ServiceError: The object has another form, or its name is not that of one file: a copy that
             used it would leave the folder that it is for.
     """
-    entry = _entry(found)
+    entry = entry_of_json(found)
     if entry.name in ("", ".", "..") or "/" in entry.name or "\0" in entry.name:
         raise ServiceError(
             f"expected the name of one file in a listing of the server, got {entry.name!a};"
             " nothing of the listing was used; look what the server serves"
         )
     return entry
-
-
-def _entry(found: object) -> Entry:
-    match found:
-        case {
-            "name": str(name),
-            "kind": str(kind),
-            "num_bytes": int(size),
-            "modified_ns": int(at),
-        } if kind in _KINDS:
-            return Entry(name, Kind(kind), size, at)
-        case _:
-            raise ServiceError(
-                "expected entries with name, kind, num_bytes and modified_ns, got another form;"
-                " nothing of them was used; is another program, or another version of the server,"
-                " listening there?"
-            )
 
 
 # --- A file that is uploaded to a file server in chunks, and goes on after a restart of the server

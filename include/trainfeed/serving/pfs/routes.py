@@ -32,7 +32,6 @@ from trainfeed.serving.pfs.tree import (
     CHUNK_BYTES,
     SMALL_BYTES,
     DigestKind,
-    Entry,
     Kind,
     SmallFile,
     Source,
@@ -57,6 +56,8 @@ from trainfeed.serving.pfs.wire import (
     UPLOADS,
     Bundle,
     Header,
+    entry_json,
+    state_text,
 )
 from trainfeed.serving.server import Refusal, caller_of, read_body, tell_audit, tell_outcome
 
@@ -211,10 +212,10 @@ def add_file_routes(router: APIRouter, desk: Desk) -> None:
         place = desk.place(request, path, user)
         if method == "stat":
             entry = await desk.disk.run(user, partial(place.tree.stat, place.parts))
-            return json_answer({"entry": _json(entry)})
+            return json_answer({"entry": entry_json(entry)})
         entries = await desk.disk.run(user, partial(place.tree.entries, place.parts))
         rest = [entry for entry in entries if entry.name > after]
-        shown = [_json(entry) for entry in rest[:_MAX_ENTRIES]]
+        shown = [entry_json(entry) for entry in rest[:_MAX_ENTRIES]]
         return json_answer({"entries": shown, "is_complete": len(rest) <= _MAX_ENTRIES})
 
     @router.post(FILES)
@@ -262,15 +263,6 @@ def _rename(source: Place, target: Place, replace: bool) -> None:
             " only; nothing was renamed"
         )
     source.tree.rename(source.parts, target.parts, replace=replace)
-
-
-def _json(entry: Entry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "kind": entry.kind.value,
-        "num_bytes": entry.num_bytes,
-        "modified_ns": entry.modified_ns,
-    }
 
 
 # --- Routes of bytes: digests of the chunks of a file, and parts of it
@@ -388,14 +380,10 @@ def _hashed(source: Source, place: Place, first: int, kind: DigestKind) -> list[
 
 def _required_state(source: Source, place: Place, wanted: str | None) -> str:
     """Return the state of a file; a reader of several parts names the state of the first."""
-    found = _state(source.state)
+    found = state_text(source.state)
     if wanted not in (None, found):
         raise _changed(place)
     return found
-
-
-def _state(state: SourceState) -> str:
-    return f'"{state.num_bytes}-{state.modified_ns}"'
 
 
 def _changed(place: Place) -> FileReplacedError:

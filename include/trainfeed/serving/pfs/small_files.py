@@ -8,10 +8,9 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Final, Self
 
 from trainfeed.core import faults
@@ -36,7 +35,7 @@ from trainfeed.serving.pfs.tree import SMALL_BYTES, Parts, SmallFile
 # --- Folders that stay open while many files in them are read or written
 
 
-class OpenFolders:
+class OpenFolders(ExitStack):
     """Descriptors of folders, each opened once; the context manager closes them. For many threads.
 
     Args:
@@ -44,6 +43,7 @@ class OpenFolders:
     """
 
     def __init__(self, open_folder: Callable[[Parts], int]) -> None:
+        super().__init__()
         self._open = open_folder
         self._fds: dict[Parts, int] = {}
         self._lock = threading.Lock()
@@ -53,19 +53,8 @@ class OpenFolders:
         with self._lock:
             if parts not in self._fds:
                 self._fds[parts] = self._open(parts)
+                self.callback(os.close, self._fds[parts])
             return self._fds[parts]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        while self._fds:
-            os.close(self._fds.popitem()[1])
 
 
 # --- Reads a small file whole, and shows that it did not change meanwhile
@@ -174,14 +163,9 @@ class SmallWrites:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for write in self._writes.values():
-            if error is None:
+            if kind is None:
                 os.close(write.fd)
             else:
                 _drop(write)

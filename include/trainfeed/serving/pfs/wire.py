@@ -1,11 +1,11 @@
-"""The words of the file server and its clients: routes, headers, bundles, kinds of errors."""
+"""The words of the file server and its clients: routes, headers, bundles, entries, errors."""
 
 from __future__ import annotations
 
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -20,10 +20,12 @@ from trainfeed.errors import (
     NotFoundError,
     Outcome,
     QuotaExceededError,
+    ServiceError,
     StorageError,
     TrainFeedError,
     UnsuitableStoreError,
 )
+from trainfeed.serving.pfs.tree import Entry, Kind, SourceState
 
 # --- Errors of files as statuses and names on the wire, and back
 
@@ -41,6 +43,7 @@ _STATUSES: Final[dict[type[TrainFeedError], int]] = {
     StorageError: 500,
 }
 _KINDS: Final = {kind.__name__: kind for kind in _STATUSES}
+_ENTRY_KINDS: Final = frozenset(Kind)
 
 
 def status_of(error: TrainFeedError) -> int:
@@ -165,3 +168,38 @@ class Header(StrEnum):
     # State of a file that is read in several requests.
     STATE = "etag"
     EXPECTED_STATE = "if-match"
+
+
+# --- The state and the entries of files, as both sides write and read them
+
+
+def state_text(state: SourceState) -> str:
+    """Return the state of a file as headers and digests have it."""
+    return f'"{state.num_bytes}-{state.modified_ns}"'
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """Return an entry as its JSON object."""
+    return {**asdict(entry), "kind": entry.kind.value}
+
+
+def entry_of_json(found: object) -> Entry:
+    """Return the entry of a JSON object.
+
+    Raises:
+        ServiceError: The object has another form.
+    """
+    match found:
+        case {
+            "name": str(name),
+            "kind": str(kind),
+            "num_bytes": int(size),
+            "modified_ns": int(at),
+        } if kind in _ENTRY_KINDS:
+            return Entry(name, Kind(kind), size, at)
+        case _:
+            raise ServiceError(
+                "expected entries with name, kind, num_bytes and modified_ns, got another form;"
+                " nothing of them was used; is another program, or another version of the server,"
+                " listening there?"
+            )
