@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import typer
 
@@ -154,8 +154,7 @@ class Message(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of a text.
 
     Attributes:
@@ -197,7 +196,7 @@ def first_line(lines: Sequence[str]) -> list[str]:
 Part = str | Table
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Result:
     """What a command found.
 
