@@ -70,6 +70,7 @@ WHEN = pytest.mark.parametrize("when", ["now", pytest.param("null", marks=CI)])
 def place(shared):
     """What ``make ui`` gives its Airflow, and beside the shipped data sets one of ``new``."""
     data, datasets = shared.place.root.parent, shared.datasets
+    (shared.files / "every").mkdir()
     digits = read_digits(REPOSITORY / "data" / "scikit-learn")
     write_days(digits, Location.parse(str(data / "logs" / "digits")), data / "digits.sqlite")
     ctr_logs = Location.parse(str(data / "logs" / "ctr"))
