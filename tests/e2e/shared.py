@@ -54,10 +54,12 @@ class SharedAirflow:
         self._runs = False
 
     def client_of(self, dag_ids: Collection[str]) -> AirflowClient:
-        """Return the client as soon as the DAGs are known, which are paused at first."""
-        if self._runs:
-            self.stack.reserialize()
-        else:
+        """Return the client as soon as the DAGs are known, which are paused at first.
+
+        The DAG processor parses every file again within half a minute. ``dags reserialize`` beside
+        it would be sooner, and fails now and then: both add the same new DAG.
+        """
+        if not self._runs:
             self.stack.start()
             self._runs = True
             self.stack.wait(START_S)
