@@ -20,7 +20,6 @@ from trainfeed.errors import (
 )
 from trainfeed.files import listed
 from trainfeed.files.stores import posix
-from trainfeed.training.cluster_job import cancel, end_of_log, is_cancelled, settle
 from trainfeed.training.jobs import (
     JobAttempt,
     JobLook,
@@ -30,6 +29,7 @@ from trainfeed.training.jobs import (
     JobState,
     KubernetesLauncher,
 )
+from trainfeed.training.jobs.kubernetes.launcher import cancel, end_of_log, is_cancelled, settle
 from trainfeed.training.tracking import deliver_cancellation
 from trainfeed.versions import DatasetFolder
 from trainfeed.versions.layout import is_name

@@ -30,13 +30,6 @@ from trainfeed.files import make_folders
 from trainfeed.files.stores import posix
 from trainfeed.functions import digest_of_texts, training_texts
 from trainfeed.specification import DatasetSpec, TrainSpec, nearest
-from trainfeed.training.cluster_job import (
-    cancel,
-    claim_attempt,
-    is_cancelled,
-    require_success,
-    settle,
-)
 from trainfeed.training.jobs import (
     ClusterSettings,
     JobLook,
@@ -49,7 +42,14 @@ from trainfeed.training.jobs import (
     LocalLauncher,
     describe,
 )
-from trainfeed.training.jobs.kubernetes.launcher import KubernetesLauncher
+from trainfeed.training.jobs.kubernetes.launcher import (
+    KubernetesLauncher,
+    cancel,
+    claim_attempt,
+    is_cancelled,
+    require_success,
+    settle,
+)
 from trainfeed.training.tracking import Tracker
 from trainfeed.training.transfers import download_start_model, has_start_model, start_model_digest
 from trainfeed.versions import (
@@ -336,7 +336,7 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
     """
     job, record = launched.job, launched.record
     if isinstance(launched.launcher, KubernetesLauncher):
-        with told_of_failure(launched):
+        with failure_delivered(launched):
             require_success(record, launched.launcher)
     result = record.result()
     if result is None:
@@ -363,7 +363,7 @@ def collect(spec: DatasetSpec, launched: Launched, *, seconds: float) -> dict[st
 
 
 @contextmanager
-def told_of_failure(launched: Launched) -> Iterator[None]:
+def failure_delivered(launched: Launched) -> Iterator[None]:
     """Deliver that a job has failed, or was killed or cancelled, and let the error pass."""
     try:
         yield
@@ -560,7 +560,7 @@ def _run(launched: Launched, folder: DatasetFolder) -> Launched:
     faults.point("train.after_create")
     require_readable(launched.job, folder)
     launched.deliver("RUNNING")
-    with told_of_failure(launched):
+    with failure_delivered(launched):
         launched.launcher.start(launched.job, record.home)
     faults.point("train.after_ranks")
     return launched
@@ -616,8 +616,7 @@ def train_missed(spec: DatasetSpec, env: Environment, *, older: bool) -> Iterato
         JobFailedError: A job failed. Its interval counts as seen, later ones stay untrained.
         GateError: A metric is below ``train.min``; intervals as for a failed job.
     """
-    if spec.train is None:
-        raise ConfigError(f"data set {spec.name!r} has no training; add 'train' to dataset.yaml")
+    require_training(spec)
     require_writable_root(env)
     schedule = spec.schedule_model()
     marks = TrainingMarks(DatasetFolder(Path(env.root), spec.name))

@@ -18,8 +18,8 @@ from trainfeed.errors import (
     JobKilledError,
     JobRejectedError,
 )
-from trainfeed.training.cluster_job import end_of_log
 from trainfeed.training.jobs import JobState
+from trainfeed.training.jobs.kubernetes.launcher import end_of_log
 from trainfeed.training.launch import look, render
 
 ELSEWHERE = {"node_selector": {"tests": "by-hand"}}

@@ -19,7 +19,6 @@ from trainfeed.training.models.aliases import (
     promote,
     rollback,
 )
-from trainfeed.training.models.gate import Compared, GateReport, MetricResult, judge
 from trainfeed.training.models.model import (
     DAMAGED,
     Model,
@@ -37,7 +36,16 @@ from trainfeed.training.models.model import (
     refuse_removed,
     spec_of_model,
 )
-from trainfeed.training.models.registration import Candidate, data_digest, find, register
+from trainfeed.training.models.registration import (
+    Candidate,
+    Compared,
+    GateReport,
+    MetricResult,
+    data_digest,
+    find,
+    judge,
+    register,
+)
 
 __all__ = [
     "CANDIDATE",

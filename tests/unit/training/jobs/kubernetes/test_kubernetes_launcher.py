@@ -18,9 +18,14 @@ from trainfeed.errors import (
     JobRejectedError,
     LaunchError,
 )
-from trainfeed.training.cluster_job import claim_attempt, end_of_log, require_success, settle
 from trainfeed.training.jobs import ClusterSettings, JobState
 from trainfeed.training.jobs.kubernetes.api import ApiError
+from trainfeed.training.jobs.kubernetes.launcher import (
+    claim_attempt,
+    end_of_log,
+    require_success,
+    settle,
+)
 
 KINDS = ("indexed-job", "pytorch-job", "paddle-job", "train-job", "job-set")
 SERVER = [ApiError(f"status {s}", status=s) for s in (500, 502, 503, 504, 429, 408)]
