@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Protocol
@@ -20,6 +20,8 @@ from trainfeed.loader.order import BatchCut, EpochPart, Order, RankShare, Tail, 
 from trainfeed.loader.passes import Cursor, Fetched, LaneReader, RunReader, WindowReader
 from trainfeed.loader.state import LoaderState, LoaderStats
 from trainfeed.loader.windows import Feed, Loaded, Source, expect_window, load_window
+
+_ALL: Final = RankShare(0, 1)
 
 # --- A set with its order; a loader makes a new engine when a state with another order is restored
 
@@ -64,7 +66,85 @@ class Engine(Protocol):
         """Load a window in this process."""
 
 
-class SetEngine:
+class _Sets:
+    """Sets with their orders, and memory for their windows: what both engines have.
+
+    Args:
+        sources: The sets.
+        digests: What their orders depend on, besides the state.
+        state: State with seed, lanes and window bytes of the orders.
+        stats: The counters of the loader.
+
+    Attributes:
+        children: The sets and their orders, which workers need to load windows.
+        pool: Memory for windows.
+        blocks: Memory for batches. Another pool, because every new buffer of a pool gets the
+            largest size so far, and windows and batches differ in size.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        digests: Sequence[str],
+        state: LoaderState,
+        stats: LoaderStats,
+    ) -> None:
+        self.children = [
+            (source, _order_of(source, digest, state))
+            for source, digest in zip(sources, digests, strict=True)
+        ]
+        self.pool = LentPool()
+        self.blocks = LentPool()
+        self._stats = stats
+
+    @property
+    def window_bytes(self) -> int | None:
+        """Bytes of a loaded window; None if unknown."""
+        sizes = [source.output_bytes(order.max_window_bytes) for source, order in self.children]
+        known = [size for size in sizes if size is not None]
+        return max(known) if len(known) == len(sizes) else None
+
+    def expect(self, task: Task) -> None:
+        """Let the kernel begin to read a window."""
+        expect_window(*self.children[task.child], task)
+
+    def load(self, task: Task, memory: LentMemory) -> Loaded:
+        """Load a window in this process."""
+        return load_window(*self.children[task.child], task, memory)
+
+    def part(self, epoch: int, start: int, stop: int, child: int = 0) -> EpochPart:
+        """Return a part of an epoch of one set, for one rank."""
+        return EpochPart(self.children[child][1].epoch(epoch), _ALL, start, stop, child)
+
+    def _picked(
+        self,
+        positions: NDArray[np.int64],
+        tasks: Iterator[Task],
+        reader: Callable[[Feed], WindowReader],
+    ) -> Columns:
+        """Return samples at any positions of an epoch."""
+        # A reader takes ascending positions, each once; ``places`` restores order and repetitions.
+        wanted, places = np.unique(positions, return_inverse=True)
+        fetched = reader(InlineFeed(tasks, self.load, self.pool, self._stats)).fetch(wanted)
+        if fetched.error is not None:
+            raise fetched.error
+        return repeated(fetched.columns, places)
+
+
+def _order_of(source: Source, digest: str, state: LoaderState) -> Order:
+    return Order(
+        num_samples=source.num_samples,
+        num_bytes=source.num_bytes,
+        digest=digest,
+        seed=state.seed,
+        lanes=state.lanes,
+        # A window of 0 means stored order: windows then only limit the size of a read.
+        window_bytes=state.window or source.natural_window_bytes,
+        shuffle=bool(state.window),
+    )
+
+
+class SetEngine(_Sets):
     """Reads one set; see ``Engine``.
 
     Args:
@@ -74,24 +154,10 @@ class SetEngine:
     """
 
     def __init__(self, source: Source, state: LoaderState, stats: LoaderStats) -> None:
-        self._source = source
-        self._stats = stats
-        self.order = Order(
-            num_samples=source.num_samples,
-            num_bytes=source.num_bytes,
-            digest=source.digest,
-            seed=state.seed,
-            lanes=state.lanes,
-            # A window of 0 means stored order: windows then only limit the size of a read.
-            window_bytes=state.window or source.natural_window_bytes,
-            shuffle=bool(state.window),
-        )
+        super().__init__([source], [source.digest], state, stats)
+        self.order = self.children[0][1]
         self.total = self.order.total
         self.sample_bytes = float(source.num_bytes.sum()) / max(1, self.total)
-        self.pool = LentPool()
-        # Two pools, because every new buffer of a pool gets the largest size so far, and windows
-        # and batches differ in size.
-        self._blocks = LentPool()
 
     def period(self, cut: BatchCut) -> int:
         """Return how many windows may be open at once: one per lane that the rank reads."""
@@ -106,36 +172,12 @@ class SetEngine:
         part = self._part(cut, state.epoch)
         # With one lane, batches are slices of windows. With several, a cursor gathers from one
         # window per lane.
-        return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self._blocks)
+        return LaneReader(part, feed) if part.period == 1 else Cursor(part, feed, self.blocks)
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
-        # A cursor reads ascending positions, each once; ``places`` restores order and repetitions.
-        wanted, places = np.unique(positions, return_inverse=True)
-        part = EpochPart(self.order.epoch(state.epoch), RankShare(0, 1), 0, int(wanted[-1]) + 1)
-        feed = InlineFeed(part.tasks(), self.load, self.pool, self._stats)
-        fetched = Cursor(part, feed, self._blocks).fetch(wanted)
-        if fetched.error is not None:
-            raise fetched.error
-        return repeated(fetched.columns, places)
-
-    @property
-    def children(self) -> list[tuple[Source, Order]]:
-        """The sets and their orders, which workers need to load windows."""
-        return [(self._source, self.order)]
-
-    @property
-    def window_bytes(self) -> int | None:
-        """Bytes of a loaded window; None if unknown."""
-        return self._source.output_bytes(self.order.max_window_bytes)
-
-    def expect(self, task: Task) -> None:
-        """Let the kernel begin to read a window."""
-        expect_window(self._source, self.order, task)
-
-    def load(self, task: Task, memory: LentMemory) -> Loaded:
-        """Load a window in this process."""
-        return load_window(self._source, self.order, task, memory)
+        part = self.part(state.epoch, 0, int(positions.max()) + 1)
+        return self._picked(positions, part.tasks(), lambda feed: Cursor(part, feed, self.blocks))
 
     def _part(self, cut: BatchCut, epoch: int) -> EpochPart:
         return EpochPart(self.order.epoch(epoch), cut.share, cut.start, cut.stop)
@@ -148,10 +190,8 @@ def repeated(columns: Columns, rows: NDArray[np.int64]) -> Columns:
 
 # --- Reads a mixture: one cursor per set and epoch of the set, all fed by one queue of windows
 
-_ALL: Final = RankShare(0, 1)
 
-
-class MixtureEngine:
+class MixtureEngine(_Sets):
     """Reads a mixture; see ``SetEngine``.
 
     Args:
@@ -168,45 +208,19 @@ class MixtureEngine:
         state: LoaderState,
         stats: LoaderStats,
     ) -> None:
-        self._stats = stats
         empty = [number for number, source in enumerate(sources) if not len(source.num_samples)]
         if empty:
             raise ConfigError(f"expected data sets with samples in a mixture, {empty} have none")
-        self._orders = [
-            Order(
-                num_samples=source.num_samples,
-                num_bytes=source.num_bytes,
-                # With its number: a set that is in the mixture twice has two different orders.
-                digest=f"{source.digest}+{mixture.seed}+{number}",
-                seed=state.seed,
-                lanes=state.lanes,
-                window_bytes=state.window or source.natural_window_bytes,
-                shuffle=bool(state.window),
-            )
-            for number, source in enumerate(sources)
-        ]
-        self._sources = sources
-        samples = sum(order.total for order in self._orders)
+        # With its number: a set that is in the mixture twice has two different orders.
+        digests = [f"{each.digest}+{mixture.seed}+{number}" for number, each in enumerate(sources)]
+        super().__init__(sources, digests, state, stats)
+        samples = sum(order.total for _, order in self.children)
         self.total = mixture.epoch_samples or samples
         self.sample_bytes = sum(float(s.num_bytes.sum()) for s in sources) / max(1, samples)
-        self.pool = LentPool()
-        self.blocks = LentPool()
-
-    @property
-    def children(self) -> list[tuple[Source, Order]]:
-        """The sets and their orders, which workers need to load windows."""
-        return list(zip(self._sources, self._orders, strict=True))
-
-    @property
-    def window_bytes(self) -> int | None:
-        """Bytes of a loaded window; None if unknown."""
-        sizes = [source.output_bytes(order.max_window_bytes) for source, order in self.children]
-        known = [size for size in sizes if size is not None]
-        return max(known) if len(known) == len(sizes) else None
 
     def period(self, _cut: BatchCut, /) -> int:
         """Return how many windows may be open at once: one per lane of two epochs of every set."""
-        return 2 * sum(order.lanes for order in self._orders)
+        return 2 * sum(order.lanes for _, order in self.children)
 
     def tasks(self, cut: BatchCut, state: LoaderState) -> Iterator[Task]:
         """Yield the windows of a pass in the order of need; ``need`` is a position in the set."""
@@ -215,35 +229,19 @@ class MixtureEngine:
     def reader(self, cut: BatchCut, state: LoaderState, feed: Feed) -> _MixtureReader:
         """Return the reader of a pass; ``feed`` loads the windows of ``tasks``."""
         return _MixtureReader(
-            self, History(state.weights, len(self._sources)), self._merged(cut, state), feed, state
+            self, History(state.weights, len(self.children)), self._merged(cut, state), feed, state
         )
 
     def pad(self, positions: NDArray[np.int64], state: LoaderState) -> Columns:
         """Return samples at any positions of an epoch."""
-        wanted, places = np.unique(positions, return_inverse=True)
         start = replace(state, position=0)
         cut = BatchCut(self.total, 0, _ALL, 1, Tail.SHORT)
-        feed = InlineFeed(self.tasks(cut, start), self.load, self.pool, self._stats)
-        fetched = self.reader(cut, start, feed).fetch(wanted)
-        if fetched.error is not None:
-            raise fetched.error
-        return repeated(fetched.columns, places)
-
-    def expect(self, task: Task) -> None:
-        """Let the kernel begin to read a window."""
-        expect_window(self._sources[task.child], self._orders[task.child], task)
-
-    def load(self, task: Task, memory: LentMemory) -> Loaded:
-        """Load a window in this process."""
-        return load_window(self._sources[task.child], self._orders[task.child], task, memory)
-
-    def part(self, child: int, epoch: int, start: int, stop: int) -> EpochPart:
-        """Return a part of an epoch of one set."""
-        return EpochPart(self._orders[child].epoch(epoch), _ALL, start, stop, child)
+        tasks = self.tasks(cut, start)
+        return self._picked(positions, tasks, lambda feed: self.reader(cut, start, feed))
 
     def _merged(self, cut: BatchCut, state: LoaderState) -> Iterator[tuple[int, Task]]:
         """Yield the windows of a pass, each with the position of the stream that first needs it."""
-        base, history = state.epoch * self.total, History(state.weights, len(self._sources))
+        base, history = state.epoch * self.total, History(state.weights, len(self.children))
         starts, stops = history.counts(base + cut.start), history.counts(base + cut.stop)
         streams = [
             self._child_tasks(child, start, stop, history)
@@ -254,11 +252,11 @@ class MixtureEngine:
     def _child_tasks(
         self, child: int, start: int, stop: int, history: History
     ) -> Iterator[tuple[int, Task]]:
-        size = self._orders[child].total
+        size = self.children[child][1].total
         while start < stop:
             epoch, position = divmod(start, size)
             end = min(size, position + stop - start)
-            for task in self.part(child, epoch, position, end).tasks():
+            for task in self.part(epoch, position, end, child).tasks():
                 yield history.position_of(child, epoch * size + task.need), task
             start += end - position
 
@@ -347,7 +345,7 @@ class _MixtureReader:
             first_epoch, position = divmod(self._start[child], size)
             # Only the epoch in which the pass begins is entered in the middle.
             start = position if epoch == first_epoch else 0
-            part = self._engine.part(child, epoch, start, size)
+            part = self._engine.part(epoch, start, size, child)
             self._cursors[key] = Cursor(part, self._feed, self._engine.blocks)
         return self._cursors[key]
 

@@ -101,34 +101,28 @@ class RunningFeed:
     Args:
         engine: Reads the sets.
         plans: The passes, the first one included.
+        tasks: The windows of all passes.
+        open_feed: Opens the feed of the windows.
 
     Attributes:
         engine: As above.
         due: The pass whose windows come next; None after the last one.
+        feed: The feed.
     """
 
-    def __init__(self, engine: Engine, plans: Iterator[PassPlan]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        plans: Iterator[PassPlan],
+        tasks: AbstractContextManager[Iterator[Task]],
+        open_feed: Callable[[Iterator[Task]], Feed],
+    ) -> None:
         self.engine = engine
         self.due = next(plans, None)
         self._plans = plans
-        self._stack = ExitStack()
-        self._feed: Feed | None = None
-
-    def start(
-        self, tasks: AbstractContextManager[Iterator[Task]], feed: Callable[[Iterator[Task]], Feed]
-    ) -> Self:
-        """Open the feed of the tasks of all passes."""
         with ExitStack() as stack:
-            self._feed = stack.enter_context(feed(stack.enter_context(tasks)))
+            self.feed = stack.enter_context(open_feed(stack.enter_context(tasks)))
             self._stack = stack.pop_all()
-        return self
-
-    @property
-    def feed(self) -> Feed:
-        """The feed."""
-        if self._feed is None:
-            raise AssertionError("start comes first")
-        return self._feed
 
     def finish(self, reader: WindowReader | RunReader) -> None:
         """Go to the next pass, after ``reader`` has read this one to its end.
@@ -191,7 +185,7 @@ class Feeding:
         tasks = chain.from_iterable(engine.tasks(each.cut, each.start) for each in plans())
         # In natural order the kernel reads ahead by itself.
         ahead = ReadAhead(tasks, engine.expect) if plan.start.window else nullcontext(tasks)
-        return RunningFeed(engine, plans()).start(ahead, partial(self._feed, engine, plan))
+        return RunningFeed(engine, plans(), ahead, partial(self._feed, engine, plan))
 
     def _taken(self, engine: Engine, plan: PassPlan) -> RunningFeed | None:
         """Return the kept feed if it goes on with this pass; otherwise end it."""

@@ -273,7 +273,7 @@ def test_a_chunk_that_two_lanes_share_is_decoded_once(tmp_path, monkeypatch, cod
 def test_what_is_kept_of_chunks_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(_kept, "_MAX_KEPT_BYTES", 30_000)
     with DataLoader(write_images(tmp_path, [100], Codec.LZ4), 8, shuffle=True) as loader:
-        kept = loader._runner._engine._source._chunks._kept
+        kept = loader._runner._engine.children[0][0]._chunks._kept
         for _ in loader:
             assert sum(framing.nbytes for framing, _ in kept._chunks.values()) <= 30_000
         assert not kept._chunks
