@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Protocol, Self
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,60 +16,6 @@ from numpy.typing import NDArray
 from trainfeed.errors import ChecksumError, FormatError, TruncatedError
 from trainfeed.files.stores import Location
 from trainfeed.sources.topic import check_topic_name
-
-# --- The digest of landing files whose trailer has no number, as earlier releases wrote them
-
-_NOTHING = pa.scalar(b"", pa.large_binary())
-_HEAD = np.dtype([("offset", "<i8"), ("timestamp", "<i8"), ("key_bytes", "<i4")])
-
-
-class LegacyDigest:
-    """A running digest of records."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def update(self, batch: pa.RecordBatch) -> None:
-        """Take in the records of a batch of ``LANDING_SCHEMA``."""
-        key, value = batch.column("key"), batch.column("value")
-        head = np.empty(batch.num_rows, _HEAD)
-        head["offset"] = batch.column("offset").to_numpy()
-        head["timestamp"] = batch.column("timestamp").to_numpy()
-        head["key_bytes"] = _lengths(key)
-        # Joined by Arrow, because packing records one by one takes twice as long. Large arrays,
-        # because a batch of big records can exceed 32-bit offsets.
-        joined = pc.binary_join_element_wise(
-            _pieces(head), _present(key), _pieces(_lengths(value)), _present(value), _NOTHING
-        )
-        self._hash.update(memoryview(_data(joined)))
-
-    def hexdigest(self) -> str:
-        """Return the digest of everything so far as 64 hex digits."""
-        return self._hash.hexdigest()
-
-
-def _lengths(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
-    lengths = pc.fill_null(pc.binary_length(column), -1).to_numpy()
-    return np.ascontiguousarray(lengths, dtype="<i4")
-
-
-def _present(column: pa.Array) -> pa.Array:
-    return pc.fill_null(column, b"").cast(pa.large_binary())
-
-
-def _pieces(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Return the items of a packed array as Arrow binaries that share its memory."""
-    ends = np.arange(len(values) + 1, dtype=np.int64) * values.itemsize
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
-    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
-
-
-def _data(column: pa.Array) -> pa.Buffer:
-    """Return the bytes of a large binary array that starts at its buffers' beginning."""
-    _, ends, data = column.buffers()
-    num_bytes = int(np.frombuffer(ends, np.int64, len(column) + 1)[-1])
-    return data.slice(0, num_bytes) if data is not None else pa.py_buffer(b"")
-
 
 # --- The digest in a landing file's trailer: which records, in which order, with all they hold
 
@@ -85,17 +30,6 @@ _HEADERS: Final = 7
 _HEADER_KEYS: Final = 8
 _HEADER_VALUES: Final = 10
 _NUM_STREAMS: Final = 12
-
-
-class Digest(Protocol):
-    """A running digest of records."""
-
-    def update(self, batch: pa.RecordBatch) -> None:
-        """Take in the records of a batch of ``LANDING_SCHEMA``."""
-
-    def hexdigest(self) -> str:
-        """Return the digest of everything so far in hex digits."""
-        ...
 
 
 class ContentDigest:
@@ -135,26 +69,22 @@ class ContentDigest:
             self._streams[stream + 1].update(memoryview(data)[ends[0] : ends[-1]])
 
 
-def digest_of(metadata: Mapping[str, str], path: str | None) -> Digest:
-    """Return the digest with which the records of a file are compared.
+def require_kind(metadata: Mapping[str, str], path: str | None) -> None:
+    """Raise unless the digest of a trailer is a ``ContentDigest``.
 
     Args:
         metadata: The metadata of the trailer.
         path: The file, for messages.
 
     Raises:
-        FormatError: A later release wrote the file.
+        FormatError: A later release wrote the file, or a writer of another kind.
     """
-    kind = metadata.get(TRAILER)
-    if kind is None:
-        return LegacyDigest()
-    if kind != KIND:
+    if (kind := metadata.get(TRAILER)) != KIND:
         raise FormatError(
-            f"expected a trailer of kind {KIND} or none, got {kind!r}; a later release wrote the"
-            " file; read it with that release",
+            f"expected a trailer of kind {KIND}, got {kind!r}; if a later release wrote the file,"
+            " read it with that release",
             path=path,
         )
-    return ContentDigest()
 
 
 def _ends(column: pa.Array) -> NDArray[Any]:
@@ -304,9 +234,12 @@ class LandingFile:
 
         Raises:
             ChecksumError: The records are not the ones that were written.
-            FormatError: The file is damaged in a way that shows without a digest.
+            FormatError: The file is damaged in a way that shows without a digest, or has one of
+                another kind.
         """
-        digest = digest_of(self.metadata, self._path) if verifies else None
+        digest = ContentDigest() if verifies else None
+        if verifies:
+            require_kind(self.metadata, self._path)
         for index in range(self.num_batches):
             batch = self.read_batch(index)
             if digest is not None:
@@ -350,7 +283,7 @@ class LandingFile:
         for _ in self.iter_batches(verifies=True):
             pass
 
-    def _compare(self, digest: Digest) -> None:
+    def _compare(self, digest: ContentDigest) -> None:
         expected, actual = self.metadata[CONTENT], digest.hexdigest()
         if actual != expected:
             raise ChecksumError(f"expected content {expected}, got {actual}", path=self._path)

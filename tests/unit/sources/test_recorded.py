@@ -188,7 +188,7 @@ def test_a_damaged_file_gives_no_record(topic, tmp_path):
     trailer = pa.RecordBatch.from_pylist([], schema=LANDING_SCHEMA)
     with pa.ipc.new_file(path, LANDING_SCHEMA) as writer:
         writer.write_batch(other)
-        writer.write_batch(trailer, custom_metadata={"content": "0" * 64})
+        writer.write_batch(trailer, custom_metadata={"trailer": "2", "content": "0" * 32})
     assert offsets_of(topic.iter_batches(0, 10, 69)) == list(range(10, 69, 2))
     with pytest.raises(ChecksumError, match="p=0"):
         next(topic.iter_batches(0, 70, 80))
