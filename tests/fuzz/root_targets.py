@@ -23,7 +23,7 @@ from trainfeed.core import canonical_json
 from trainfeed.errors import TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.look.status.versions import IndexRow, VersionFacts, parse_index
-from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.inputs.boundary_files import read_boundary
 from trainfeed.pipeline.landed_ranges import landed_leaf
 from trainfeed.pipeline.plans import PLANS, PlannedInput, PlannedRange
 from trainfeed.pipeline.quarantine import Quarantine
@@ -111,7 +111,7 @@ def boundary(data: bytes) -> None:
     """A boundary file."""
     found = read_boundary(_placed(_folder().boundaries("t", "u") / "20130101T000000Z.json", data))
     for partition in found.partitions:
-        assert found.is_proved(partition) in {True, False}
+        assert found.is_proved_alone(partition) in {True, False}
         assert found.offset(partition) >= 0
 
 

@@ -14,7 +14,7 @@ from trainfeed.files.stores import Location
 from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline import Build, PlanRef
 from trainfeed.pipeline.code_copies import kept_code, kept_lookup
-from trainfeed.pipeline.inputs.boundaries import known_boundaries
+from trainfeed.pipeline.inputs.boundary_files import known_boundaries
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.publish import checked_content
 from trainfeed.pipeline.quarantine_access import quarantine_of_version

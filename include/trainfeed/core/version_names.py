@@ -1,7 +1,6 @@
-"""Names that stand for versions: ``NAME@TAG`` of data and ``NAME@ALIAS`` of models, one grammar.
+"""Names of tags and aliases, which stand for versions, and ``NAME@TAG`` of data.
 
-Tags and aliases are two namespaces. Whoever looks a name up says in its messages which of them it
-searched.
+Tags and aliases are two namespaces: the messages of a caller say which of them it searched.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final, NamedTuple
 from trainfeed.errors import ConfigError
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,62}")
-# These are the versions themselves.
+# The form of numbers of generations and versions: no tag or alias may look like one.
 _NUMBERED: Final = re.compile(r"[gv][0-9]+")
 _RULE: Final = (
     "lower-case letters, digits, '.', '_' and '-', a letter first, at most 63 characters, and not"
@@ -27,7 +26,7 @@ class NamedVersion(NamedTuple):
     Attributes:
         name: The data set or model.
         version: The tag or alias; None without ``@``.
-        change: The number of a change of it, as in ``flights@prod#3``; None for the newest.
+        change: Number of the change of the tag, 3 in ``flights@prod#3``; None for the newest.
     """
 
     name: str
@@ -51,10 +50,10 @@ def check_version_name(text: str, *, what: str) -> str:
 
 
 def split_version_name(text: str) -> NamedVersion:
-    """Split ``NAME``, ``NAME@TAG`` or ``NAME@TAG#3``; neither side is looked up, or checked.
+    """Split ``NAME``, ``NAME@TAG`` or ``NAME@TAG#3``; names are neither checked nor looked up.
 
     Raises:
-        ConfigError: ``@`` or ``#`` has nothing behind it, or something that is no number.
+        ConfigError: ``@`` has nothing before or behind it, or ``#`` no number behind it.
     """
     name, at, rest = text.partition("@")
     if not at:

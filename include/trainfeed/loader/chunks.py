@@ -113,7 +113,7 @@ class KeptChunks:
     """Decoded chunks with samples that no window has requested yet.
 
     Lanes are cut by record, so two neighbouring lanes share a chunk, which would be decoded twice.
-    The oldest chunks are dropped when the kept bytes pass a limit.
+    The chunks whose last use is longest ago are dropped when the kept bytes pass a limit.
     """
 
     def __init__(self) -> None:
@@ -136,10 +136,16 @@ class KeptChunks:
             return framing
 
     def keep(self, span: Span, framing: NDArray[np.uint8], num_left: int) -> None:
-        """Keep the framing of a chunk that had ``num_left`` samples left before this span."""
-        num_left -= span.stop - span.start
+        """Keep the framing of a chunk that had ``num_left`` samples left before this span.
+
+        If another thread has decoded and kept the same chunk meanwhile, the span counts for that.
+        """
         with self._lock:
-            if num_left <= 0 or framing.nbytes > _MAX_KEPT_BYTES or span.chunk in self._chunks:
+            if (kept := self._chunks.pop(span.chunk, None)) is not None:
+                framing, num_left = kept
+                self._num_bytes -= framing.nbytes
+            num_left -= span.stop - span.start
+            if num_left <= 0 or framing.nbytes > _MAX_KEPT_BYTES:
                 return
             self._chunks[span.chunk] = framing, num_left
             self._num_bytes += framing.nbytes

@@ -1,4 +1,4 @@
-"""A published version, opened and verified: its shards, chunks, positions and documents."""
+"""A published version: opened by its manifest, with which its files are compared when read."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Version:
                 ledger does not balance.
             StorageError: A file cannot be read; the message names it.
         """
-        for problem in self.problems():
+        if (problem := next(self.problems(), None)) is not None:
             raise problem
 
     def problems(self) -> Iterator[Problem]:
@@ -262,7 +262,12 @@ class Version:
         shards = range(len(self._split(split).shards))
         for chunk in chunks:
             if chunk.first_ordinal != ordinal or chunk.shard not in shards:
-                break
+                raise FormatError(
+                    f"expected the chunk with sample {ordinal} of split {split!r}, in one of"
+                    f" {len(shards)} shards, the index has one with sample {chunk.first_ordinal} in"
+                    f" shard {chunk.shard}",
+                    path=str(self.path / CHUNKS),
+                )
             ordinal += chunk.info.num_records
         if ordinal != self.num_samples(split):
             raise FormatError(

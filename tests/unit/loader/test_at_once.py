@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from tests.unit.forks import WAIT_S, held_elsewhere, in_a_fork
@@ -13,6 +14,7 @@ from trainfeed.loader.chunks import KeptChunks
 from trainfeed.loader.feeds import ThreadFeed, ThreadPlan
 from trainfeed.loader.files import ShardFiles
 from trainfeed.loader.memory import LentPool
+from trainfeed.loader.order import Span
 from trainfeed.loader.runner import Feeding
 from trainfeed.loader.state import LoaderStats
 from trainfeed.loader.windows import Loaded
@@ -111,6 +113,14 @@ def test_a_fork_finds_locks_free(make):
     shared = make()
     with held_elsewhere(shared._lock):
         assert in_a_fork(shared._lock.acquire) == 0
+
+
+def test_a_chunk_that_two_threads_decoded_at_once_is_dropped_with_its_last_sample():
+    kept, framing = KeptChunks(), np.zeros(100, np.uint8)
+    kept.keep(Span(3, 0, 40), framing, 100)
+    kept.keep(Span(3, 40, 90), framing.copy(), 100)
+    assert kept.find(Span(3, 90, 100)) is framing
+    assert kept.find(Span(3, 0, 1)) is None
 
 
 def started_feed(load, num_threads):

@@ -9,7 +9,7 @@ from trainfeed.conversion import convert_files
 from trainfeed.errors import AccessDeniedError
 from trainfeed.functions import code_texts, training_texts
 from trainfeed.pipeline import plans as _plan_file
-from trainfeed.pipeline.inputs.boundaries import boundary_files
+from trainfeed.pipeline.inputs.boundary_files import boundary_files
 from trainfeed.versions.training_marks import was_launched
 
 DAY = "2024-03-01"

@@ -44,7 +44,7 @@ import json, os, resource, sys
 from pathlib import Path
 from trainfeed.core.config.deployment import read_settings
 from trainfeed.core.config.deployment import read_connections
-from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.inputs.boundary_files import read_boundary
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import ArrowWithTrailer

@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval
-from trainfeed.pipeline.inputs.boundaries import (
+from trainfeed.pipeline.inputs.boundary_files import (
     Boundary,
-    folders_of_others,
+    folders_of_namesakes,
     known_boundaries,
     milliseconds,
 )
@@ -247,7 +247,7 @@ def _verdict(differences: Sequence[Difference]) -> Verdict:
 def _of_earlier_topics(folder: DatasetFolder, topic: Topic) -> Iterator[CheckedFile]:
     identity = topic.identity
     own = folder.boundaries(identity.topic, identity.uuid)
-    for other in folders_of_others(own):
+    for other in folders_of_namesakes(own):
         for boundary in known_boundaries(folder, identity.topic, other.name):
             path = folder.boundary(identity.topic, other.name, boundary.at)
             yield CheckedFile(path, identity.topic, boundary.at, "cannot be checked", ())

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from trainfeed.core.intervals import Interval, Schedule, format_time, parse_time
 from trainfeed.errors import ConflictError, FormatError, NotFoundError, OffsetOutOfRangeError
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.inputs.boundaries import (
+from trainfeed.pipeline.inputs.boundaries import topic_lock
+from trainfeed.pipeline.inputs.boundary_files import (
     WRONG,
     Boundary,
-    deciding,
     milliseconds,
     read_boundary,
     replace_boundary,
@@ -399,7 +399,7 @@ def restore_boundaries(folder: DatasetFolder) -> Iterator[RestoredFile]:
         at = parse_time(time)
         path = folder.boundary(topic.topic, topic.uuid, at)
         posix.make_public_dir(path.parent)
-        with deciding(path.parent):
+        with topic_lock(path.parent):
             found = _recorded(topic, before, after)
             was = _state(path, topic, found)
             if was is not None and isinstance(found, str):

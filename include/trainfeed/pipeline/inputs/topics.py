@@ -23,19 +23,20 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.boundaries import (
-    UNPROVEN,
-    Boundary,
     TopicWindow,
-    is_proved,
     keep_boundaries,
-    last_proved,
     look_for_boundary,
-    milliseconds,
-    reasons,
-    require_empty_proved,
     require_in_order,
     resolve_boundary,
     transaction_open,
+)
+from trainfeed.pipeline.inputs.boundary_files import Boundary, milliseconds
+from trainfeed.pipeline.inputs.boundary_proofs import (
+    UNPROVEN,
+    last_proved,
+    nothing_was_deleted,
+    reasons,
+    require_empty_proved,
 )
 from trainfeed.pipeline.inputs.recorded_edges import Loss, require_recorded, without
 from trainfeed.pipeline.landed_ranges import is_landed
@@ -397,7 +398,7 @@ class TopicInputs:
         topic, start, partition = window.topic, window.start, planned.partition
         # Only a proved start boundary limits the loss to the planned range: landing files say
         # nothing about records before the range.
-        if is_proved(self._folder, topic, start, partition, log_start):
+        if nothing_was_deleted(self._folder, topic, start, partition, log_start):
             return Loss(source, planned.start, lost, is_certain=True) if is_lost else None
         found = start.partitions[partition]
         # The loss may reach from the last proved boundary to the largest offset at which

@@ -16,10 +16,10 @@ from trainfeed.core.intervals import Schedule, parse_range, parse_time
 from trainfeed.errors import FormatError, NotFoundError, WindowError
 from trainfeed.files import listed
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.inputs.boundaries import (
+from trainfeed.pipeline.inputs.boundaries import topic_lock
+from trainfeed.pipeline.inputs.boundary_files import (
     Boundary,
     boundary_files,
-    deciding,
     milliseconds,
     read_boundary,
 )
@@ -83,7 +83,7 @@ def _answers_for(later: Boundary, earlier: Boundary, asked: Sequence[datetime]) 
     reached before a needed time, and that the topic was there then, is shown by ``later`` wherever
     ``earlier`` shows it. A partition that ``later`` does not have ends the look back.
     """
-    is_proved = all(later.is_proved(partition) for partition in later.partitions)
+    is_proved = all(later.is_proved_alone(partition) for partition in later.partitions)
     between = (earlier.found_ms <= milliseconds(each) < later.found_ms for each in asked)
     return is_proved and not any(between)
 
@@ -228,7 +228,7 @@ class BoundaryFiles(Kind[Item]):
         A planner looks under it, when its plan is written, whether the boundaries of the plan are
         still there.
         """
-        with deciding(_folder_of(first)):
+        with topic_lock(_folder_of(first)):
             yield
         faults.point("boundaries.after_renames")
 

@@ -20,7 +20,8 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.pipeline.inputs import topics as _topic_inputs
-from trainfeed.pipeline.inputs.boundaries import read_boundary, resolve_boundary
+from trainfeed.pipeline.inputs.boundaries import resolve_boundary
+from trainfeed.pipeline.inputs.boundary_files import read_boundary
 from trainfeed.pipeline.inputs.topics import TopicInputs, open_topics
 from trainfeed.sources import PartitionState, TopicIdentity
 

@@ -17,7 +17,7 @@ from trainfeed.errors import (
     SourceMissingError,
     TrainFeedError,
 )
-from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.inputs.boundary_files import known_boundaries, read_boundary
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import planner as _planner
@@ -253,7 +253,7 @@ def test_a_restored_boundary_proves_no_interval_empty(project):
     list(restore_boundaries(project.folder))
     found = read_boundary(file_of(project, 1)).partitions[0]
     assert found.offset < found.log_end
-    assert not read_boundary(file_of(project, 1)).is_proved(0) or found.log_start == 0
+    assert not read_boundary(file_of(project, 1)).is_proved_alone(0) or found.log_start == 0
 
 
 def test_a_boundary_that_two_versions_recorded_differently_is_not_restored(project, monkeypatch):
@@ -334,3 +334,10 @@ def test_files_of_a_topic_and_of_the_one_before_it_are_restored(project):
     found = [each.path for each in restore_boundaries(project.folder)]
     assert found == [file_of(project, 1), file_of(project, 2, other)]
     assert read_boundary(file_of(project, 2, other)).offset(0) == 14
+
+
+def test_a_file_whose_name_is_no_time_is_named(project):
+    stray = file_of(project, 1).with_name("notesZ.json")
+    stray.write_text("{}")
+    with pytest.raises(FormatError, match=r"move the file out of.*notesZ\.json"):
+        known_boundaries(project.folder, "clicks", UUID)

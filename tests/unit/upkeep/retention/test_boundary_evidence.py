@@ -8,7 +8,11 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainfeed.pipeline.inputs.boundaries import Earlier, is_first_topic, read_boundary
+from trainfeed.pipeline.inputs.boundary_files import (
+    EarlierBoundaries,
+    is_first_topic,
+    read_boundary,
+)
 from trainfeed.upkeep.retention.boundaries import evidence_of
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -74,12 +78,14 @@ def answers(folder, times):
     """All that planners get from the files before each of some times."""
     told = {}
     for at in times:
-        earlier = Earlier(folder, at)
+        earlier = EarlierBoundaries(folder, at)
         told[at] = is_first_topic(folder, at)
         for number in PARTITIONS:
-            told[at, number] = next((e.offset(number) for e in earlier if e.is_proved(number)), 0)
+            told[at, number] = next(
+                (e.offset(number) for e in earlier if e.is_proved_alone(number)), 0
+            )
             for start in range(0, RECORDS * (DAYS + 10), RECORDS // 2):
-                told[at, number, start] = earlier.shown(number, start) is not None
+                told[at, number, start] = earlier.proof_for(number, start) is not None
     return told
 
 
@@ -128,4 +134,4 @@ def test_what_is_proved_and_found_at_once_needs_one_file(tmp_path):
     unneeded = [time_of(day) for day in range(4)]
     stays = evidence_of(paths, unneeded, {time_of(4), time_of(5)})
     assert list(stays) == [time_of(3)]
-    assert read_boundary(paths[time_of(3)]).is_proved(0)
+    assert read_boundary(paths[time_of(3)]).is_proved_alone(0)

@@ -10,7 +10,7 @@ from tests.unit.pipeline.clicks import Project, batch, day, rewrite_sealed
 from tests.unit.pipeline.conftest import environment_of, make_project
 from tests.unit.upkeep.retention.test_intervals import prune_command
 from trainfeed.errors import ConflictError
-from trainfeed.pipeline.inputs.boundaries import read_boundary
+from trainfeed.pipeline.inputs.boundary_files import read_boundary
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner import planner as _planner
 from trainfeed.upkeep.retention import KINDS, Context, prune, retire, scheduled_kinds
@@ -176,7 +176,7 @@ def test_a_plan_whose_boundary_was_decided_again_is_refused(week, monkeypatch):
         rewrite_sealed(path, earlier)
         assert read_boundary(path).offset(0) == offset - 1
 
-    with pytest.raises(ConflictError, match=r"decided again with other offsets.*run the"):
+    with pytest.raises(ConflictError, match=r"decided again while this plan.*run the"):
         planning(week, monkeypatch, meanwhile)
 
 

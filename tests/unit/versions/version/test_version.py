@@ -231,7 +231,15 @@ def test_an_index_with_an_unknown_codec_is_refused(version):
 @pytest.mark.parametrize("shard", [-1, 1000])
 def test_an_index_of_a_shard_that_is_not_there_is_refused(version, shard):
     table = pa.Table.from_pylist(index(version, shard=shard), schema=CHUNKS_SCHEMA)
-    with pytest.raises(FormatError, match="the index accounts for 0 samples"):
+    with pytest.raises(FormatError, match=f"in shard {shard}"):
+        publish_index(version, table).chunks("train")
+
+
+def test_a_chunk_behind_the_last_sample_is_refused(version):
+    entries = index(version)
+    of_train = [entry for entry in entries if entry["split"] == "train"]
+    table = pa.Table.from_pylist([*entries, of_train[0]], schema=CHUNKS_SCHEMA)
+    with pytest.raises(FormatError, match="the index has one with sample 0"):
         publish_index(version, table).chunks("train")
 
 

@@ -1,4 +1,4 @@
-"""``fluid.dygraph``: checks of places; there is no graph to switch off."""
+"""``fluid.dygraph``: accepted for old scripts; only checks that the place is the CPU."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ __all__ = ["enable_dygraph", "guard"]
 
 @contextmanager
 def guard(place: Any = None) -> Iterator[None]:
-    """Check that the place of a block is the CPU; batches are never part of a graph.
+    """Do nothing in a ``with`` block but check that the place is the CPU.
+
+    There is no static graph here, so there is no mode to switch.
 
     Raises:
-        ConfigError: The place is not the CPU.
+        ConfigError: The place is not the CPU; raised at the beginning of the block.
     """
     require_cpu(place)
     yield
 
 
 def enable_dygraph(place: Any = None) -> None:
-    """Check that the place of batches is the CPU.
+    """Check that the place of batches is the CPU, and change nothing else.
 
     Raises:
         ConfigError: The place is not the CPU.
