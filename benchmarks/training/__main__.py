@@ -80,7 +80,7 @@ def stall(root: Path, intervals: list[str], rounds: int) -> None:
     """Print how long the trainer of flights waits for its loader."""
     folder = DatasetFolder(root, "flights")
     names = intervals or sorted(path.name for path in (root / "flights" / "versions").iterdir())
-    versions = [planned(newest(folder, name)) for name in names]
+    versions = [planned(root, newest(folder, name)) for name in names]
     package = ModuleType("flights")
     package.__path__ = [str(ROOT / "include" / "datasets" / "flights")]
     sys.modules["flights"] = package
@@ -110,12 +110,12 @@ def newest(folder: DatasetFolder, interval: str) -> Version:
     return Version.open(folder.version(interval, generation))
 
 
-def planned(version: Version) -> JobVersion:
+def planned(root: Path, version: Version) -> JobVersion:
     """Return what a job says of a version."""
     return JobVersion(
         interval=version.path.parent.name,
         generation=version.path.name,
-        path=str(version.path),
+        path=version.path.relative_to(root).as_posix(),
         content_digest=version.manifest.content_digest,
         manifest_sha256=version.manifest_sha256,
     )

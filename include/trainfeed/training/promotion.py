@@ -82,14 +82,12 @@ def candidate_of(root: Path, record: JobRecord) -> Candidate:
             f" --interval {job.interval}"
         )
     result.verify(record.home)
-    # A result of an earlier version lists no files.
-    listed = result if result.files else JobResult.of_output(job.name, "", {}, record.output)
     return Candidate(
         job=_model_job(job),
         data=[_data(root, version) for version in job.versions],
         metrics={name: float(value) for name, value in result.metrics.items()},
         output=record.output,
-        files={name: (file.size, file.sha256) for name, file in listed.files.items()},
+        files={name: (file.size, file.sha256) for name, file in result.files.items()},
     )
 
 

@@ -76,8 +76,7 @@ class JobVersion(JobModel):
     Attributes:
         interval: Name of the interval.
         generation: Name of the version's folder, such as ``g0001``.
-        path: The version's folder, relative to the publication root; absolute in a job file of an
-            earlier version of trainfeed.
+        path: The version's folder, relative to the publication root.
         content_digest: Content digest from the version's manifest.
         manifest_sha256: SHA-256 of the version's manifest in hex.
     """
@@ -97,7 +96,7 @@ class JobSpec(JobModel):
         dataset: Name of the data set.
         interval: Name of the last interval of the window.
         folder: The folder with the module of ``entry``, relative to the folder of the data set's
-            code; absolute in a job file of an earlier version.
+            code.
         entry: ``module:name`` of the function that trains; None when ``command`` is given.
         code: Digest of the folder's Python files; a rank runs no other code.
         seed: Seed of the data set.
@@ -267,7 +266,7 @@ class JobRoots:
         """Return the folder of a version.
 
         Raises:
-            JobRejectedError: The path is relative, and the root is not known.
+            JobRejectedError: The path is absolute, or the root is not known.
         """
         return _below(self.root, version.path, "TRAINFEED_JOB_ROOT")
 
@@ -275,14 +274,17 @@ class JobRoots:
         """Return the folder of the job's code.
 
         Raises:
-            JobRejectedError: The path is relative, and the folder of the code is not known.
+            JobRejectedError: The path is absolute, or the folder of the code is not known.
         """
         return _below(self.code, job.folder, "TRAINFEED_JOB_CODE")
 
 
 def _below(root: Path | None, path: str, variable: str) -> Path:
     if Path(path).is_absolute():
-        return Path(path)  # a job file of an earlier version
+        raise JobRejectedError(
+            f"expected a path relative to {variable} in the job file, got {path!r}; nothing was"
+            " run; train again"
+        )
     if root is None:
         raise JobRejectedError(
             f"expected {variable} to name the folder that {path!r} lies in, it is not set; nothing"

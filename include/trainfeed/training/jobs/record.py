@@ -107,8 +107,7 @@ class JobRecord:
         except NotFoundError:
             return None
         job = self.job() if is_there(self.home / JOB_FILE) else None
-        # Results of before have no identity.
-        if job is not None and found.identity not in (job.identity, None):
+        if job is not None and found.identity != job.identity:
             raise FormatError(
                 f"expected the result of job {job.name}, got that of {found.job}; nothing was"
                 " changed; bring the file back, or remove it and train again (in Airflow: clear the"

@@ -160,23 +160,22 @@ class JobResult(canonical_json.JsonFields, optional=("recomputed",)):
 
     Attributes:
         metrics: Name to number, as the training function returned them.
-        files: Files of the output folder, by relative POSIX path; empty in a file of an earlier
-            version.
-        job: Name of the job; None in a file of an earlier version.
-        identity: Identity of the job; None in a file of an earlier version.
+        files: Files of the output folder, by relative POSIX path.
+        job: Name of the job.
+        identity: Identity of the job.
         recomputed: Numbers of ``steps`` and ``samples`` that were computed a second time, because
             an attempt was killed after its last checkpoint; empty when none were.
     """
 
     metrics: Mapping[str, Any]
-    files: Mapping[str, ResultFile] = field(default_factory=dict)
-    job: str | None = None
-    identity: str | None = None
+    files: Mapping[str, ResultFile]
+    job: str
+    identity: str
     recomputed: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> JobResult:
-        """Read a result file, also one of an earlier version.
+        """Read a result file.
 
         Raises:
             NotFoundError: There is no such file.
@@ -233,8 +232,8 @@ class JobResult(canonical_json.JsonFields, optional=("recomputed",)):
 
 
 def _from_json(found: Any) -> JobResult:
-    if isinstance(found, dict) and not isinstance(found.get("metrics"), dict):
-        return JobResult(found)  # earlier version: the metrics alone
+    if not isinstance(found["metrics"], dict):
+        raise TypeError(f"expected metrics by name, got {found['metrics']!r}")
     return JobResult(
         metrics=found["metrics"],
         files=files_from_json(found["files"]),

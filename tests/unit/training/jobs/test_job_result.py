@@ -57,13 +57,6 @@ def test_no_changed_byte_of_a_result_is_read(home):
             JobRecord(home).result()
 
 
-def test_a_result_of_before_is_its_metrics(home):
-    (home / RESULT_FILE).write_text('{"auc":0.7,"metrics":3.0}')
-    found = JobResult.read(home / RESULT_FILE)
-    assert (found.metrics, found.files, found.job) == ({"auc": 0.7, "metrics": 3.0}, {}, None)
-    found.verify(home)
-
-
 GOOD = {"metrics": {}, "files": {}, "job": "a", "identity": "b"}
 
 
@@ -76,6 +69,7 @@ GOOD = {"metrics": {}, "files": {}, "job": "a", "identity": "b"}
         *(
             json.dumps(GOOD | change)
             for change in (
+                {"metrics": 3.0},
                 {"files": []},
                 {"files": {"a": {"size": -1, "sha256": ""}}},
                 {"files": {"a": {"size": True, "sha256": ""}}},
@@ -97,9 +91,17 @@ def test_a_job_without_a_result_has_none(home):
     assert JobRecord(home).result() is None
 
 
-def test_a_relative_path_without_a_root_names_the_variable():
-    version = JobVersion(
-        interval="a", generation="g0001", path="a/b", content_digest="", manifest_sha256=""
+def version_at(path):
+    return JobVersion(
+        interval="a", generation="g0001", path=path, content_digest="", manifest_sha256=""
     )
+
+
+def test_a_relative_path_without_a_root_names_the_variable():
     with pytest.raises(JobRejectedError, match="TRAINFEED_JOB_ROOT"):
-        JobRoots(None, None).version(version)
+        JobRoots(None, None).version(version_at("a/b"))
+
+
+def test_an_absolute_path_is_refused_also_below_the_root(home):
+    with pytest.raises(JobRejectedError, match="relative to TRAINFEED_JOB_ROOT"):
+        JobRoots(home, home).version(version_at(str(home / "a")))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.roots import as_before, reseal, unseal
+from tests.support.roots import reseal, unseal
 from tests.unit.training.models.test_registration import damage, killed_at
 from tests.unit.training.test_launch import run, trained  # noqa: F401
 from trainfeed.errors import ConfigError, FormatError, GateError, JobFailedError, JobRejectedError
@@ -213,14 +213,6 @@ def test_a_job_without_a_result_and_a_data_set_without_a_model_are_refused(click
     text.write_text(text.read_text().partition(", model:")[0] + "}\n")
     with pytest.raises(ConfigError, match=r"has no model; add 'train.model'"):
         judge(clicks, job)
-
-
-def test_a_result_from_before_there_were_digests_can_be_promoted(clicks):
-    job = make(clicks)
-    Path(job["folder"], "result.json").write_text(json.dumps(job["metrics"]))
-    as_before(clicks.env.root)
-    report = judge(clicks, job)
-    assert (report["version"], report["files"]) == ("v0001", 1)
 
 
 @pytest.mark.parametrize(("how", "prod"), [("automatic", "v0001"), ("approve", "v0002")])
