@@ -309,7 +309,7 @@ class PartitionBoundary:
         leader_epoch: Epoch of the partition's leader; None for recorded topics.
         method: ``index``: the time index was right; ``scan``: records were looked at; ``end``:
             no record is stamped at or after the time.
-        evidence: The facts behind the boundary; None in older files.
+        evidence: The facts behind the boundary; None in a restored file.
     """
 
     offset: int

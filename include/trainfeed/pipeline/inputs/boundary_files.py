@@ -55,7 +55,7 @@ class Boundary:
         Then retention had not yet deleted any record before the boundary when it was found.
 
         A partition that was added later began at offset 0. A file without evidence is proof if the
-        log began at 0, or if the record at the boundary has exactly the time of the boundary.
+        log began at 0.
         """
         known = self.partitions.get(partition)
         if known is None:
@@ -64,7 +64,7 @@ class Boundary:
             return known.evidence.proof is not None
         # Proves only that nothing was deleted from this topic: without evidence it may be one that
         # was created again.
-        return known.log_start == 0 or known.record_timestamp_ms == milliseconds(self.at)
+        return known.log_start == 0
 
 
 def known_boundaries(folder: DatasetFolder, topic: str, topic_uuid: str) -> list[Boundary]:

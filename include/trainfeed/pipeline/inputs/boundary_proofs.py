@@ -61,9 +61,9 @@ def nothing_was_deleted(
         View(topic, partition, milliseconds(datetime.now(UTC))),
         offset=known.offset,
         at_ms=milliseconds(boundary.at),
-        # The part of the log that can still be read and that the old file speaks of.
+        # The part of the log that can still be read and that the restored file speaks of.
         log_start=max(log_start, known.log_start),
-        stamp_ms=known.record_timestamp_ms,
+        stamp_ms=None,
         known=Known(floor=floor, is_first_topic=is_first_topic(topic_folder, boundary.at)),
     )
     return proof is not None
@@ -138,9 +138,6 @@ def _planned_ranges(
 
 def _reason(window: TopicWindow, partition: int) -> str:
     end = window.end.partitions[partition]
-    # First, because with such a start no evidence at the end proves anything.
-    if _is_by_index_alone(window.start.partitions.get(partition)):
-        return UNPROVEN
     if end.offset == end.log_end and end.is_settled:
         return _LOG_END
     if end.evidence is not None and end.evidence.method == "between":
@@ -150,33 +147,14 @@ def _reason(window: TopicWindow, partition: int) -> str:
     return _LATER_RECORD if is_later else UNPROVEN
 
 
-def _is_by_index_alone(start: PartitionBoundary | None) -> bool:
-    """Return whether the start boundary is one that may lie too far right.
-
-    Earlier versions of trainfeed took the log end wherever the time index had no position. The
-    index has no position either if the cleaner has emptied the first segments of the log; then
-    records of the interval lie before the boundary.
-    """
-    if start is None or start.evidence is not None:
-        return False
-    return start.method == "end" and start.offset > start.log_start
-
-
 def _next_ms(end: PartitionBoundary) -> int | None:
     """Return the stamp of the next record with evidence, or None."""
-    if end.evidence is None:
-        return end.record_timestamp_ms
-    return end.evidence.right.first[1] if end.evidence.right.first else None
+    first = None if end.evidence is None else end.evidence.right.first
+    return None if first is None else first[1]
 
 
 def _line(window: TopicWindow, source: str, partition: int) -> str:
     end = window.end.partitions[partition]
-    if _is_by_index_alone(window.start.partitions.get(partition)):
-        return (
-            f"{source}: both boundaries are offset {end.offset}, expected evidence for the one at"
-            f" {format_time(window.start.at)}, got the log's end of that time, which an older"
-            " version took where the time index had no position"
-        )
     return (
         f"{source}: both boundaries are offset {end.offset}, expected the next record to be"
         f" stamped at or after {format_time(window.end.at)} or the log to end there, got"

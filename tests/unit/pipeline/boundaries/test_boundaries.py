@@ -263,53 +263,22 @@ def test_one_partition_with_records_is_no_empty_interval(planned):
 
 
 def test_an_empty_interval_that_nothing_shows_is_refused(project, planned):
-    """Files of an older rule say that the day has no record, and its records are there."""
+    """Files without evidence say that the day has no record, and its records are there."""
     topic = Topic(day(0) + day(1) + day(2))
     planned(topic, 1)
     for number in (1, 2):
         path = project.folder.boundary("clicks", "first", at(number))
         found = {"offset": 48, "record_timestamp_ms": day(1)[0], "method": "scan"}
-        rewrite_sealed(path, lambda value: older(value["partitions"]["0"], found))  # noqa: B023
+        rewrite_sealed(path, lambda value: unproved(value["partitions"]["0"], found))  # noqa: B023
     with pytest.raises(EmptyUnprovenError, match=r"kafka:clicks/0: both boundaries are offset 48"):
         planned(topic, 1)
     assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
 
 
-def older(partition, found):
-    """Make a partition of a file as a version wrote it that kept no evidence."""
+def unproved(partition, found):
+    """Give a partition of a file other facts, and no evidence for them."""
     partition.update(found)
     del partition["evidence"]
-
-
-def write_at_the_end(project, number, end):
-    """Rewrite a boundary as an older version left it where the index had no position."""
-    path = project.folder.boundary("clicks", "first", at(number))
-    found = {"offset": end, "log_end": end, "record_timestamp_ms": None, "method": "end"}
-    rewrite_sealed(path, lambda value: older(value["partitions"]["0"], found))
-
-
-@pytest.mark.parametrize(("old", "later"), [((1, 2), []), ((1,), []), ((1, 3), day(7))])
-def test_a_start_that_only_the_time_index_shows_empties_no_interval(project, planned, old, later):
-    """The next boundary is as old, or is found behind this one, or between two of them."""
-    topic = Topic(day(0) + day(1) + day(2))
-    planned(topic, 1)
-    planned(topic, 2)
-    for number in (1, 2, 3):
-        if number in old:
-            write_at_the_end(project, number, 144)
-        else:
-            project.folder.boundary("clicks", "first", at(number)).unlink()
-    topic.stamps[0] += later
-    with pytest.raises(EmptyUnprovenError, match="an older version took where the time index had"):
-        planned(topic, 1)
-    assert planned(topic, 1, allow_gap=WHY)[2] == {"kafka:clicks/0": f"unproven, allowed: {WHY}"}
-
-
-def test_an_old_boundary_at_the_beginning_of_the_log_hides_nothing(project, planned):
-    topic = Topic([])
-    planned(topic, 1)
-    write_at_the_end(project, 1, 0)
-    assert planned(topic, 1)[2] == {"kafka:clicks/0": "log_end"}
 
 
 def read_days(planned, topic, numbers):

@@ -38,10 +38,9 @@ def partition(day, lag, held, proof, limits):
     end = RECORDS * (day + lag) + 5
     start = max(0, RECORDS * (day + lag - held))
     offset = min(max(start, RECORDS * day, limits[0]), limits[1])
-    at_ms = int(time_of(day).timestamp() * 1000)
     return {
-        "offset": offset, "log_start": start, "log_end": max(end, offset), "leader_epoch": None,
-        "record_timestamp_ms": at_ms if proof else at_ms + 1, "method": "scan",
+        "offset": offset, "log_start": 0 if proof else start, "log_end": max(end, offset),
+        "leader_epoch": None, "record_timestamp_ms": None, "method": "scan",
     }  # fmt: skip
 
 
