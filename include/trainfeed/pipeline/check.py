@@ -578,8 +578,7 @@ def _accounts(stage: Stage) -> Iterator[RecordAccount]:
         path = stage.spill_file(group)
         with closing(ArrowWithTrailer(path)) as spill:
             account = RecordAccount.from_json(spill.trailer)
-        # Files of earlier releases do not say it.
-        if account.cut is not None and account.cut != cut:
+        if account.cut != cut:
             raise GateError(
                 f"{path.uri} is of a plan of another fingerprint, or that cut the inputs in another"
                 f" way, and was replaced in mid-build; {kept(stage.spec)}; {_BUILD_AGAIN}"

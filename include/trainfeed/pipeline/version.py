@@ -359,10 +359,10 @@ def _verdict_from_json(value: Any) -> Verdict:
         shards=[CheckedShard.from_json(shard) for shard in value["shards"]],
         statistics=dict(value["statistics"]),
         gates=[GateResult.from_json(gate) for gate in value["gates"]],
-        waivers=[Applied.from_json(waiver) for waiver in value.get("waivers", [])],
+        waivers=[Applied.from_json(waiver) for waiver in value["waivers"]],
         joined=JoinAccount.from_json(value["joined"]) if "joined" in value else None,
-        schema_changes=[dict(change) for change in value.get("schema_changes", ())],
-        shard_skew=_ratios(value.get("shard_skew", {})),
+        schema_changes=[dict(change) for change in value["schema_changes"]],
+        shard_skew=_ratios(value["shard_skew"]),
     )
 
 

@@ -482,23 +482,22 @@ class Lateness(JsonFields, optional=("unstamped", "ahead")):
 
 
 @dataclass(frozen=True)
-class RecordAccount(JsonFields, optional=("joined", "cut")):
+class RecordAccount(JsonFields, optional=("joined",)):
     """The account of the records of some ranges of a plan.
 
     Attributes:
         ledger: The ledger, by source.
         late: Source → records stamped outside of the interval.
         ranges: Indices of the ranges.
+        cut: The ``cut_sha256`` of the plan, without which the indices say nothing.
         joined: The samples that were joined with labels; None for a data set without uploads.
-        cut: The ``cut_sha256`` of the plan, without which the indices say nothing; None in a file
-            of an earlier release.
     """
 
     ledger: Ledger
     late: Mapping[str, Lateness]
     ranges: Sequence[int]
+    cut: str
     joined: JoinCounts | None = None
-    cut: str | None = None
 
     @classmethod
     def total(cls, parts: Sequence[RecordAccount]) -> RecordAccount:
@@ -510,8 +509,8 @@ class RecordAccount(JsonFields, optional=("joined", "cut")):
         ranges = [index for part in parts for index in part.ranges]
         joined = [part.joined for part in parts if part.joined is not None]
         total = sum(joined, start=JoinCounts()) if joined else None
-        cut = ",".join(sorted({part.cut for part in parts if part.cut is not None})) or None
-        return cls(Ledger.total(part.ledger for part in parts), late, ranges, total, cut)
+        cut = ",".join(sorted({part.cut for part in parts}))
+        return cls(Ledger.total(part.ledger for part in parts), late, ranges, cut, total)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> RecordAccount:
@@ -526,8 +525,8 @@ class RecordAccount(JsonFields, optional=("joined", "cut")):
                 Ledger.from_json(cast("Mapping[str, object]", ledger)),
                 {source: Lateness.from_json(counts) for source, counts in _items(late)},
                 [_index(each) for each in cast("list[object]", ranges)],
+                _text(value["cut"]),
                 _joined(value.get("joined")),
-                cast("str | None", value.get("cut")),
             )
         except (AttributeError, KeyError, TypeError, ValueError, FormatError) as error:
             raise FormatError(
@@ -558,6 +557,12 @@ class PreparedPart:
 
 def _joined(value: object) -> JoinCounts | None:
     return None if value is None else JoinCounts.from_json(cast("Mapping[str, int]", value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return value
 
 
 def _items(value: object) -> list[tuple[str, Mapping[str, int]]]:

@@ -142,7 +142,7 @@ class Group:
         labels = self._labels
         joined = None if labels is None else labels.counts
         cut = self._stage.plan.cut_sha256()
-        account = RecordAccount(ledger, self._lateness, ranges, joined, cut)
+        account = RecordAccount(ledger, self._lateness, ranges, cut, joined)
         self._write_run(account)
         self._write_quarantine()
         used = None if labels is None else labels.used

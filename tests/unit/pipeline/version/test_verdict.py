@@ -22,7 +22,7 @@ ENTRY = ShardEntry(
     records_sha256="b" * 64,
 )
 PART = ShardPart(ENTRY, [{"offset_bytes": 0, "num_records": 1}], {"value": {"count": 1}})
-ACCOUNT = RecordAccount(Ledger(), {"kafka:clicks/0": Lateness(late=2, ahead=1)}, [0, 1])
+ACCOUNT = RecordAccount(Ledger(), {"kafka:clicks/0": Lateness(late=2, ahead=1)}, [0, 1], "c" * 64)
 
 
 @pytest.fixture
@@ -173,7 +173,13 @@ def test_an_account_is_read_from_a_trailer_with_further_keys():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ledger", 7), ("late", {"a": {"late": "2"}}), ("late", {"a": {"x": 1}}), ("ranges", [-1])],
+    [
+        ("ledger", 7),
+        ("late", {"a": {"late": "2"}}),
+        ("late", {"a": {"x": 1}}),
+        ("ranges", [-1]),
+        ("cut", None),
+    ],
 )
 def test_a_trailer_without_an_account_is_refused(name, value):
     with pytest.raises(FormatError, match="expected"):
@@ -181,6 +187,6 @@ def test_a_trailer_without_an_account_is_refused(name, value):
 
 
 def test_accounts_of_parts_are_added_up_in_their_order():
-    total = RecordAccount.total([ACCOUNT, RecordAccount(Ledger(), ACCOUNT.late, [5])])
+    total = RecordAccount.total([ACCOUNT, RecordAccount(Ledger(), ACCOUNT.late, [5], ACCOUNT.cut)])
     assert total.late == {"kafka:clicks/0": Lateness(late=4, ahead=2)}
-    assert total.ranges == [0, 1, 5]
+    assert (total.ranges, total.cut) == ([0, 1, 5], ACCOUNT.cut)
