@@ -402,8 +402,7 @@ class PlanIntervalOperator(DatasetOperator):
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
         rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
-        # Runs of an older release, which are cleared now, have no such parameter.
-        outdated = OutdatedRule(str(params.get("outdated") or OutdatedRule.FAIL))
+        outdated = OutdatedRule(str(params["outdated"]))
         make = dry_run if params.get("dry_run") else plan
         if params.get("replay"):
             _require_only_replay(params)

@@ -354,7 +354,7 @@ def gates(report: _Report) -> list[tuple[Any, ...]]:
         (
             _gate_name(gate),
             gate.get("value"),
-            str(gate["allowed"]) if "allowed" in gate else ", ".join(_limits(gate)),
+            str(gate["allowed"]),
             gate.get("because", ""),
             _gate_outcome(gate, waived),
         )
@@ -363,7 +363,7 @@ def gates(report: _Report) -> list[tuple[Any, ...]]:
 
 
 def _gate_name(gate: _Report) -> str:
-    # Reports of earlier versions of trainfeed have no name of a gate.
+    # The gates of a waiver have no name.
     if "name" in gate:
         return str(gate["name"])
     check = gate.get("check")

@@ -42,10 +42,12 @@ ACCOUNT = {
     "filtered": {"bot": 3},
     "gates": [
         {
+            "name": "quarantine_ratio",
             "check": "quarantine_ratio",
             "field": None,
             "min": None,
             "max": 0.05,
+            "allowed": "max 0.05",
             "severity": "block",
             "value": 0.204,
             "passed": False,
@@ -338,7 +340,8 @@ def test_what_to_do_about_a_failed_gate_is_said_in_sentences(look, reports, run)
 
 def test_a_broken_gate_stands_above_those_that_hold(look, reports, run):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
-    gates = [{"check": "count", "value": 7, "passed": True}, *ACCOUNT["gates"]]
+    passed = {"check": "count", "allowed": "min 5", "value": 7, "passed": True}
+    gates = [passed, *ACCOUNT["gates"]]
     run([], [failed(error="GateError", message=MESSAGE, report={**ACCOUNT, "gates": gates})])
     page = look()
     assert page.index(">failed<") < page.index(">passed<")

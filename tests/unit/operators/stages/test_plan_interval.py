@@ -84,6 +84,7 @@ def stage(monkeypatch, clicks):
 
 
 def execute(context):
+    context["params"].setdefault("outdated", "fail")
     return PlanIntervalOperator(task_id="plan", dataset="clicks").execute(context)
 
 

@@ -149,7 +149,8 @@ def leave_out(folder, make_context, monkeypatch):
             return SkipReport("clicks", name, "the interval is left out: no folder")
 
         monkeypatch.setattr("trainfeed.pipeline.plan.plan", plan)
-        context = make_context(params={"training": wish, "window_start": name}, started_at=NOW)
+        params = {"training": wish, "window_start": name, "outdated": "fail"}
+        context = make_context(params=params, started_at=NOW)
         context["dag_run"].dag_id = "build.clicks"
         context["ti"].active = list(active)
         with pytest.raises(AirflowSkipException):
