@@ -29,8 +29,7 @@ from trainfeed.errors import (
 # --- Names and modes of files: finished files, unfinished files and folders
 
 FilePath: TypeAlias = str | os.PathLike[str]
-# Earlier versions wrote the UUID with hyphens.
-_UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\.tmp")
+_UNFINISHED: Final = re.compile(r".+\.[0-9a-f]{32}\.tmp")
 _FOLDER_MODE: Final = 0o755
 FILE_MODE: Final = 0o644
 

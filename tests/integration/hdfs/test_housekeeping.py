@@ -46,7 +46,7 @@ def test_work_and_unfinished_landing_files_are_removed(folder: Location, tmp_pat
     assert sweep(env) == []
     partition = folder / "landing/clicks/11111111-1111-4111-8111-111111111111/p=0"
     landed = put(partition / "00000000000000000000-00000000000000000005.arrow")
-    torn = put(partition / f".{landed.name}.{uuid.uuid4()}.tmp")
+    torn = put(partition / f".{landed.name}.{uuid.uuid4().hex}.tmp")
     spilled = put(folder / "work" / "spill" / PLAN / "00000.arrow")
     trashed = put(folder / "work" / "_trash" / uuid.uuid4().hex / "00000.arrow")
     assert sweep(env) == []

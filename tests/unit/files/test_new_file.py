@@ -85,11 +85,10 @@ def test_a_name_is_claimed_once(tmp_path):
 
 
 def test_what_never_became_whole_is_known_by_its_name():
-    by_now = [unfinished_name("shard-00000"), Path(temporary_path("/a/CURRENT")).name]
-    before = [f"0123456789abcdef-g0001.{uuid.uuid4().hex}.tmp", f".CURRENT.{uuid.uuid4()}.tmp"]
-    assert all(map(is_unfinished, by_now + before))
+    written = [unfinished_name("shard-00000"), Path(temporary_path("/a/CURRENT")).name]
+    assert all(map(is_unfinished, [*written, f"0123456789abcdef-g0001.{uuid.uuid4().hex}.tmp"]))
     assert len({unfinished_name("a") for _ in range(100)}) == 100
-    finished = ["a", "a.tmp", f"{uuid.uuid4()}.tmp", f"a.{uuid.uuid4()}", by_now[0] + ".json"]
+    finished = ["a", "a.tmp", f"{uuid.uuid4()}.tmp", f"a.{uuid.uuid4()}", written[0] + ".json"]
     assert not any(map(is_unfinished, finished))
 
 

@@ -21,7 +21,7 @@ from trainfeed.files.records import RecordFile, record_of
 from trainfeed.files.stores import posix
 from trainfeed.files.stores.folder_manifest import TRANSFER_MANIFEST, check_inner_name
 from trainfeed.specification import SPEC_FILE, DatasetSpec, check_name, did_you_mean, load_spec
-from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, MODELS, is_name
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, MODELS
 from trainfeed.versions.publication import folder_problems, read_manifest_file
 
 # --- The paths of models below the publication root
@@ -93,12 +93,9 @@ class ModelFolder:
         """The folder with the changes of an alias.
 
         Raises:
-            ConfigError: No new alias may have that name, and none of an earlier release has it.
+            ConfigError: No alias may have that name.
         """
-        folder = self.path / _ALIASES
-        if is_name(alias) and (folder / alias).is_dir():
-            return folder / alias
-        return folder / check_version_name(alias, what="alias")
+        return self.path / _ALIASES / check_version_name(alias, what="alias")
 
     def removal(self, number: int) -> Path:
         """The record of a version that retention removed."""

@@ -58,9 +58,7 @@ def kill_in_the_middle(project):
     project.build("2024-03-02")
     for point in ("convert.before_sync", "check.before_rename"):
         assert command(project, point).returncode == -signal.SIGKILL
-    (
-        project.folder.path / "plans/2024-03-01/.x.json.00000000-0000-4000-8000-000000000000.tmp"
-    ).touch()
+    (project.folder.path / "plans/2024-03-01/.x.json.00000000000040008000000000000000.tmp").touch()
     assert len(unpublished(project)) > 5
     return project.version("2024-03-02").manifest_sha256
 
@@ -126,14 +124,14 @@ def test_nothing_of_anybody_else_is_touched(project):
     root, landing, work = places(project)
     others = [
         root / "another/file.tmp",
-        root / "another/plans/.x.00000000-0000-4000-8000-000000000000.tmp",
+        root / "another/plans/.x.00000000000040008000000000000000.tmp",
         root / "another/0123456789abcdef-g0001/file",
         project.folder.staging / "notes.txt",
         project.folder.staging / "kept/file",
-        project.version().path / ".x.00000000-0000-4000-8000-000000000000.tmp",
+        project.version().path / ".x.00000000000040008000000000000000.tmp",
         project.folder.interval("2024-03-01") / ".lock",
         landing / "clicks/notes.tmp",
-        landing / "a/b/c/d/.x.00000000-0000-4000-8000-000000000000.tmp",
+        landing / "a/b/c/d/.x.00000000000040008000000000000000.tmp",
         work / "spill/mine/file",
         work / "file.tmp",
     ]

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.roots import as_before, reseal
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 from trainfeed.training.models import (
     PROD,
@@ -204,12 +203,6 @@ Prod.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadl
 TestProdIsAStack = Prod.TestCase
 
 
-def test_an_alias_of_an_earlier_release_keeps_a_name_that_no_new_one_gets(three):
-    promote(three, "old", 1, "kept")
+def test_no_alias_has_the_name_of_a_version(three):
     with pytest.raises(ConfigError, match="expected the name of a alias"):
         current(three, "v2")
-    old, there = three.path / "aliases" / "old", three.path / "aliases" / "v2"
-    old.rename(there)
-    reseal(there / "0001.json", alias=None, number=None)
-    as_before(three.path.parents[1])
-    assert current(three, "v2").manifest.version == 1
