@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol, TypeVar
@@ -49,6 +50,9 @@ class ChildProcess:
         pid: As above.
         owner: Id of the process that started it; a fork of that one leaves the child alone.
         kills: As above.
+
+    Raises:
+        OSError: The process cannot be watched, for want of a descriptor; the caller ends it.
     """
 
     def __init__(self, pid: int, kills: KillCount | None = None) -> None:
@@ -160,7 +164,7 @@ class ProgramChild(ChildProcess):
         **options: Further arguments of ``subprocess.Popen``.
 
     Raises:
-        OSError: The process cannot be started; nothing stays open.
+        OSError: The process cannot be started or watched; no process and no descriptor stays.
     """
 
     def __init__(
@@ -173,23 +177,25 @@ class ProgramChild(ChildProcess):
     ) -> None:
         kills = KillCount()
         ours, theirs = Pipe()
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            passed = [theirs.fileno(), *fds]
-            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                program(module, [*passed, os.getpid(), *arguments], executable),
-                stdin=subprocess.DEVNULL,
-                pass_fds=passed,
-                **options,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            # Without this copy, the end of the child ends the connection.
-            theirs.close()
-        super().__init__(self.process.pid, kills)
+        with ExitStack() as undo:
+            undo.callback(ours.close)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                passed = [theirs.fileno(), *fds]
+                self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                    program(module, [*passed, os.getpid(), *arguments], executable),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=passed,
+                    **options,
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                # Without this copy, the end of the child ends the connection.
+                theirs.close()
+            undo.callback(self.process.wait)
+            undo.callback(self.process.kill)
+            super().__init__(self.process.pid, kills)
+            undo.pop_all()
         self.connection: Connection[Any, Any] = ours
         self._is_silent = False
 

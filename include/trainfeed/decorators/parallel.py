@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import functools
 import math
 import os
@@ -40,14 +39,14 @@ from trainfeed.readers.ahead import (
     Child,
     MessageKind,
     end_threads,
-    hand_over_numbers,
     iter_ahead,
     iter_in_processes,
-    late,
     receive_any,
     receive_message,
     send_message,
     start_thread,
+    started,
+    timeout_error,
 )
 
 # --- ``buffered``: reads samples ahead in a thread
@@ -144,7 +143,7 @@ def _of_blocks(readers: Sequence[ReaderLike], epochs: Epochs) -> ReaderStage | N
         own = epochs.of(epoch)
         reads = [functools.partial(start_blocks, *each) for each in epochs_of(sources, own)]
         prepare = functools.partial(before_fork, sources)
-        return _started(reads, _BLOCKS_AHEAD, own, prepare)
+        return _iter_started(reads, _BLOCKS_AHEAD, own, prepare)
 
     first = sources[0]
     return BlockStage(readers, blocks, form=first.form, batched=first.batched, epochs=epochs)
@@ -155,19 +154,19 @@ def _of_samples(readers: Sequence[ReaderLike], size: int, epochs: Epochs) -> Rea
         own = epochs.of(epoch)
         reads = [functools.partial(start_samples, *each) for each in epochs_of(readers, own)]
         prepare = functools.partial(before_fork, readers)
-        return _started(reads, size, own, prepare)
+        return _iter_started(reads, size, own, prepare)
 
     batched = all(getattr(reader, "batched", False) for reader in readers)
     return ReaderStage(readers, samples, batched=batched, epochs=epochs)
 
 
-def _started(
+def _iter_started(
     reads: Sequence[Callable[[], Iterator[T]]],
     size: int,
     epoch: int,
     prepare: Callable[[], None],
 ) -> Iterator[T]:
-    return iter_in_processes(reads, size, epoch=epoch, prepare=prepare, hands_over=True)
+    return iter_in_processes(reads, size, epoch=epoch, prepare=prepare, reseeds_parent=True)
 
 
 # --- ``xmap_readers``: applies a function to samples in several threads or processes
@@ -213,7 +212,7 @@ def xmap_readers(
     def samples(epoch: int | None) -> Iterator[Sample]:
         # Readers below that have numbers of their own keep them, unless a number was asked for.
         own = epochs.of(epoch)
-        workers = _Workers(num_workers, size, own, epoch, hands_over=use_processes)
+        workers = _Workers(num_workers, size, own, epoch, reseeds_parent=use_processes)
         if use_processes:
             return _mapped_by_processes(lambda _: mapper, reader, workers, order=order)
         return _mapped(mapper, reader, workers, order=order)
@@ -257,7 +256,7 @@ class _Workers(NamedTuple):
     epoch: int
     reader_epoch: int | None = None
     timeout_s: float | None = None
-    hands_over: bool = False
+    reseeds_parent: bool = False
 
 
 class _Outcome(NamedTuple):
@@ -298,7 +297,8 @@ class _Outcomes:
     def take(self, timeout_s: float | None) -> _Outcome | None:
         """Wait for the next outcome; None at the end. Fails in a fork, see ``require_owner``."""
         require_owner(self._owner)
-        end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        limit_s = math.inf if timeout_s is None else timeout_s
+        end_s = time.monotonic() + limit_s
         with self._changed:
             while True:
                 # With an order the next number only; without, whichever outcome came first.
@@ -312,7 +312,7 @@ class _Outcomes:
                 if self._next == self._total:
                     return None if self._error is None else _Outcome(-1, None, self._error)
                 if time.monotonic() > end_s:
-                    raise late(timeout_s)
+                    raise timeout_error(limit_s)
                 self._changed.wait(min(1.0, end_s - time.monotonic()))
 
 
@@ -323,16 +323,10 @@ def _mapped_by_processes(
     *,
     order: bool,
 ) -> Iterator[Sample]:
-    children: list[Child] = []
-    with contextlib.ExitStack() as stack:
-        # All processes are forked before any thread starts: a lock that a thread holds during a
-        # fork is never released in the child.
-        for number in range(workers.number):
-            service = functools.partial(_serve, open_mapper, number)
-            children.append(Child(service, number=number, epoch=workers.epoch))
-            stack.callback(children[-1].close)
-        if workers.hands_over:
-            hand_over_numbers()
+    services = [functools.partial(_serve, open_mapper, number) for number in range(workers.number)]
+    # All processes are forked before any thread starts: a lock that a thread holds during a fork is
+    # never released in the child.
+    with started(services, epoch=workers.epoch, reseeds_parent=workers.reseeds_parent) as children:
         calls = [functools.partial(_ask, child) for child in children]
         yield from _outcomes_of(calls, reader, workers, order=order, stop=children)
 
@@ -420,8 +414,6 @@ def _ask(child: Child, tasks: list[tuple[int, Any]]) -> Iterator[_Outcome]:
         child.send([item for _, item in tasks])
         while num_done < len(tasks):
             _, message = receive_any([child])
-            if message.kind is MessageKind.ERROR:
-                raise message.content  # noqa: TRY301 (handled like errors raised here)
             for value in message.content:
                 yield _Outcome(tasks[num_done][0], value, None)
                 num_done += 1

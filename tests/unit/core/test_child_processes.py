@@ -1,5 +1,6 @@
 """Child processes: messages before deaths, deaths whatever a child left behind, no interrupts."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -121,3 +122,17 @@ def test_waiting_for_nothing_takes_its_time_and_says_so():
     os.close(writer)
     assert poll([reader], None) == [reader]
     os.close(reader)
+
+
+def test_a_process_that_cannot_be_watched_is_ended(start, monkeypatch):
+    def refuse(pid):
+        pids.append(pid)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    pids, fds = [], sorted(Path("/proc/self/fd").iterdir())
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="too many open files"):
+        start("waits")
+    (pid,) = pids
+    assert not Path(f"/proc/{pid}").exists()
+    assert sorted(Path("/proc/self/fd").iterdir()) == fds

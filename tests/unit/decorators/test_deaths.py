@@ -1,5 +1,6 @@
 """Processes that are killed, stopped or orphaned: no pass hangs, no process stays."""
 
+import errno
 import itertools
 import multiprocessing
 import os
@@ -98,7 +99,7 @@ def test_what_a_child_said_last_is_heard_although_it_left_credits_unread():
     child = Child(service)
     try:
         assert receive_any([child])[1].content == [1]
-        child.give_back(1)
+        child.send_credits(1)
         proceed.set()
         while not child.has_ended():
             threading.Event().wait(0.01)
@@ -107,6 +108,19 @@ def test_what_a_child_said_last_is_heard_although_it_left_credits_unread():
             receive_any([child])
     finally:
         child.close()
+
+
+def test_a_process_that_cannot_be_watched_is_ended(monkeypatch):
+    def refuse(pid):
+        pids.append(pid)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    pids = []
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="too many open files"):
+        Child(lambda connection: connection.recv(1))
+    (pid,) = pids
+    assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.parametrize("order", [False, True])
@@ -121,7 +135,7 @@ def test_a_dead_mapper_is_noticed(order):
 
 
 def test_a_stopped_process_is_told(monkeypatch):
-    monkeypatch.setattr("trainfeed.readers.ahead.children._LOOK_S", 0.1)
+    monkeypatch.setattr("trainfeed.readers.ahead.children._CHECK_S", 0.1)
 
     def read():
         yield 1

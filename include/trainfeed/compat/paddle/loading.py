@@ -696,7 +696,7 @@ class GeneratorLoader:
                 capacity,
                 epoch=epoch,
                 prepare=lambda: before_fork([source]),
-                hands_over=True,
+                reseeds_parent=True,
             )
         )
 

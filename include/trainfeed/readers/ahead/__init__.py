@@ -5,12 +5,12 @@ from trainfeed.readers.ahead.children import (
     iter_in_process,
     iter_in_processes,
     iter_in_turn,
-    late,
     receive_any,
+    started,
+    timeout_error,
 )
 from trainfeed.readers.ahead.forked import (
     MessageKind,
-    hand_over_numbers,
     receive_message,
     send_message,
 )
@@ -21,14 +21,14 @@ __all__ = [
     "Child",
     "MessageKind",
     "end_threads",
-    "hand_over_numbers",
     "iter_ahead",
     "iter_in_process",
     "iter_in_processes",
     "iter_in_turn",
-    "late",
     "receive_any",
     "receive_message",
     "send_message",
     "start_thread",
+    "started",
+    "timeout_error",
 ]

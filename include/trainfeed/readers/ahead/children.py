@@ -13,6 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar
 
@@ -24,24 +25,21 @@ from trainfeed.readers.ahead.forked import (
     CREDIT,
     Message,
     MessageKind,
+    Pass,
     Service,
-    global_numbers,
-    hand_over_numbers,
+    numpy_random_lock,
     receive_message,
+    reseed_parent,
     run,
-    send_error,
     send_message,
-    take_credits,
 )
-from trainfeed.readers.ahead.threads import Channel, fill, start_thread
 
 # --- Starts, receives from, watches and ends child processes
 
 # Interval between checks for stopped children while no message arrives.
-_LOOK_S: Final = 1.0
-_JOIN_S: Final = 5.0
-_REAPED_S: Final = 0.001
-_MAX_WAITS: Final = 1000
+_CHECK_S: Final = 1.0
+_END_S: Final = 5.0
+_EXIT_CODE_S: Final = 1.0
 
 
 class Child(ChildProcess):
@@ -55,12 +53,16 @@ class Child(ChildProcess):
     Args:
         service: Function called in the child; its exception is sent to this process.
         number: Number of the child in its pass, from 0.
-        epoch: Number of the pass. Random generators of the child continue from the parent's state
-            where both numbers are 0, and from a different state for every other pair.
+        epoch: Number of the pass, used only for seeds. If ``number`` and ``epoch`` are 0, the
+            random generators of the child continue from the parent's state; every other pair
+            gives them a state of its own.
 
     Attributes:
         number: As above.
         socket: The parent's side of the connection.
+
+    Raises:
+        OSError: The process cannot be started or watched; no process and no descriptor stays.
     """
 
     def __init__(self, service: Service, *, number: int = 0, epoch: int = 0) -> None:
@@ -69,7 +71,8 @@ class Child(ChildProcess):
         # SEQPACKET keeps the bounds of messages, and reports the end of the other side as an empty
         # packet.
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with contextlib.closing(other):
+        with contextlib.ExitStack() as undo, contextlib.closing(other):
+            undo.callback(self.socket.close)
             self._process = multiprocessing.get_context("fork").Process(
                 target=run,
                 args=(service, other, self.socket, (number, epoch), random.getstate()),
@@ -77,16 +80,19 @@ class Child(ChildProcess):
             )
             # The fork copies numpy's lock. Holding it here makes sure that no other thread has it;
             # ``run`` releases the child's copy.
-            with global_numbers():
+            with numpy_random_lock():
                 self._process.start()
-        super().__init__(self._process.pid or 0, kills)
+            undo.callback(self._process.join)
+            undo.callback(self._process.kill)
+            super().__init__(self._process.pid or 0, kills)
+            undo.pop_all()
         # Runs at the interpreter's end too: multiprocessing sends SIGTERM there, which does not
         # end a stopped child.
         self._end = weakref.finalize(
             self, _end, self._process, self.socket, self.fileno(), self.owner
         )
-        self._is_silent = False
-        self._owed = 0
+        self._is_at_end = False
+        self._unsent_credits = 0
 
     def close(self) -> None:
         """Kill the process and close the socket; from any thread, and repeatedly."""
@@ -108,11 +114,11 @@ class Child(ChildProcess):
         except (BrokenPipeError, ConnectionResetError):
             raise self.death() from None
 
-    def give_back(self, units: int) -> None:
-        """Tell the process that ``units`` more were handed on; never blocks."""
-        self._owed += units
+    def send_credits(self, units: int) -> None:
+        """Allow the process to read ``units`` more items ahead; never blocks."""
+        self._unsent_credits += units
         try:
-            self.socket.send(CREDIT.pack(self._owed), socket.MSG_DONTWAIT)
+            self.socket.send(CREDIT.pack(self._unsent_credits), socket.MSG_DONTWAIT)
         except BlockingIOError:
             # The socket is full: the child has hundreds of credits to read. The next call sends
             # the sum.
@@ -120,17 +126,17 @@ class Child(ChildProcess):
         except (BrokenPipeError, ConnectionResetError):
             # The process has ended. If it had not sent everything, receiving reports it later.
             pass
-        self._owed = 0
+        self._unsent_credits = 0
 
     def try_receive(self) -> Message | None:
         """Return the next message, or None if none has arrived."""
-        if self._is_silent:
+        if self._is_at_end:
             return None
         try:
             message = self._receive()
         except BlockingIOError:
             return None
-        self._is_silent = message is None
+        self._is_at_end = message is None
         return message
 
     def _receive(self) -> Message | None:
@@ -142,21 +148,42 @@ class Child(ChildProcess):
             return receive_message(self.socket, socket.MSG_DONTWAIT)
 
     def message_fds(self) -> list[int]:
-        """Return what is readable when a message has arrived; empty when none comes any more."""
-        return [] if self._is_silent else [self.socket.fileno()]
+        """Return what is readable when a message has arrived; empty after the last message."""
+        return [] if self._is_at_end else [self.socket.fileno()]
 
     def death(self) -> WorkerDiedError:
         """Return the error that reports how the process has ended."""
-        code, num_waits = _reaped(self._process, self.fileno()), 0
+        code, end_s = _reap(self._process, self.fileno()), time.monotonic() + _EXIT_CODE_S
         # A thread that starts a process reaps all ended children, and sets their exit codes a
         # moment later.
-        while code is None and num_waits < _MAX_WAITS:
-            threading.Event().wait(_REAPED_S)
-            code, num_waits = self._process.exitcode, num_waits + 1
+        while code is None and time.monotonic() < end_s:
+            threading.Event().wait(0.001)
+            code = self._process.exitcode
         return WorkerDiedError(
             f"worker {self.number} (process {self.pid}) {self.ending(code)} before the end of its"
-            " pass; samples before that were delivered"
+            " pass; all that it had sent was received"
         )
+
+
+@contextmanager
+def started(
+    services: Sequence[Service], *, epoch: int = 0, reseeds_parent: bool = False
+) -> Iterator[list[Child]]:
+    """Start one child per service, numbered from 0, and close all of them at the end.
+
+    Args:
+        services: As for ``Child``.
+        epoch: As for ``Child``.
+        reseeds_parent: Whether ``reseed_parent`` is called when all children were started.
+    """
+    with contextlib.ExitStack() as stack:
+        children: list[Child] = []
+        for number, service in enumerate(services):
+            children.append(Child(service, number=number, epoch=epoch))
+            stack.callback(children[-1].close)
+        if reseeds_parent:
+            reseed_parent()
+        yield children
 
 
 def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tuple[Child, Message]:
@@ -170,11 +197,13 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
         WorkerDiedError: A child has ended, and all its messages were received; or it has been
             stopped for some seconds.
         LoaderError: This process is a fork of the children's parent, or the time is over.
+        BaseException: The error of a child's service, as the child has sent it.
     """
     for child in children:
         require_owner(child.owner)
-    end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
-    while (found := next_message(children, _LOOK_S)) is None:
+    limit_s = math.inf if timeout_s is None else timeout_s
+    end_s = time.monotonic() + limit_s
+    while (found := next_message(children, _CHECK_S)) is None:
         for child in children:
             if child.stays_stopped():
                 raise WorkerDiedError(
@@ -182,22 +211,25 @@ def receive_any(children: Sequence[Child], timeout_s: float | None = None) -> tu
                     f" it with kill -CONT {child.pid} before you start the pass again"
                 )
         if time.monotonic() > end_s:
-            raise late(timeout_s)
-    return found
+            raise timeout_error(limit_s)
+    child, message = found
+    if message.kind is MessageKind.ERROR:
+        raise message.content
+    return child, message
 
 
-def late(timeout_s: float | None) -> LoaderError:
+def timeout_error(timeout_s: float) -> LoaderError:
     """Return the error of workers that have not sent a batch in time."""
     return LoaderError(
-        f"expected a batch within {timeout_s:g} s, the workers live and have sent none; raise"
-        " timeout if samples take that long"
+        f"expected a batch within {timeout_s:g} s, the workers are running and have sent none;"
+        " raise timeout if samples take that long"
     )
 
 
-def _reaped(process: BaseProcess, pidfd: int) -> int | None:
+def _reap(process: BaseProcess, pidfd: int) -> int | None:
     """Wait a limited time for the end of a process, and return its exit code."""
     # Not ``join``: it waits for the end of a pipe whose descriptor other forks may have copied.
-    poll([pidfd], _JOIN_S)
+    poll([pidfd], _END_S)
     code = process.exitcode
     process.join(0)
     return code
@@ -207,7 +239,7 @@ def _end(process: BaseProcess, connection: socket.socket, pidfd: int, owner: int
     # A later fork has a copy of this finalizer, and must not kill its sibling.
     if os.getpid() == owner:
         process.kill()
-        _reaped(process, pidfd)
+        _reap(process, pidfd)
     connection.close()
     os.close(pidfd)
 
@@ -216,7 +248,7 @@ def _end(process: BaseProcess, connection: socket.socket, pidfd: int, owner: int
 
 T = TypeVar("T")
 
-_MAX_TAKEN: Final = 64
+_MAX_PER_MESSAGE: Final = 64
 
 
 def iter_in_process(
@@ -225,7 +257,7 @@ def iter_in_process(
     *,
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
-    hands_over: bool = False,
+    reseeds_parent: bool = False,
 ) -> Iterator[T]:
     """Yield the items that a child process reads, at most ``size`` ahead of the consumer.
 
@@ -239,14 +271,19 @@ def iter_in_process(
         size: Maximal number of items ahead, 1 or more.
         epoch: Number of the pass; used only to seed random generators.
         prepare: Called here before the process starts.
-        hands_over: Whether ``hand_over_numbers`` is called here when the process was started.
+        reseeds_parent: Whether ``reseed_parent`` is called here after the process was started.
 
     Raises:
         WorkerDiedError: The child was killed, stopped, or has exited; raised after all items
             before.
     """
     return iter_in_processes(
-        [read], size, max_taken=1, epoch=epoch, prepare=prepare, hands_over=hands_over
+        [read],
+        size,
+        max_per_message=1,
+        epoch=epoch,
+        prepare=prepare,
+        reseeds_parent=reseeds_parent,
     )
 
 
@@ -254,36 +291,29 @@ def iter_in_processes(
     reads: Sequence[Callable[[], Iterator[T]]],
     size: int,
     *,
-    max_taken: int = _MAX_TAKEN,
+    max_per_message: int = _MAX_PER_MESSAGE,
     epoch: int = 0,
     prepare: Callable[[], None] | None = None,
-    hands_over: bool = False,
+    reseeds_parent: bool = False,
 ) -> Iterator[T]:
     """Yield items of several child processes as they arrive; see ``iter_in_process``.
 
     Args:
         reads: One function per child, which starts its pass; called in the child.
         size: Maximal number of items ahead per child, 1 or more.
-        max_taken: Maximal number of items in one message.
+        max_per_message: Maximal number of items in one message.
         epoch: Number of the pass.
         prepare: Called here before the processes start.
-        hands_over: Whether ``hand_over_numbers`` is called here when the processes were started.
+        reseeds_parent: Whether ``reseed_parent`` is called here after the processes were started.
     """
     if prepare is not None:
         prepare()
-    # Messages of half the bound: the child can fill one while the consumer uses another.
-    max_taken = max(1, min(max_taken, size // 2))
-    children: list[Child] = []
-    try:
-        for number, read in enumerate(reads):
-            service = _Pass(read, size, max_taken)
-            children.append(Child(service, number=number, epoch=epoch))
-        if hands_over:
-            hand_over_numbers()
-        yield from _received(children)
-    finally:
-        for child in children:
-            child.close()
+    # A message has at most half of the items ahead: the child can fill one while the consumer uses
+    # another.
+    most = max(1, min(max_per_message, size // 2))
+    services = [Pass(read, size, most) for read in reads]
+    with started(services, epoch=epoch, reseeds_parent=reseeds_parent) as children:
+        yield from _items_as_they_arrive(children)
 
 
 def iter_in_turn(
@@ -306,29 +336,22 @@ def iter_in_turn(
     Raises:
         LoaderError: An item takes longer than ``timeout_s``.
     """
-    children: deque[Child] = deque()
-    with contextlib.ExitStack() as stack:
-        for number, read in enumerate(reads):
-            children.append(Child(_Pass(read, size, 1), number=number, epoch=epoch))
-            stack.callback(children[-1].close)
-        while children:
-            child = children.popleft()
+    with started([Pass(read, size, 1) for read in reads], epoch=epoch) as children:
+        active = deque(children)
+        while active:
+            child = active.popleft()
             _, message = receive_any([child], timeout_s)
-            if message.kind is MessageKind.ERROR:
-                raise message.content
             if message.kind is MessageKind.ITEMS:
-                children.append(child)
-                child.give_back(message.units)
+                active.append(child)
+                child.send_credits(message.units)
                 yield message.content.pop()
             del message
 
 
-def _received(children: Sequence[Child]) -> Iterator[Any]:
+def _items_as_they_arrive(children: Sequence[Child]) -> Iterator[Any]:
     active = list(children)
     while active:
         child, message = receive_any(active)
-        if message.kind is MessageKind.ERROR:
-            raise message.content
         # The child moves to the end of the list, so that the others are served first.
         active.remove(child)
         if message.kind is MessageKind.END:
@@ -339,34 +362,8 @@ def _received(children: Sequence[Child]) -> Iterator[Any]:
         # on it, the child reads on.
         last = items.pop()
         yield from items
-        child.give_back(message.units)
+        child.send_credits(message.units)
         # No name here may keep arrays alive that the consumer has dropped.
         del message, items
         yield last
         del last
-
-
-class _Pass:
-    """The service of the child: the main thread reads, one thread sends, one receives credits."""
-
-    def __init__(self, read: Callable[[], Iterator[Any]], size: int, max_taken: int) -> None:
-        self._read = read
-        self._size = size
-        self._max_taken = max_taken
-
-    def __call__(self, connection: socket.socket) -> None:
-        channel: Channel[Any] = Channel(self._size)
-        start_thread(take_credits, connection, channel.release)
-        sender = start_thread(_send, channel, connection, self._max_taken)
-        fill(channel, self._read)
-        sender.join()
-
-
-def _send(channel: Channel[Any], connection: socket.socket, max_taken: int) -> None:
-    try:
-        while items := channel.take(max_taken):
-            send_message(connection, MessageKind.ITEMS, items, units=len(items))
-        send_message(connection, MessageKind.END, None)
-    except BaseException as error:  # noqa: BLE001 (errors of the reader or of pickling a sample)
-        channel.close()
-        send_error(connection, error)

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ import numpy as np
 from trainfeed.core.child_processes import poll
 from trainfeed.core.process_ties import leave_interrupts, portable
 from trainfeed.errors import LoaderError
+from trainfeed.readers.ahead.threads import Channel, fill, start_thread
 
 # --- Sends Python objects through a socket, and large ones through anonymous shared memory
 
@@ -189,7 +190,7 @@ Service = Callable[[socket.socket], None]
 # Number of units handed on: u32 LE. Parents send these packets to passes that read ahead.
 CREDIT: Final = struct.Struct("<I")
 # Makes other seeds than the numbers of a child and its pass, which are two.
-_HANDED_OVER: Final = 1
+_RESEEDED: Final = 1
 
 
 def run(
@@ -201,7 +202,7 @@ def run(
 ) -> None:
     """Run a child process: prepare it, then serve the parent."""
     # The parent held this lock during the fork.
-    global_numbers().release()
+    numpy_random_lock().release()
     # The child's copy of the parent's side would keep the connection open after the parent's end.
     other.close()
     # A handler of the parent's program must not run in the child.
@@ -215,16 +216,10 @@ def run(
         send_error(connection, error)
 
 
-def global_numbers() -> threading.Lock:
+def numpy_random_lock() -> threading.Lock:
     """Return the lock of numpy's global random generator."""
     lock: threading.Lock = np.random.get_bit_generator().lock  # type: ignore[attr-defined]
     return lock
-
-
-def take_credits(connection: socket.socket, release: Callable[[int], None]) -> None:
-    """Pass the parent's credits to ``release`` until it is gone; runs in a thread of the child."""
-    while credit := connection.recv(CREDIT.size):
-        release(CREDIT.unpack(credit)[0])
 
 
 def send_error(connection: socket.socket, error: BaseException) -> None:
@@ -242,14 +237,14 @@ def _watch_parent() -> None:
     os._exit(1)
 
 
-def hand_over_numbers() -> None:
-    """Let the global random generators go on with other numbers than children that were forked.
+def reseed_parent() -> None:
+    """Let the global random generators go on with other numbers than forked children have.
 
     The first child of a first pass goes on with the numbers of this process. If this process kept
     them, the first child of the next reader would draw the same ones again.
     """
     random.seed(f"{random.getrandbits(64)} handed over")
-    np.random.seed([np.random.randint(1 << 31), _HANDED_OVER])  # noqa: NPY002 (users draw from it)
+    np.random.seed([np.random.randint(1 << 31), _RESEEDED])  # noqa: NPY002 (users draw from it)
 
 
 def _seed(key: tuple[int, int], random_state: tuple[Any, ...]) -> None:
@@ -260,3 +255,46 @@ def _seed(key: tuple[int, int], random_state: tuple[Any, ...]) -> None:
     if any(key):
         random.seed(f"{random.getrandbits(64)} {key}")
         np.random.seed([np.random.randint(1 << 31), *key])  # noqa: NPY002 (users' code draws from it)
+
+
+# --- A pass that a child process reads ahead of its consumer
+
+
+class Pass:
+    """The service of a child that reads a pass: it sends items, then their end or an error.
+
+    The main thread reads, one thread sends, and one receives credits.
+
+    Args:
+        read: Starts the pass.
+        size: Maximal number of items ahead of the credits, 1 or more.
+        max_per_message: Maximal number of items in one message.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Any]], size: int, max_per_message: int) -> None:
+        self._read = read
+        self._size = size
+        self._max_per_message = max_per_message
+
+    def __call__(self, connection: socket.socket) -> None:
+        """Serve the parent until the pass has ended."""
+        channel: Channel[Any] = Channel(self._size)
+        start_thread(_take_credits, connection, channel.release)
+        sender = start_thread(_send, channel, connection, self._max_per_message)
+        fill(channel, self._read)
+        sender.join()
+
+
+def _take_credits(connection: socket.socket, release: Callable[[int], None]) -> None:
+    while credit := connection.recv(CREDIT.size):
+        release(CREDIT.unpack(credit)[0])
+
+
+def _send(channel: Channel[Any], connection: socket.socket, max_per_message: int) -> None:
+    try:
+        while items := channel.take(max_per_message):
+            send_message(connection, MessageKind.ITEMS, items, units=len(items))
+        send_message(connection, MessageKind.END, None)
+    except BaseException as error:  # noqa: BLE001 (errors of the reader or of pickling a sample)
+        channel.close()
+        send_error(connection, error)

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -105,7 +105,7 @@ class RankProcess(ChildProcess):
         echo: Called with each piece of the output, in another thread.
 
     Raises:
-        OSError: The process cannot be started.
+        OSError: The process cannot be started or watched; no process and no descriptor stays.
         StorageError: The log cannot be created.
     """
 
@@ -122,27 +122,30 @@ class RankProcess(ChildProcess):
         self._mark = f"{home}:{rank}"
         self._log: BoundedLog | None = BoundedLog(log)
         self._echo = echo
-        reading, writing = os.pipe()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
-                cwd=home,
-                env={**environment, _MARK: self._mark},
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(reading)
-            self._log.close()
-            raise
-        finally:
-            os.close(writing)
-        super().__init__(self._process.pid)
-        # Closing ``_stop`` ends the thread. The end of the output cannot: a child of the rank may
-        # hold the write end of that pipe open for ever.
-        self._stopping, self._stop = os.pipe()
+        with ExitStack() as undo:
+            undo.callback(self._log.close)
+            reading, writing = os.pipe()
+            undo.callback(os.close, reading)
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=writing,
+                    stderr=subprocess.STDOUT,
+                    cwd=home,
+                    env={**environment, _MARK: self._mark},
+                    start_new_session=True,
+                )
+            finally:
+                os.close(writing)
+            undo.callback(self._process.wait)
+            undo.callback(self._process.kill)
+            super().__init__(self._process.pid)
+            undo.callback(self.release)
+            # Closing ``_stop`` ends the thread. The end of the output cannot: a child of the rank
+            # may hold the write end of that pipe open for ever.
+            self._stopping, self._stop = os.pipe()
+            undo.pop_all()
         self._pump = threading.Thread(target=self._copy, args=(reading,), daemon=True)
         self._pump.start()
 

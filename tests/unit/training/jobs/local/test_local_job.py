@@ -1,7 +1,9 @@
 """Ranks as processes of this machine: all of them or none."""
 
 import errno
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,22 @@ def test_ranks_that_were_started_before_one_could_not_be_are_ended(tmp_path, mon
         LAUNCHER.start(job, tmp_path)
     assert len(started) == 2
     assert all(has_ended(rank.pid) for rank in started)
+
+
+def test_a_rank_that_cannot_be_watched_is_ended(tmp_path, monkeypatch):
+    def refuse(pid):
+        pids.append(pid)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    pids, fds = [], sorted(Path("/proc/self/fd").iterdir())
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="too many open files"):
+        RankProcess(
+            ["/bin/sleep", "600"], home=tmp_path, rank=0, environment={}, log=tmp_path / "log"
+        )
+    (pid,) = pids
+    assert has_ended(pid)
+    assert sorted(Path("/proc/self/fd").iterdir()) == fds
 
 
 def test_a_rank_that_ends_like_one_that_refuses_its_job_and_says_nothing(tmp_path, monkeypatch):
