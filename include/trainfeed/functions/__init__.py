@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
+    from trainfeed.functions.cells import typed_cells
     from trainfeed.functions.folder_code import (
         code_texts,
         digest_of_texts,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         load_lookup,
         load_lookups,
         lookup_digests,
-        typed_cells,
     )
     from trainfeed.functions.training_code import (
         load_training_function,

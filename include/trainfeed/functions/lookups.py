@@ -6,17 +6,14 @@ import csv
 import hashlib
 import io
 import logging
-import math
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import BinaryIO, Final, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -26,127 +23,14 @@ from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import CodeChangedError, ConfigError, MemoryLimitError, NotFoundError
 from trainfeed.files import open_plain
 from trainfeed.files.stores import posix
+from trainfeed.functions.cells import CellColumn, CellError
 from trainfeed.specification import DatasetSpec
-
-# --- Cells of a CSV lookup as a column of a declared type; a cell of another form is refused
-
-_WHOLE: Final = re.compile(r"-?[0-9]+")
-_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_BOOLS: Final = {"true": True, "false": False}
-
-
-def typed_cells(name: str, cells: Sequence[str], dtype: str) -> pa.Array:
-    """Return the cells of a column of texts as values of a type.
-
-    Raises:
-        ValueError: A cell is not of the type.
-    """
-    column = CellColumn(name, dtype)
-    column.add(cells)
-    return column.finish()
-
-
-class CellColumn:
-    """A column that gets its cells part by part.
-
-    Args:
-        name: Name of the column, for messages.
-        dtype: Type of the column, as in ``schema``; None for text. Then cells that are not UTF-8
-            make it a column of bytes: no other type has all of its values.
-    """
-
-    def __init__(self, name: str, dtype: str | None) -> None:
-        self._name = name
-        self._dtype = dtype
-        self._parts: list[pa.Array] = []
-        self._rows = 0
-
-    def add(self, cells: Sequence[str]) -> None:
-        """Append cells; an empty one is a null, unless the column is text.
-
-        Raises:
-            ValueError: A cell is not of the type; has the row.
-        """
-        values = [self._value(row, cell) for row, cell in enumerate(cells, self._rows + 1)]
-        self._parts.append(pa.array(values, self._kind))
-        self._rows += len(cells)
-
-    def finish(self) -> pa.Array:
-        """Return the whole column."""
-        whole = pa.concat_arrays([pa.array([], self._kind), *self._parts])
-        if self._dtype is None:
-            with suppress(pa.ArrowInvalid):
-                return whole.cast(pa.string())
-        return whole
-
-    @property
-    def _kind(self) -> pa.DataType:
-        if self._dtype is None:
-            return pa.binary()
-        return pa.string() if self._dtype == "str" else pa.from_numpy_dtype(self._dtype)
-
-    def _value(self, row: int, cell: str) -> Any:
-        if self._dtype is None:
-            return cell.encode(errors="surrogateescape")
-        if not cell and self._dtype != "str":
-            return None
-        try:
-            return _CONVERTERS.get(self._dtype, _number)(cell, self._dtype)
-        except (ValueError, KeyError) as error:
-            told = f": {error}" if isinstance(error, _CellError) else ""
-            raise ValueError(
-                f"row {row}, column {self._name!r}: expected {self._dtype}, as dataset.yaml says,"
-                f" got {cell!r:.60}{told}; correct the cell or the type"
-            ) from error
-
-
-class _CellError(ValueError):
-    """Why a cell of the right form has no value."""
-
-
-def _text(cell: str, _: str) -> str:
-    try:
-        cell.encode()
-    except UnicodeEncodeError as error:
-        raise _CellError("the file is not UTF-8; save it as UTF-8") from error
-    return cell
-
-
-def _number(cell: str, dtype: str) -> int | float:
-    kind = np.dtype(dtype)
-    if kind.kind in "iu":
-        if not _WHOLE.fullmatch(cell):
-            raise ValueError(cell)
-        value, limits = int(cell), np.iinfo(kind)
-        if not limits.min <= value <= limits.max:
-            raise _CellError(f"it is outside {limits.min} to {limits.max}")
-        return value
-    if cell in _NOT_FINITE:
-        return _NOT_FINITE[cell]
-    if not _NUMBER.fullmatch(cell):
-        raise ValueError(cell)
-    with np.errstate(over="ignore"):
-        found = kind.type(cell)
-    if not np.isfinite(found):
-        raise _CellError(f"it is beyond {np.finfo(kind).max}")
-    if _WHOLE.fullmatch(cell) and int(found) != int(cell):
-        raise _CellError(f"it would become {int(found)}")
-    return float(found)
-
-
-_CONVERTERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
-    "str": _text,
-    "bool": lambda cell, _: _BOOLS[cell.lower()],
-}
-
-
-# --- The lookup files of a data set: their digests, and their content as Arrow tables
 
 logger = logging.getLogger(__name__)
 
 # Rows of CSV that are held as Python's texts at once.
 _ROWS_AT_ONCE: Final = 65_536
+_KINDS: Final = [".arrow", ".csv", ".parquet"]
 
 
 def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
@@ -163,38 +47,51 @@ def lookup_digests(spec: DatasetSpec) -> dict[str, str]:
 
 
 def load_lookups(
-    spec: DatasetSpec, planned: Mapping[str, str], rules: ReadingRules = NEWEST
+    spec: DatasetSpec, digests: Mapping[str, str], rules: ReadingRules = NEWEST
 ) -> dict[str, pa.Table]:
     """Read the lookup files.
 
     Args:
         spec: The data set.
-        planned: The digests of the plan.
+        digests: Lookup name → SHA-256 of its file in the plan.
         rules: The reading rules of the plan.
 
     Raises:
         CodeChangedError: A file is not the one of the plan.
         ConfigError: A file is missing, of an unknown kind, damaged, or has a cell that is not of
             the declared type.
+        FormatError: The name is that of something else than a plain file, such as a pipe.
+        MemoryLimitError: All files together are larger than a worker's memory limit.
+        StorageError: A file cannot be read.
     """
     _require_room(spec)
     return {
-        name: load_lookup(spec, name, planned.get(name), rules) for name in sorted(spec.lookups)
+        name: load_lookup(spec, name, digests.get(name), rules) for name in sorted(spec.lookups)
     }
 
 
 def load_lookup(
-    spec: DatasetSpec, name: str, planned: str | None, rules: ReadingRules = NEWEST
+    spec: DatasetSpec, name: str, digest: str | None, rules: ReadingRules = NEWEST
 ) -> pa.Table:
-    """Read one lookup file; ``planned`` is its digest in the plan; raises as ``load_lookups``."""
+    """Read one lookup file.
+
+    Args:
+        spec: The data set.
+        name: Name of the lookup.
+        digest: SHA-256 of its file in the plan.
+        rules: The reading rules of the plan.
+
+    Raises:
+        Exception: As ``load_lookups``, but for the limit of memory, which is not checked.
+    """
     path = _path(spec, name)
-    data = _bytes(spec, name)
-    if hashlib.sha256(data).hexdigest() != planned:
+    data = _read_file(spec, name)
+    if hashlib.sha256(data).hexdigest() != digest:
         raise CodeChangedError(
             f"lookup {name!r} ({path}) changed since the plan was made; nothing was published; run"
             " the build again"
         )
-    return _parsed(path, data, spec.lookup_types.get(name, {}), rules)
+    return _parse(path, data, spec.lookup_types.get(name, {}), rules)
 
 
 def guessed_types(spec: DatasetSpec, name: str) -> dict[str, str]:
@@ -202,8 +99,10 @@ def guessed_types(spec: DatasetSpec, name: str) -> dict[str, str]:
 
     Raises:
         ConfigError: The file is missing or damaged.
+        FormatError: The name is that of something else than a plain file, such as a pipe.
+        StorageError: The file cannot be read.
     """
-    schema = _parsed(_path(spec, name), _bytes(spec, name), {}, ReadingRules.GUESSED).schema
+    schema = _parse(_path(spec, name), _read_file(spec, name), {}, ReadingRules.GUESSED).schema
     return {field.name: str(field.type) for field in schema}
 
 
@@ -225,13 +124,13 @@ def _path(spec: DatasetSpec, name: str) -> Path:
 
 
 def _digest(spec: DatasetSpec, name: str) -> str:
-    with _found(spec, name) as path, open_plain(path, follow=True) as file:
+    with _existing_file(spec, name) as path, open_plain(path, follow=True) as file:
         return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
 
-def _bytes(spec: DatasetSpec, name: str) -> pa.Buffer:
+def _read_file(spec: DatasetSpec, name: str) -> pa.Buffer:
     """Read a file into memory of Arrow, to which the columns of an Arrow file then refer."""
-    with _found(spec, name) as path, open_plain(path, follow=True, buffering=0) as file:
+    with _existing_file(spec, name) as path, open_plain(path, follow=True, buffering=0) as file:
         data = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
         room, num_bytes = memoryview(data), 0
         while count := cast("FileIO", file).readinto(room[num_bytes:]):
@@ -240,12 +139,12 @@ def _bytes(spec: DatasetSpec, name: str) -> pa.Buffer:
 
 
 def _size_bytes(spec: DatasetSpec, name: str) -> int:
-    with _found(spec, name) as path:
+    with _existing_file(spec, name) as path:
         return path.stat().st_size
 
 
 @contextmanager
-def _found(spec: DatasetSpec, name: str) -> Iterator[Path]:
+def _existing_file(spec: DatasetSpec, name: str) -> Iterator[Path]:
     path = _path(spec, name)
     try:
         with posix.map_errors(path):
@@ -257,38 +156,35 @@ def _found(spec: DatasetSpec, name: str) -> Iterator[Path]:
         ) from error
 
 
-def _parsed(path: Path, data: pa.Buffer, types: Mapping[str, str], rules: ReadingRules) -> pa.Table:
-    reader = _READERS.get(path.suffix)
-    if reader is None:
-        raise ConfigError(f"expected a lookup file of kind {sorted(_READERS)}, got {path.name}")
+def _parse(path: Path, data: pa.Buffer, types: Mapping[str, str], rules: ReadingRules) -> pa.Table:
+    if path.suffix not in _KINDS:
+        raise ConfigError(f"expected a lookup file of kind {_KINDS}, got {path.name}")
+    file = pa.BufferReader(data)
     try:
-        if reader is _read_csv and rules is not ReadingRules.GUESSED:
-            return _exact_csv(path, data, types)
-        return reader(pa.BufferReader(data))
+        match path.suffix:
+            case ".arrow":
+                return pa.ipc.open_file(file).read_all()
+            case ".csv" if rules is ReadingRules.GUESSED:
+                return pyarrow.csv.read_csv(file)
+            case ".csv":
+                return _read_exact_csv(path, data, types)
+            case _:
+                return pyarrow.parquet.read_table(file)
     except (pa.ArrowException, OSError, csv.Error, ValueError) as error:
         raise ConfigError(f"lookup file {path} cannot be read: {error}; replace it") from error
 
 
-def _read_arrow(file: pa.BufferReader) -> pa.Table:
-    return pa.ipc.open_file(file).read_all()
-
-
-def _read_csv(file: pa.BufferReader) -> pa.Table:
-    return pyarrow.csv.read_csv(file)
-
-
-def _exact_csv(path: Path, data: pa.Buffer, types: Mapping[str, str]) -> pa.Table:
+def _read_exact_csv(path: Path, data: pa.Buffer, types: Mapping[str, str]) -> pa.Table:
     """Return the cells as they stand: as text, or of a declared type."""
-    text = io.TextIOWrapper(
-        io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline=""
-    )
-    rows = CsvRows(text)
+    rows = _csv_rows(data)
     try:
-        columns = {name: CellColumn(name, types.get(name)) for name in _names(rows, types)}
-        whole = _whole_rows(rows, len(columns))
-        while taken := list(islice(whole, _ROWS_AT_ONCE)):
-            for column, cells in zip(columns.values(), zip(*taken, strict=True), strict=True):
+        columns = {name: CellColumn(name, types.get(name)) for name in _header(rows, types)}
+        complete = _rows_of_width(rows, len(columns))
+        while chunk := list(islice(complete, _ROWS_AT_ONCE)):
+            for column, cells in zip(columns.values(), zip(*chunk, strict=True), strict=True):
                 column.add(cells)
+    except CellError as error:
+        raise ValueError(f"line {_line_of(data, error.row)}: {error}") from error
     except (csv.Error, ValueError) as error:
         raise ValueError(f"line {rows.line}: {error}") from error
     found = {name: column.finish() for name, column in columns.items()}
@@ -303,7 +199,21 @@ def _exact_csv(path: Path, data: pa.Buffer, types: Mapping[str, str]) -> pa.Tabl
     return pa.table(found)
 
 
-def _names(rows: CsvRows, types: Mapping[str, str]) -> list[str]:
+def _csv_rows(data: pa.Buffer) -> CsvRows:
+    file = cast("BinaryIO", pa.BufferReader(data))
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return CsvRows(text)
+
+
+def _line_of(data: pa.Buffer, row: int) -> int:
+    """Return the number of the last line of a row; the header is row 0."""
+    rows = _csv_rows(data)
+    for _ in range(row + 1):
+        next(rows)
+    return rows.line
+
+
+def _header(rows: CsvRows, types: Mapping[str, str]) -> list[str]:
     names = require_names(next(rows, None))
     if unknown := sorted(types.keys() - set(names)):
         raise ValueError(
@@ -319,15 +229,8 @@ def _names(rows: CsvRows, types: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _whole_rows(rows: CsvRows, width: int) -> Iterator[list[str]]:
+def _rows_of_width(rows: CsvRows, width: int) -> Iterator[list[str]]:
     for cells in rows:
         if len(cells) != width:
             raise ValueError(f"expected {width} cells, got {len(cells)}")
         yield cells
-
-
-_READERS: Final[Mapping[str, Callable[[pa.BufferReader], pa.Table]]] = {
-    ".arrow": _read_arrow,
-    ".csv": _read_csv,
-    ".parquet": pyarrow.parquet.read_table,
-}

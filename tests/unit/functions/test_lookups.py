@@ -170,3 +170,17 @@ def test_types_of_what_is_no_column_are_refused(spec):
 def test_the_first_rules_guess_as_they_always_did(spec):
     found = read(spec, "id,name\n00501,a\n", {"id": "str"}, ReadingRules.GUESSED)
     assert found == {"id": [501], "name": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("id,name\nx7,a\n" + "1,a\n" * 999, "line 2: row 1"),
+        ("id,name\n1,a\nx7,b\n2,c\n", "line 3: row 2"),
+        ('id,name\n1,"a\nb"\n\nx7,"c\nd"\n2,e\n', "line 6: row 2"),
+        ("id,name\n" + "1,a\n" * 70_000 + "x7,a\n1,a\n", "line 70002: row 70001"),
+    ],
+)
+def test_a_cell_that_is_refused_has_the_last_line_of_its_row(spec, text, place):
+    with pytest.raises(ConfigError, match=f": {place}, column 'id': expected int64"):
+        read(spec, text, {"id": "int64"})
