@@ -29,8 +29,8 @@ from trainfeed.training.models import (
     CANDIDATE,
     DAMAGED,
     PROD,
+    Baseline,
     Candidate,
-    Compared,
     GateReport,
     Model,
     ModelData,
@@ -206,23 +206,23 @@ class Judgement:
         """Compare ``metrics`` with the limits and with the promoted model."""
         return judge(self.model, metrics, self._compared())
 
-    def _compared(self) -> Compared:
+    def _compared(self) -> Baseline:
         version = current_version(self.folder, PROD)
         if version is None:
-            return Compared(None, None, "not compared: there is no promoted model")
+            return Baseline(None, None, "not compared: there is no promoted model")
         try:
             promoted = self._promoted()
         except DAMAGED as error:
             logger.warning("%s/%s is damaged: %s", self.folder.name, version, error)
-            return Compared(version, None, f"not compared: {version} is damaged: {error}")
+            return Baseline(version, None, f"not compared: {version} is damaged: {error}")
         if self.model.evaluate is not None:
             metrics = self._evaluated(promoted.path)
-            return Compared(version, metrics, f"{version} was evaluated on the same data")
+            return Baseline(version, metrics, f"{version} was evaluated on the same data")
         if promoted.manifest.data_digest == data_digest(self.candidate.data):
             note = f"{version} was trained on the same data"
-            return Compared(version, promoted.manifest.metrics, note)
+            return Baseline(version, promoted.manifest.metrics, note)
         note = f"not compared: {version} was trained on other data, train.model has no evaluate"
-        return Compared(version, None, note)
+        return Baseline(version, None, note)
 
     def _promoted(self) -> Model:
         """Return the promoted model, verified as far as the comparison reads it."""

@@ -19,6 +19,7 @@ from trainfeed.training.models.aliases import (
     promote,
     rollback,
 )
+from trainfeed.training.models.gate import Baseline, GateReport, MetricResult, judge
 from trainfeed.training.models.model import (
     DAMAGED,
     Model,
@@ -38,12 +39,8 @@ from trainfeed.training.models.model import (
 )
 from trainfeed.training.models.registration import (
     Candidate,
-    Compared,
-    GateReport,
-    MetricResult,
     data_digest,
     find,
-    judge,
     register,
 )
 
@@ -52,9 +49,9 @@ __all__ = [
     "DAMAGED",
     "PROD",
     "AliasChange",
+    "Baseline",
     "Candidate",
     "ChosenModel",
-    "Compared",
     "GateReport",
     "MetricResult",
     "Model",

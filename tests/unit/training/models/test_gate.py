@@ -1,11 +1,14 @@
 """The gate of a model: limits, and the promoted model."""
 
+import json
+import math
+
 import pytest
 
 from trainfeed.specification import ModelSpec
-from trainfeed.training.models import Compared, judge
+from trainfeed.training.models import Baseline, judge
 
-NOTHING = Compared(None, None, "not compared: there is no promoted model")
+NOTHING = Baseline(None, None, "not compared: there is no promoted model")
 
 
 def spec(**metrics):
@@ -13,7 +16,7 @@ def spec(**metrics):
 
 
 def against(**metrics):
-    return Compared("v0002", metrics, "v0002 was evaluated on the same data")
+    return Baseline("v0002", metrics, "v0002 was evaluated on the same data")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,39 @@ def test_a_metric_passes_its_limits_and_is_not_much_worse_than_the_promoted(
 ):
     (result,) = judge(spec(auc=gate), {"auc": value}, compared).results
     assert (result.why, result.passed) == (why, not why)
+
+
+PAIRS = [(0.90, 0.89), (0.3, 0.29), (0.7, 0.69), (1.1, 1.09), (0.58, 0.57), (1e9 + 0.01, 1e9)]
+
+
+@pytest.mark.parametrize(("more", "less"), PAIRS)
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_the_difference_that_is_allowed_is_that_of_the_numbers_as_they_are_written(
+    more, less, better
+):
+    value, promoted = (less, more) if better == "higher" else (more, less)
+    gate = {"max_worse": 0.01, "better": better}
+    assert judge(spec(auc=gate), {"auc": value}, against(auc=promoted)).passed
+    gate["max_worse"] = 0.009999
+    assert not judge(spec(auc=gate), {"auc": value}, against(auc=promoted)).passed
+
+
+def test_a_message_has_the_digits_that_decide():
+    report = judge(spec(auc={"min": 0.9}), {"auc": 0.89999999}, NOTHING)
+    assert report.reasons() == ["auc is 0.89999999, below min 0.9"]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("limit", [{"min": 0.5}, {"max": 0.5}, {"max_worse": 0.1}])
+def test_what_is_no_finite_number_passes_no_gate(number, limit):
+    report = judge(spec(auc=limit), {"auc": number}, against(auc=0.5))
+    assert report.reasons() == [f"auc is {number}, which is not a finite number"]
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_a_promoted_metric_that_is_no_finite_number_is_not_compared_in_silence():
+    report = judge(spec(auc={"max_worse": 0.1}), {"auc": 0.5}, against(auc=math.nan))
+    assert report.reasons() == ["auc of the promoted model is nan, which is not a finite number"]
 
 
 def test_all_metrics_must_pass_and_each_that_does_not_is_named():

@@ -100,14 +100,14 @@ def test_every_point_of_the_room_is_killed_at():
 def test_a_file_that_the_result_does_not_list_so_is_not_promoted(folder, finished):
     candidate = finished()
     (candidate.output / "model.npz").write_bytes(b"other")
-    with pytest.raises(ChecksumError, match=r"as the job's result says.*nothing was promoted"):
+    with pytest.raises(ChecksumError, match=r"as the job's result says.*no version was made"):
         register(folder, candidate)
     assert folder.versions() == []
 
 
 @pytest.mark.parametrize("name", ["MANIFEST.json", "a" * 201, "x\ny"])
 def test_a_file_that_no_model_may_have_is_refused(folder, finished, name):
-    with pytest.raises(ConfigError, match="nothing was promoted"):
+    with pytest.raises(ConfigError, match="no version was made"):
         register(folder, finished(files={name: b""} if len(name) < 200 else {}))
 
 
@@ -131,7 +131,7 @@ def test_a_folder_in_the_place_of_the_next_version_is_a_conflict(folder, finishe
     (folder.path / "v0001" / "x").touch()
     assert register(folder, finished())[0].name == "clicks/v0002"
     monkeypatch.setattr("trainfeed.training.models.model.ModelFolder.next_number", lambda _: 1)
-    with pytest.raises(ConflictError, match="nothing was changed"):
+    with pytest.raises(ConflictError, match="no version was made"):
         register(folder, finished(2))
 
 
