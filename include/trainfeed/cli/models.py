@@ -301,4 +301,4 @@ def _reason(why: str) -> str:
 def _target(text: str, root: Path) -> tuple[ModelFolder, int]:
     """Return the model and the version that ``NAME/vNNNN``, ``NAME@ALIAS`` or ``NAME`` names."""
     chosen = ChosenModel.parse(ModelsFolder(root), text)
-    return chosen.folder, chosen.now()
+    return chosen.folder, chosen.resolve()

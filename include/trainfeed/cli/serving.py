@@ -76,7 +76,7 @@ def chosen_place(target: str, *, accepts_other_code: bool) -> tuple[ChosenModel,
     env = readable_environment()
     chosen = ChosenModel.parse(ModelsFolder(Path(env.root)), target)
     name = chosen.folder.name
-    place = ModelPlace(Path(env.root), env.datasets, name, chosen.now(), accepts_other_code)
+    place = ModelPlace(Path(env.root), env.datasets, name, chosen.resolve(), accepts_other_code)
     return chosen, place
 
 

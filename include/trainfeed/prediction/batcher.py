@@ -407,7 +407,7 @@ class AliasWatch:
         """Look at the alias once, and exchange the model if the alias points to another version."""
         wanted: int | None = None
         try:
-            wanted = await asyncio.to_thread(self._chosen.now)
+            wanted = await asyncio.to_thread(self._chosen.resolve)
             name = model_version(wanted)
             if name == self._batcher.facts.version:
                 self.refused = None

@@ -353,7 +353,7 @@ def promote(  # noqa: PLR0913 - the options of a change
         parse_version(version),
         why,
         request=request,
-        is_forward=model.promote == "automatic",
+        only_if_newer=model.promote == "automatic",
         who=who,
         account=account,
     )

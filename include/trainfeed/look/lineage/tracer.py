@@ -251,7 +251,7 @@ class Tracer:
             FormatError: Its manifest is damaged.
         """
         chosen = ChosenModel.parse(ModelsFolder(self._trace.root), target)
-        model = known_model(chosen.folder, chosen.now())
+        model = known_model(chosen.folder, chosen.resolve())
         node = self._trainings.add_model(model)
         if self._up:
             job = model.manifest.job

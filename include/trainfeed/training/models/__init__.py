@@ -10,7 +10,6 @@ from trainfeed.training.models.aliases import (
     CANDIDATE,
     PROD,
     AliasChange,
-    ChosenModel,
     alias_lock,
     current,
     current_version,
@@ -37,6 +36,7 @@ from trainfeed.training.models.model import (
     refuse_removed,
     spec_of_model,
 )
+from trainfeed.training.models.model_names import ChosenModel
 from trainfeed.training.models.registration import (
     Candidate,
     data_digest,

@@ -1,4 +1,4 @@
-"""The aliases ``candidate`` and ``prod``, their history, and versions as commands name them."""
+"""The aliases ``candidate`` and ``prod``, which point to a version of a model; their history."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from typing import Any, Final, Literal
 
 from trainfeed.core import faults
 from trainfeed.core.accounts import account_name, require_decision
-from trainfeed.errors import ConfigError, ConflictError, NotFoundError
+from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.files.stores import posix
 from trainfeed.training.models.model import (
     DAMAGED,
     Model,
     ModelFolder,
-    ModelsFolder,
-    is_version,
     model_version,
     parse_version,
     require_kept,
 )
+
+logger = logging.getLogger(__name__)
+
+CANDIDATE: Final = "candidate"
+# The alias that can be rolled back.
+PROD: Final = "prod"
 
 # --- The changes of an alias as files
 
@@ -38,11 +42,11 @@ class AliasChange:
         at: Time of the change, ISO 8601 in UTC.
         by: The person who made the change; by default the account.
         why: The reason, for people.
-        request: Name of the request, such as that of a job or a run; a repeated request changes
-            nothing. None for a change by command.
+        request: Name of the job or run that asked for the change, which it makes only once; None
+            for a change by command.
         account: The account or run that acted for the person; None in earlier files.
-        alias: ``<model>/<alias>``; None in a file that is not sealed.
-        number: Number of the change, from 1; likewise.
+        alias: ``<model>/<alias>``; None in a file without a seal.
+        number: Number of the change, from 1; None in a file without a seal.
     """
 
     kind: Literal["promote", "rollback"]
@@ -142,7 +146,7 @@ def confirm_change(
 
 @contextmanager
 def alias_lock(folder: ModelFolder) -> Iterator[None]:
-    """Hold the lock under which aliases change, and versions to which none points are removed.
+    """Hold the lock under which aliases change and retention removes versions.
 
     Raises:
         StorageError: Another process held the lock for a minute.
@@ -153,15 +157,12 @@ def alias_lock(folder: ModelFolder) -> Iterator[None]:
 
 # --- The versions that aliases point to now, or would point to after one rollback
 
-# The alias that can be rolled back.
-PROD: Final = "prod"
-
 
 def promoted_versions(changes: Iterable[AliasChange]) -> list[str]:
-    """Return the versions that an alias can still be rolled back to, and the current one, last.
+    """Return the versions that rollbacks of an alias lead to, the next one last but one.
 
-    A rollback removes the version that it left, so a second rollback goes one step further back,
-    and never to a version that was rolled back before.
+    The last version is the current one. A rollback removes it from the list, so the next rollback
+    goes one step further back, and none leads to a version that was rolled back.
     """
     stack: list[str] = []
     for change in changes:
@@ -177,24 +178,20 @@ def pointed_versions(folder: ModelFolder) -> dict[int, str]:
 
     Raises:
         ConfigError: A change names something that is no version.
-        FormatError: A change is damaged: what aliases need cannot be told.
+        FormatError: A change is damaged, so the versions that aliases need are unknown.
         StorageError: The publication root refused or failed.
     """
     found: dict[int, str] = {}
     for alias in folder.aliases():
         stack = promoted_versions(change for _, change in numbered_changes(folder, alias))
-        for version in stack[-2:-1] if alias == PROD else ():
-            found.setdefault(parse_version(version), f"a rollback of {alias} leads to it")
-        for version in stack[-1:]:
-            found[parse_version(version)] = f"{alias} points to it"
+        if alias == PROD and len(stack) > 1:
+            found.setdefault(parse_version(stack[-2]), f"a rollback of {alias} leads to it")
+        if stack:
+            found[parse_version(stack[-1])] = f"{alias} points to it"
     return found
 
 
-# --- The aliases ``candidate`` and ``prod``, which point to a version of a model, and their history
-
-logger = logging.getLogger(__name__)
-
-CANDIDATE: Final = "candidate"
+# --- Reading, promotion and rollback of an alias
 
 
 def history(folder: ModelFolder, alias: str) -> list[AliasChange]:
@@ -237,7 +234,7 @@ def promote(  # noqa: PLR0913 - the options of a change
     why: str,
     *,
     request: str | None = None,
-    is_forward: bool = False,
+    only_if_newer: bool = False,
     who: str | None = None,
     account: str | None = None,
 ) -> tuple[AliasChange, bool]:
@@ -250,15 +247,15 @@ def promote(  # noqa: PLR0913 - the options of a change
         why: The reason, for people.
         request: Name of the request; a request that is in the history already changes nothing, even
             if the alias was rolled back afterwards.
-        is_forward: Whether an alias that points to a model of a later interval is left unchanged:
-            trainings of past intervals may end in any order. An alias that points to a damaged
-            version is changed, with a warning.
+        only_if_newer: Whether an alias that points to a model of a later interval stays as it is,
+            because trainings of past intervals may end in any order. An alias that points to a
+            damaged version is changed, with a warning.
         who: The person; the account if None.
         account: The run that acts for the person; the account of this process if None.
 
     Returns:
-        The change that made or keeps the alias as it is, and whether this call made it. If the
-        alias points to the version already, no change is added.
+        The change, and whether this call made it. If the alias stays as it is, the change is an
+        earlier one: that of the same request, or else the last one.
 
     Raises:
         ConfigError: The name of the person cannot be printed.
@@ -273,12 +270,11 @@ def promote(  # noqa: PLR0913 - the options of a change
     while True:
         changes = numbered_changes(folder, alias)
         confirm_change(folder, alias, changes)
-        for _, change in changes:
-            if request is not None and (change.kind, change.request) == ("promote", request):
-                return change, False
+        if (known := _change_of_request(changes, "promote", request)) is not None:
+            return known, False
         if changes and changes[-1][1].version == model_version(number):
             return changes[-1][1], False
-        if is_forward and changes and _is_later(folder, changes[-1][1], model):
+        if only_if_newer and changes and _is_later(folder, changes[-1][1], model):
             return changes[-1][1], False
         change = new_change(
             "promote", model_version(number), why, request, who=who, account=account
@@ -301,7 +297,8 @@ def rollback(
     Args:
         folder: The model.
         why: The reason, for people.
-        expected: Number of the version that ``prod`` must point to now; None allows any.
+        expected: Number of the version that ``prod`` must point to now; None takes the one that it
+            points to when this call begins.
         request: Name of the request, as for ``promote``.
         who: The person, as for ``promote``.
         account: The run that acts for the person, as for ``promote``.
@@ -312,7 +309,8 @@ def rollback(
     Raises:
         ConfigError: The name of the person cannot be printed.
         NotFoundError: There is no previous version, or retention removed it.
-        ConflictError: ``prod`` points to another version than ``expected``.
+        ConflictError: ``prod`` points to another version than ``expected``, also because another
+            process has moved it during this call; this call changed nothing.
         ChecksumError: A file of the previous model differs from its manifest.
         FormatError: A file of that model or of the history is damaged, missing or foreign.
         StorageError: The publication root refused or failed.
@@ -320,104 +318,49 @@ def rollback(
     while True:
         changes = numbered_changes(folder, PROD)
         confirm_change(folder, PROD, changes)
-        for _, change in changes:
-            if request is not None and (change.kind, change.request) == ("rollback", request):
-                return change, False
-        before = _before(folder, [change for _, change in changes], expected)
-        Model.open(folder, parse_version(before)).verify()
-        change = new_change("rollback", before, why, request, who=who, account=account)
+        if (known := _change_of_request(changes, "rollback", request)) is not None:
+            return known, False
+        versions = promoted_versions(change for _, change in changes)
+        # The version of the first round is the one to leave: if another rollback comes first, this
+        # one must not go a step further.
+        if expected is None and versions:
+            expected = parse_version(versions[-1])
+        target = _rollback_target(folder, versions, expected)
+        Model.open(folder, parse_version(target)).verify()
+        change = new_change("rollback", target, why, request, who=who, account=account)
         if append_change(folder, PROD, changes, change):
             return change, True
 
 
+def _change_of_request(
+    changes: Iterable[tuple[int, AliasChange]], kind: str, request: str | None
+) -> AliasChange | None:
+    """Return the change that a request has made before, or None."""
+    for _, change in changes:
+        if request is not None and (change.kind, change.request) == (kind, request):
+            return change
+    return None
+
+
 def _is_later(folder: ModelFolder, change: AliasChange, model: Model) -> bool:
     try:
-        there = Model.open(folder, parse_version(change.version)).manifest.job
+        job = Model.open(folder, parse_version(change.version)).manifest.job
     except DAMAGED as error:
         logger.warning("%s/%s is replaced, it is damaged: %s", folder.name, change.version, error)
         return False
-    return there.interval > model.manifest.job.interval
+    return job.interval > model.manifest.job.interval
 
 
-def _before(folder: ModelFolder, changes: Sequence[AliasChange], expected: int | None) -> str:
-    stack = promoted_versions(changes)
-    if expected is not None and stack[-1:] != [model_version(expected)]:
+def _rollback_target(folder: ModelFolder, versions: Sequence[str], expected: int | None) -> str:
+    if expected is not None and versions[-1:] != [model_version(expected)]:
         raise ConflictError(
             f"expected prod of model {folder.name} to point to {model_version(expected)}, it points"
-            f" to {stack[-1] if stack else 'no version'}; nothing was changed; look with"
+            f" to {versions[-1] if versions else 'no version'}; nothing was changed; look with"
             f" trainfeed models show {folder.name}"
         )
-    if len(stack) < 2:
+    if len(versions) < 2:
         raise NotFoundError(
             f"model {folder.name} has no version that prod pointed to before; nothing was changed;"
             f" promote another one: trainfeed models promote {folder.name}/vNNNN"
         )
-    return stack[-2]
-
-
-# --- Versions of models as commands name them: ``NAME/vNNNN``, ``NAME@prod``, ``NAME``
-
-
-@dataclass(frozen=True)
-class ChosenModel:
-    """A version of a model, named by its number or by an alias.
-
-    Attributes:
-        folder: The model.
-        alias: The alias that was named; None when a version was named.
-        number: Number of the version that was named; None when an alias was named.
-    """
-
-    folder: ModelFolder
-    alias: str | None
-    number: int | None
-
-    @classmethod
-    def parse(cls, models: ModelsFolder, text: str) -> ChosenModel:
-        """Read ``NAME/vNNNN``, ``NAME@vNNNN``, ``NAME@ALIAS`` or ``NAME``, which is ``NAME@prod``.
-
-        Raises:
-            ConfigError: ``text`` has another form.
-            NotFoundError: There is no such model; the message names the nearest one.
-        """
-        name, slash, version = text.partition("/")
-        name, at, alias = name.partition("@")
-        if slash and at:
-            raise ConfigError(f"expected NAME/vNNNN or NAME@ALIAS, got {text[:80]!r}")
-        folder = _known(models, name, is_alias=bool(at))
-        if is_version(alias):
-            return cls(folder, None, parse_version(alias))
-        return (
-            cls(folder, None, parse_version(version)) if slash else cls(folder, alias or PROD, None)
-        )
-
-    def now(self) -> int:
-        """Return the number of the version, that of today if an alias was named.
-
-        Raises:
-            NotFoundError: The alias points to no version.
-            FormatError: The history of the alias is damaged.
-            StorageError: The publication root refused or failed.
-        """
-        if self.number is not None:
-            return self.number
-        model = current(self.folder, self.alias or PROD)
-        if model is None:
-            known = ", ".join(model_version(number) for number in self.folder.versions()[-5:])
-            raise NotFoundError(
-                f"expected a version of model {self.folder.name} that {self.alias} points to, there"
-                f" is none; name one: {known}; aliases of models were looked up, not tags of data"
-                " (trainfeed tags NAME)"
-            )
-        return model.manifest.version
-
-
-def _known(models: ModelsFolder, name: str, *, is_alias: bool) -> ModelFolder:
-    try:
-        return models.known(name)
-    except NotFoundError as error:
-        if not is_alias:
-            raise
-        raise NotFoundError(
-            f"{error}; aliases of models were looked up, not tags of data (trainfeed tags {name})"
-        ) from error
+    return versions[-2]

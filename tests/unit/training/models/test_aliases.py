@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from trainfeed.errors import ConfigError, ConflictError, FormatError, NotFoundError
 from trainfeed.training.models import (
     PROD,
+    ChosenModel,
     ModelsFolder,
     current,
     history,
@@ -146,6 +147,62 @@ def test_of_two_promotions_at_once_both_are_in_the_history(three, monkeypatch):
     monkeypatch.setattr(_aliases, "append_change", slow)
     assert promote(three, PROD, 3, "slower")[1]
     assert [each.version for each in history(three, PROD)] == ["v0002", "v0003"]
+
+
+@pytest.mark.parametrize("other", [rollback, lambda folder, why: promote(folder, PROD, 1, why)])
+def test_of_two_rollbacks_at_once_the_second_does_not_go_a_step_further(three, monkeypatch, other):
+    from trainfeed.training.models import aliases as _aliases
+
+    append, raced = _aliases.append_change, []
+
+    def slow(folder, alias, known, change):
+        if not raced:
+            raced.append(True)
+            other(three, "faster")
+        return append(folder, alias, known, change)
+
+    for number in (1, 2, 3):
+        promote(three, PROD, number, "better")
+    monkeypatch.setattr(_aliases, "append_change", slow)
+    with pytest.raises(ConflictError, match=r"to point to v0003, it points to .*nothing was"):
+        rollback(three, "slower")
+    assert len(history(three, PROD)) == 4
+
+
+def test_a_rollback_that_was_asked_for_twice_at_once_is_carried_out_once(three, monkeypatch):
+    from trainfeed.training.models import aliases as _aliases
+
+    append, raced = _aliases.append_change, []
+
+    def slow(folder, alias, known, change):
+        if not raced:
+            raced.append(True)
+            assert rollback(three, "faster", request="run")[1]
+        return append(folder, alias, known, change)
+
+    for number in (1, 2, 3):
+        promote(three, PROD, number, "better")
+    monkeypatch.setattr(_aliases, "append_change", slow)
+    change, is_new = rollback(three, "slower", request="run")
+    assert (change.version, change.why, is_new) == ("v0002", "faster", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_about_aliases"),
+    [("klicks@prod", True), ("klicks@v0003", False), ("klicks/v0003", False), ("klicks", False)],
+)
+def test_only_who_names_an_alias_hears_of_aliases(three, text, is_about_aliases):
+    with pytest.raises(NotFoundError) as caught:
+        ChosenModel.parse(ModelsFolder(three.models.parent), text)
+    assert ("aliases of models were looked up" in str(caught.value)) == is_about_aliases
+
+
+def test_a_version_is_named_in_each_form(three):
+    promote(three, PROD, 2, "better")
+    forms = ("clicks/v0003", "clicks@v0003", "clicks@prod", "clicks")
+    found = [ChosenModel.parse(ModelsFolder(three.models.parent), form) for form in forms]
+    assert [each.alias for each in found] == [None, None, PROD, PROD]
+    assert [each.resolve() for each in found] == [3, 3, 2, 2]
 
 
 class Prod(RuleBasedStateMachine):
