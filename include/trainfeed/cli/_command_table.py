@@ -18,13 +18,13 @@ COMMANDS: Final = (
     ),
     Entry(
         "new",
-        ".setup:new",
+        ".new:new",
         "Make the folder of a new data set, with comments and sample records, ready to build.",
         example="trainfeed new clicks",
     ),
     Entry(
         "schema",
-        ".setup:schema",
+        ".new:schema",
         "Print the JSON Schema of dataset.yaml, for editors.",
         example="trainfeed schema > dataset.schema.json",
     ),
@@ -223,10 +223,10 @@ COMMANDS: Final = (
         "Records that functions rejected, in versions and in builds that failed.",
     ),
     Entry("boundaries", ".upkeep:boundaries", "Where intervals begin and end in topics."),
-    Entry("public", ".setup:public", "Public data sets: list, build, use."),
+    Entry("public", ".public:app", "Public data sets: list, build, use."),
     Entry(
         "uploads",
-        ".setup:uploads",
+        ".uploads:app",
         "Labelled files that are joined with the samples of their interval.",
     ),
     Entry(

@@ -101,7 +101,7 @@ def test_data_sets_are_shown_without_what_only_other_commands_need(project, comm
 def test_a_command_in_a_module_that_is_missing_fails_when_it_is_asked_for():
     entries = [
         Entry("gone", "._there_is_none:gone", "It is not there.", "trainfeed gone"),
-        Entry("schema", ".setup:schema", "It is there.", "trainfeed schema"),
+        Entry("schema", ".new:schema", "It is there.", "trainfeed schema"),
     ]
     other = typer.Typer(cls=group_on_demand("trainfeed.cli", entries))
     other.callback()(lambda: None)

@@ -85,3 +85,21 @@ def test_a_lost_receipt_is_named_by_check_and_ls_with_status_3(labelled):
         assert found.returncode == 3
         assert "number 2 is missing" in found.stderr
     assert "2024-03-01/a.csv" in run(labelled, "uploads", "ls", "clicks").stdout
+
+
+def test_ls_of_a_data_set_that_is_unknown_says_so(labelled):
+    found = run(labelled, "uploads", "ls", "click")
+    assert found.returncode == 1
+    assert "got 'click'; did you mean 'clicks'?" in " ".join(found.stderr.split())
+    assert found.stdout == ""
+
+
+def test_ls_of_a_data_set_without_a_version_lists_its_uploads(labelled):
+    assert run(labelled, "uploads", "ls", "clicks").returncode == 0
+    labelled.put("a.csv", csv_of([(1, 0, None)]))
+    labelled.check()
+    found = json.loads(run(labelled, "uploads", "ls", "clicks", "--json").stdout)
+    assert [(row["upload"], row["state"]) for row in found["accepted"]] == [
+        (f"{DAY}/a.csv", "not built")
+    ]
+    assert found["refused"] == []
