@@ -81,7 +81,7 @@ def test_a_server_that_stays_away_fails_the_launch_and_the_next_one_adopts(
     by_proxy, proxy, fault, monkeypatch
 ):
     own = by_proxy(**NOTHING)
-    monkeypatch.setattr(_api_calls, "_PAUSES_S", (0.01,))
+    monkeypatch.setattr(_api_calls, "_CALLS", 2)
     proxy.inject("POST", "/jobs", FAULTS[fault], times=2)
     with pytest.raises(LaunchError, match="run the training again"):
         own.launch()

@@ -189,7 +189,7 @@ def test_clearing_the_waiting_task_ends_the_job_and_a_triggerer_that_goes_down_d
 def test_the_wait_goes_on_while_the_cluster_does_not_answer(launch, context, ground, monkeypatch):
     trigger = deferred(context())
     trigger.poll_s = 0.0
-    monkeypatch.setattr("trainfeed.training.jobs.kubernetes.api._PAUSES_S", ())
+    monkeypatch.setattr("trainfeed.training.jobs.kubernetes.api._CALLS", 1)
     ground.cluster.faults = [("GET", ApiError("timed out", status=None))] * 3
     ground.leave_result(launch.job)
     ground.cluster.objects.clear()
