@@ -344,11 +344,13 @@ def _boundaries() -> list[bytes]:
         "leader_epoch": None,
         "method": "index",
     }
+    restored = {**partition, "record_timestamp_ms": None, "method": "scan"}
+    found = {**partition, "evidence": evidence}
     at = "2013-01-01T00:00:00Z"
     head = {"at": at, "found_at": at, "topic": "t", "topic_uuid": "u", "cluster": "c"}
     return [
-        canonical_json.dumps({**head, "partitions": {"0": partition, "1": each}})
-        for each in (partition, {**partition, "evidence": evidence})
+        canonical_json.dumps({**head, "partitions": {"0": restored, "1": each}})
+        for each in (restored, found)
     ]
 
 

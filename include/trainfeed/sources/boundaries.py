@@ -331,11 +331,16 @@ class PartitionBoundary:
     def require_evidence_agrees(self) -> None:
         """Refuse an offset that cannot follow from the evidence beside it.
 
+        Only a boundary that was restored from manifests has no evidence; it says so little that no
+        end of the log, nor a record behind it, follows.
+
         Raises:
             ValueError: It cannot; the message has the offset and the offsets that are possible.
         """
         known = self.evidence
         if known is None:
+            if self.method != "scan" or self.log_end <= self.offset:
+                raise ValueError(f"expected evidence beside offset {self.offset}, got none")
             return
         ends = [known.left.first, known.left.last, known.right.first, known.right.last]
         seen = [place[0] for place in ends if place is not None]

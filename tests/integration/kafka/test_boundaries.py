@@ -125,7 +125,7 @@ def test_a_compacted_topic_is_not_empty(broker, nightly, compacted):
 
 
 def write_at_the_end(project, topic, number):
-    """Write a wrong boundary file: the log's end, where the time index has no position."""
+    """Write a wrong boundary file, as of a restored boundary: the log's end."""
     log_start, log_end = topic.log_range(0)
     index = topic.offsets_at({0: START + number * DAY})[0]
     assert index is None
@@ -139,10 +139,10 @@ def write_at_the_end(project, topic, number):
             "0": {
                 "offset": log_end,
                 "log_start": log_start,
-                "log_end": log_end,
+                "log_end": log_end + 1,
                 "record_timestamp_ms": None,
                 "leader_epoch": 0,
-                "method": "end",
+                "method": "scan",
             }
         },
     }

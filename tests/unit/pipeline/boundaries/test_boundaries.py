@@ -133,6 +133,17 @@ def test_a_file_without_evidence_is_read_as_before(project, planned):
     assert planned(topic, 1) == ({"kafka:clicks/0": (48, 96)}, [], {})
 
 
+def test_an_end_of_the_log_without_evidence_is_refused(project, planned):
+    topic = Topic(day(0) + day(1))
+    planned(topic, 1)
+    rewrite_sealed(
+        project.folder.boundary("clicks", "first", at(2)),
+        lambda value: value["partitions"]["0"].pop("evidence"),
+    )
+    with pytest.raises(FormatError):
+        planned(topic, 1)
+
+
 def test_an_open_transaction_leaves_no_boundary_file(project, planned):
     topic = Topic(day(0) + day(1) + day(2))
     topic.stable[0] = 20
