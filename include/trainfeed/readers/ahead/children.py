@@ -161,7 +161,7 @@ class Child(ChildProcess):
             code = self._process.exitcode
         return WorkerDiedError(
             f"worker {self.number} (process {self.pid}) {self.ending(code)} before the end of its"
-            " pass; all that it had sent was received"
+            " pass"
         )
 
 
