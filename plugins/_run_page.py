@@ -206,7 +206,14 @@ def _sentence(facts: RunFacts) -> str:
         return f"Job {facts.job.get('job')}: {facts.job.get('verdict')}.{made}"
     if at := [stage for stage in facts.stages if stage.state not in _QUIET]:
         return f"At task {at[-1].task_id}: {_progress(at[-1], facts)}."
-    return "No task left a report." if facts.state in _ENDED else "No task has started yet."
+    return "No task left a report." if facts.state in _ENDED else _before_next_task(facts)
+
+
+def _before_next_task(facts: RunFacts) -> str:
+    done = [stage.task_id for stage in facts.stages if stage.state == "success"]
+    if not done:
+        return "No task has started yet."
+    return f"Task {done[-1]} is done; the next one has not started yet."
 
 
 def _only_planned(facts: RunFacts) -> str:

@@ -504,6 +504,14 @@ def test_a_running_run_says_at_which_task_it_is(look, reports, run):
     assert "convert 3/4: running" in page
 
 
+def test_a_run_whose_next_task_waits_does_not_say_that_none_has_started(look, reports, run):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([Stage("plan", {"success": 1}), Stage("ingest", {"queued": 4})])
+    page = look()
+    assert "Task plan is done" in page
+    assert "No task has started yet" not in page
+
+
 def test_a_published_run_tells_counts_gates_sources_versions_and_statistics(look, reports):
     reports[VERSION_KEY] = VERSION
     page = look()

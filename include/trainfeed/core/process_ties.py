@@ -27,11 +27,13 @@ _BOOT: Final = (
     " importlib.import_module(module).main(*arguments)"
 )
 
-
 _PR_SET_PDEATHSIG: Final = 1
 # Indices into the fields of /proc/<pid>/stat behind the name: state and start time.
 _STATE_FIELD: Final = 0
 _START_FIELD: Final = 19
+# In place of the fields of a process that /proc does not show to this account, and of its start.
+_HIDDEN_STATE: Final = b"?"
+HIDDEN: Final = -1
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES: Final = Path("/proc/self/ns/pid")
 
@@ -86,8 +88,13 @@ def has_ended(pid: int) -> bool:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot; None if it has ended."""
+    """Return when a process started, in ticks since the boot; None if it has ended.
+
+    It is ``HIDDEN`` where the kernel does not show processes of other accounts (``hidepid``).
+    """
     fields = _stat(pid)
+    if fields[_STATE_FIELD] == _HIDDEN_STATE:
+        return HIDDEN
     return None if fields[_STATE_FIELD] in (b"Z", b"X", b"") else int(fields[_START_FIELD])
 
 
@@ -102,11 +109,14 @@ def process_mark() -> str:
 
 
 def mark_has_ended(mark: str) -> bool | None:
-    """Return whether the process of a mark has ended; None if it was on another machine."""
+    """Return whether the process of a mark has ended.
+
+    None if it was on another machine, or if the kernel does not show it to this account.
+    """
     machine, pid, start = mark.split("-")
-    if machine != _machine():
+    if machine != _machine() or (found := start_ticks(int(pid))) == HIDDEN:
         return None
-    return start_ticks(int(pid)) != int(start)
+    return found != int(start)
 
 
 @cache
@@ -116,14 +126,25 @@ def _machine() -> str:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/<pid>/stat behind the name; one empty field if there is none.
+    """Return the fields of /proc/<pid>/stat behind the name; [b""] if there is no such process.
 
     The search is from the end, because the name may contain parentheses and white space.
     """
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() or [b""]
     except OSError:
-        return [b""]
+        return [b""] if _is_gone(pid) else [_HIDDEN_STATE]
+
+
+def _is_gone(pid: int) -> bool:
+    """Return whether there is no process of this id, also where /proc does not show it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def ending(status: int | None, for_want_of_memory: bool | None = False) -> str:
@@ -158,16 +179,27 @@ def portable(error: BaseException, where: str) -> BaseException:
     trace = "".join(traceback.format_exception(error))
     copy: BaseException | None = None
     with suppress(Exception):  # pickling runs code of the error's class
-        copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
-    if copy is None or type(copy) is not type(error):
+        made = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+        # A class whose constructor makes its text would make it a second time.
+        if type(made) is type(error) and str(made) == str(error):
+            copy = made
+    if copy is None:
         name = f"{type(error).__module__}.{type(error).__qualname__}"
-        copy = LoaderError(f"{name}: {error}")
+        copy = LoaderError(f"{name}: {_text(error)}")
     copy.add_note(f"{where} {os.getpid()}:\n{trace}")
     return copy
 
 
+def _text(error: BaseException) -> str:
+    """Return the text of an error, whose class may fail to give it."""
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001 (code of the error's class)
+        return f"(its text cannot be had: {type(failed).__name__})"
+
+
 def signal_name(number: int) -> str:
-    """Return the name of a signal, as ``kill -l`` shows it, also for real-time signals."""
+    """Return the name of a signal; a real-time signal counts from SIGRTMIN."""
     try:
         return signal.Signals(number).name
     except ValueError:

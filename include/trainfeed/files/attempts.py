@@ -20,7 +20,7 @@ from typing import Final
 
 from trainfeed.core import canonical_json
 from trainfeed.core.memory_group import KillCount
-from trainfeed.core.process_ties import start_ticks
+from trainfeed.core.process_ties import HIDDEN, start_ticks
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files import write_all
 from trainfeed.files.records import record_of
@@ -119,7 +119,7 @@ class _Mark:
         return cls(began, _host(), pid, start_ticks(pid), KillCount().counts)
 
     def is_at_work(self) -> bool:
-        return self.started is not None and start_ticks(self.pid) == self.started
+        return self.started is not None and start_ticks(self.pid) in (self.started, HIDDEN)
 
 
 def _tell_of_last(mark: Location, what: str, remedy: str) -> None:

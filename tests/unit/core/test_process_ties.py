@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,9 @@ from trainfeed.core.process_ties import (
     ending,
     has_ended,
     is_stopped,
+    mark_has_ended,
     portable,
+    process_mark,
     program,
     signal_name,
     start_ticks,
@@ -132,6 +135,18 @@ class OddError(Exception):
         self.two = two
 
 
+class TellingError(Exception):
+    """Its constructor makes the text, and would make it again."""
+
+    def __init__(self, what):
+        super().__init__(f"cannot read {what}")
+
+
+class SilentError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
 class TurncoatError(Exception):
     def __reduce__(self):
         return ValueError, self.args
@@ -143,6 +158,33 @@ def test_an_error_that_would_not_arrive_as_it_was_is_told_with_its_name(error):
     assert type(arrived) is LoaderError
     assert str(arrived) == f"{__name__}.{type(error).__name__}: so"
     assert "in caught" in arrived.__notes__[0]
+
+
+def test_an_error_whose_text_would_change_is_told_with_its_name():
+    arrived = portable(caught(TellingError("a/b")), "in here")
+    assert type(arrived) is LoaderError
+    assert str(arrived) == f"{__name__}.TellingError: cannot read a/b"
+
+
+def test_an_error_without_a_text_is_told_with_its_name():
+    assert "SilentError" in str(portable(caught(SilentError()), "in here"))
+
+
+def test_a_process_that_is_not_shown_has_not_ended(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        machine = process_mark().partition("-")[0]
+        mark = f"{machine}-{process.pid}-{start_ticks(process.pid)}"
+        assert mark_has_ended(mark) is False
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        assert mark_has_ended(mark) is None
+        assert not has_ended(process.pid)
+        process.kill()
+        process.wait()
+        assert mark_has_ended(mark) is True
+
+
+def refuse(_):
+    raise PermissionError
 
 
 def test_an_error_that_is_sent_twice_says_once_where_it_happened():

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import FormatError, NotFoundError, SnapshotError
 from trainfeed.files import listed
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.leftovers import Leftover, leftover_spills, leftovers_of_dataset
@@ -252,10 +252,14 @@ class WorkFiles(Kind[_WorkItem]):
 
         return judge
 
-    def delete(self, _context: Context, each: Expired[_WorkItem]) -> None:
-        """Remove a leftover."""
-        each.item.leftover.remove()
+    def delete(self, _context: Context, each: Expired[_WorkItem]) -> str | None:
+        """Remove a leftover; one of which a snapshot is kept stays."""
+        try:
+            each.item.leftover.remove()
+        except SnapshotError as error:
+            return str(error)
         faults.point("work.after_item")
+        return None
 
 
 def _use(item: Item, youngest: datetime, now: datetime) -> str | None:

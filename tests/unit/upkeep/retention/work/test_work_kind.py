@@ -1,6 +1,8 @@
 """Unfinished files of builds go by the rule ``work``; what a build may still touch stays."""
 
+import errno
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -120,3 +122,21 @@ def test_a_rule_that_nothing_would_apply_is_refused(project, kind):
     project.edit("seed: 7", f"seed: 7\nretention: {{{kind}: {{keep: 3}}}}")
     with pytest.raises(ConfigError, match=kind):
         _ = project.spec
+
+
+def test_work_of_which_a_snapshot_is_kept_stays_and_the_rest_goes(left, monkeypatch):
+    project, old, _ = left
+    remove, kept = shutil.rmtree, []
+
+    def rmtree(path, *rest, **options):
+        if not kept or Path(path) in kept:
+            kept.append(Path(path))
+            (Path(path) / ".snap" / "keep").mkdir(parents=True, exist_ok=True)
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+        remove(path, *rest, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    done = prune(project)
+    assert any("/.snap/keep" in each.why for each in done.kept)
+    assert kept[0].exists()
+    assert not any(path.exists() for path in old if path != kept[0])
