@@ -233,7 +233,9 @@ class _Since:
 _SINCE_FILE: Final = RecordFile(
     _Since,
     "the versions from before the training",
-    "nothing was changed; remove the file, and every published version counts as untrained",
+    "nothing was changed; restore it from a backup; without the file every published version counts"
+    " as untrained until the next publication, which takes all of them for older ones: train those"
+    " that wait before it (trainfeed train NAME --catch-up missed)",
     mode=0o644,
     max_bytes=canonical_json.MAX_BYTES,
     place=ONCE_UNSEALED["begin of trainings"],
