@@ -23,11 +23,8 @@ WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
 SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
-# Two processes; the tests that share a service of their own, or an Airflow, are in one of them. The
-# longest groups are the first that are found.
-SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 # Integration, e2e and documents of `make test`, which leaves the marker ci out, and of `make ci`.
-OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" $(SIDE_BY_SIDE) tests/e2e tests/docs tests/integration $(IF_CLUSTER) $(PYTEST)
+OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py

@@ -21,19 +21,6 @@ SERVICES = {
 # Folders of integration tests that need several services; others have the name of theirs.
 NEEDS = {"retention": ("hdfs", "cephfs"), "spark_stores": ("spark", "hdfs", "cephfs")}
 ROOT = Path(__file__).parent
-# With several processes, the tests of a file run in one, one after another: they share fixtures of
-# the module. So do these files, which share what starts once in a process.
-TOGETHER = {
-    "integration/hdfs/test_bad_landing.py": "an HDFS of their own",
-    "integration/hdfs/test_folders.py": "an HDFS of their own",
-    "integration/hdfs/test_logs_safe_mode.py": "an HDFS of their own",
-    **{
-        f"e2e/test_{name}.py": "one Airflow"
-        for name in ("convert_dag", "every_dag", "look_first", "paused_training", "triggers")
-    },
-    # A test kills parts of the one cluster.
-    "integration/kubernetes": "kubernetes",
-}
 # Files that `make ci` runs and `make test` leaves out; so are cases with the marker itself.
 # docs/authors/suite.md says for each what of it `make test` has.
 OF_CI = {
@@ -77,20 +64,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")
 
 
-def _group(path: Path) -> str:
-    name = path.relative_to(ROOT).as_posix()
-    return TOGETHER.get(name) or TOGETHER.get(name.rpartition("/")[0]) or name
-
-
-# Before pytest-xdist, which reads the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder, *rest = item.path.relative_to(ROOT).parts
         if item.path.relative_to(ROOT).as_posix() in OF_CI:
             item.add_marker("ci")
-        if folder in {"integration", "e2e", "docs"} and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(_group(item.path)))
         if folder in {"unit", "model", "dags"}:
             item.add_marker("unit")
         elif folder == "integration":

@@ -128,8 +128,6 @@ def as_parameter(walk):
         marks.append(pytest.mark.nightly)
     elif walk != FIRST_WALK:
         marks.append(pytest.mark.ci)
-    # Each in a clone of its own: side by side where there are several processes.
-    marks.append(pytest.mark.xdist_group(walk[0]))
     return pytest.param(walk, marks=marks, id=" ".join(walk))
 
 

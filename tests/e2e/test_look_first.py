@@ -2,27 +2,31 @@
 
 Then the same interval for real, in the same Airflow: a version, its event, one training, the links
 between them, and the page that shows both. Then all intervals by the backfill of Airflow's command
-line. The data set is the one that ``trainfeed new`` makes, in the Airflow that test files share.
+line. The data set is the one that ``trainfeed new`` makes.
 """
 
 from __future__ import annotations
 
 import http.client
+import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from services._home import REPOSITORY
+from services.airflow import AirflowOptions, AirflowStack
 from services.airflow_client import AirflowRequestError
 from tests.e2e.ways import until
 from trainfeed.cli.scaffold import new_dataset
-from trainfeed.versions.root import ROOT_MARKER
+from trainfeed.versions.root import ROOT_MARKER, init_root
 
-DATASET = "looked"
-BUILD, TRAIN = f"build.{DATASET}", f"train.{DATASET}"
+BUILD, TRAIN = "build.clicks", "train.clicks"
 PLACES = ("root", "landing", "work")
 TIMEOUT_S = 120.0
 GUIDE = REPOSITORY / "docs/guides/trigger-and-backfill.md"
@@ -33,23 +37,46 @@ BACKFILL = (
 
 
 @pytest.fixture(scope="module")
-def ground(shared):
-    """Folder of the places that a new data set is built in."""
-    new_dataset(shared.datasets, DATASET)
-    return shared.place.root.parent
+def ground(tmp_path_factory):
+    """Folder of a new data set, and of the places that it is built in."""
+    folder = tmp_path_factory.mktemp("look")
+    new_dataset(folder / "datasets", "clicks")
+    init_root(folder / "root")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def client(ground, shared):
-    client = shared.client_of([BUILD, TRAIN])
-    for dag_id in (BUILD, TRAIN):
-        client.unpause(dag_id)
-    return client
+def stack(ground):
+    connections = {
+        "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(ground / "root")}},
+        "HDFS_DEFAULT": {
+            "conn_type": "file",
+            "extra": {place: str(ground / place) for place in ("landing", "work")},
+        },
+    }
+    environ = {
+        "TRAINFEED_DATASETS": str(ground / "datasets"),
+        **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
+    }
+    # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
+    home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
+    options = AirflowOptions(preload=("numpy", "pyarrow", "pydantic"))
+    stack = AirflowStack(home, environ=environ, options=options)
+    try:
+        stack.start()
+        stack.wait()
+        stack.wait_for_dags([BUILD, TRAIN])
+        for dag_id in (BUILD, TRAIN):
+            stack.client.unpause(dag_id)
+        yield stack
+    finally:
+        stack.stop()
+        shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.fixture
-def stack(client, shared):
-    return shared.stack
+@pytest.fixture(scope="module")
+def client(stack):
+    return stack.client
 
 
 def finished(client, runs):
@@ -66,15 +93,8 @@ def states(client, ended):
 
 
 def written(ground):
-    """What lies in the places, but for that of other data sets of this Airflow."""
-    others = {path.name for path in (ground / "datasets").iterdir()} - {DATASET}
-    return [
-        path
-        for place in PLACES
-        for entry in (ground / place).glob("*")
-        if entry.name not in {ROOT_MARKER, *others}
-        for path in (entry, *entry.rglob("*"))
-    ]
+    written = [path for place in PLACES for path in (ground / place).rglob("*")]
+    return [path for path in written if path.name != ROOT_MARKER]
 
 
 SKIPPED = dict.fromkeys(("ingest", "preprocess", "convert", "check", "publish"), "skipped")
@@ -86,14 +106,14 @@ def test_a_dry_run_ends_green_and_writes_nothing(client, ground):
     assert states(client, ended) == {"plan": "success", **SKIPPED}
     (plan,) = (t for t in client.task_instances(BUILD, ended.run_id) if t.task_id == "plan")
     log = client.log(BUILD, ended.run_id, plan)
-    assert f"dry run of {DATASET}/2026-01-02: nothing was written" in log
-    assert f"would publish  {DATASET}/2026-01-02/g0001" in log
+    assert "dry run of clicks/2026-01-02: nothing was written" in log
+    assert "would publish  clicks/2026-01-02/g0001" in log
     # Cleared, it is a dry run still.
     client.clear(BUILD, ended.run_id)
     (again,) = finished(client, [ended])
     assert states(client, again) == {"plan": "success", **SKIPPED}
     assert written(ground) == []
-    assert client.asset_events(BUILD) == []
+    assert client.asset_events() == []
     assert client.dag_runs(TRAIN) == []
 
 
@@ -101,9 +121,8 @@ def test_the_real_run_publishes_and_trains_once_and_links_to_both(client, ground
     ended = run(client)
     assert ended.state == "success"
     assert set(states(client, ended).values()) == {"success"}
-    version = ground / "root" / DATASET / "versions/2026-01-02/g0001"
-    assert (version / "MANIFEST.json").is_file()
-    (event,) = client.asset_events(BUILD)
+    assert (ground / "root/clicks/versions/2026-01-02/g0001/MANIFEST.json").is_file()
+    (event,) = client.asset_events()
     assert event["partition_key"] == "2026-01-02"
     until(lambda: client.dag_runs(TRAIN), "a training run")
     (training,) = finished(client, client.dag_runs(TRAIN))
@@ -146,7 +165,7 @@ def fetch(stack, address, headers):
 def test_a_backfill_from_the_command_line_builds_what_is_missing(stack, client, ground):
     assert BACKFILL.removeprefix("airflow ") in GUIDE.read_text()
     done = subprocess.run(
-        [sys.executable, "-m", *BACKFILL.replace("build.clicks", BUILD).split()],
+        [sys.executable, "-m", *BACKFILL.split()],
         env=stack.environ,
         capture_output=True,
         text=True,
@@ -159,7 +178,7 @@ def test_a_backfill_from_the_command_line_builds_what_is_missing(stack, client, 
     assert [run.state for run in runs] == ["success"] * 3
     verdicts = [client.xcom(run, "publish")["verdict"] for run in runs]
     assert verdicts == ["built", "identical", "built"]
-    versions = (ground / "root" / DATASET / "versions").glob("*/g*/MANIFEST.json")
+    versions = (ground / "root/clicks/versions").glob("*/g*/MANIFEST.json")
     assert sorted(path.parts[-3:-1] for path in versions) == [
         (f"2026-01-0{day}", "g0001") for day in (1, 2, 3)
     ]

@@ -5,17 +5,9 @@ Also: a training whose process is killed, and the reason of a failure.
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
-from examples.flights.lookups import write_lookups
-from services._home import REPOSITORY
-from tests.e2e.ways import FLIGHTS_DATA, NAMES, RUN_S, Runs, until
-from trainfeed.versions import DatasetFolder
-
-DATASET = "paused"
-BUILD, TRAIN = f"build.{DATASET}", f"train.{DATASET}"
+from tests.e2e.ways import BUILD, NAMES, RUN_S, TRAIN, LocalGround, until
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -31,29 +23,22 @@ if not _mark.exists():
 
 
 @pytest.fixture(scope="module")
-def folder(shared, tmp_path_factory):
+def ground(recorded, tmp_path_factory):
     """Days of flights whose first training is killed, as by the kernel when memory runs out."""
-    place = shared.datasets / DATASET
-    shutil.copytree(REPOSITORY / "include/datasets/flights", place)
-    write_lookups(FLIGHTS_DATA, place)
-    spec, module = place / "dataset.yaml", place / "train.py"
-    assert spec.read_text().count("name: flights") == 2  # of the data set, and of its model
-    spec.write_text(spec.read_text().replace("name: flights", f"name: {DATASET}"))
-    code = KILLS_ITSELF_ONCE.format(mark=str(tmp_path_factory.mktemp("paused") / "killed"))
+    path = tmp_path_factory.mktemp("paused")
+    ground = LocalGround.make(path, recorded.kafka)
+    module = ground.datasets / "flights" / "train.py"
+    code = KILLS_ITSELF_ONCE.format(mark=str(path / "killed"))
     module.write_text(module.read_text() + code)
-    return DatasetFolder(shared.place.root, DATASET)
+    return ground
 
 
 @pytest.fixture(scope="module")
-def airflow(folder, shared):
-    client = shared.client_of([BUILD, TRAIN])
-    client.pause(TRAIN)
-    client.unpause(BUILD)
-    return Runs(client, (BUILD, TRAIN))
-
-
-def jobs(folder):
-    return [path.parent.name for path in folder.path.glob("training/*/*/result.json")]
+def airflow(ground):
+    with ground.airflow() as airflow:
+        airflow.client.pause(TRAIN)
+        airflow.client.unpause(BUILD)
+        yield airflow
 
 
 def build(airflow, name, **params):
@@ -76,7 +61,7 @@ def log_of(airflow, run, task_id):
     return airflow.client.log(run.dag_id, run.run_id, task)
 
 
-def test_what_was_published_while_paused_is_trained_on_after_the_next_build(airflow, folder):
+def test_what_was_published_while_paused_is_trained_on_after_the_next_build(airflow, ground):
     for number, name in enumerate(NAMES[:2], start=1):
         report, run = build(airflow, name)
         assert (report["training"]["state"], report["training"]["untrained"]) == ("paused", number)
@@ -86,7 +71,7 @@ def test_what_was_published_while_paused_is_trained_on_after_the_next_build(airf
     report, _ = build(airflow, NAMES[2])
     assert report["training"]["caught_up"] == NAMES[:2]
     assert trained(airflow, 3) == NAMES
-    assert len(jobs(folder)) == 3
+    assert len(ground.jobs()) == 3
 
 
 def test_the_training_that_was_killed_was_tried_again(airflow):
@@ -100,7 +85,7 @@ def test_the_training_that_was_killed_was_tried_again(airflow):
 
 
 def test_a_rebuild_while_paused_is_caught_up_by_an_identical_run_and_no_job_runs_twice(
-    airflow, folder
+    airflow, ground
 ):
     airflow.client.pause(TRAIN)
     build(airflow, NAMES[0], rebuild="to see")
@@ -108,17 +93,17 @@ def test_a_rebuild_while_paused_is_caught_up_by_an_identical_run_and_no_job_runs
     report, run = build(airflow, NAMES[1])
     assert (report["verdict"], report["training"]["caught_up"]) == ("identical", NAMES[:1])
     assert trained(airflow, 5) == sorted([*NAMES, *NAMES[:2]])
-    assert len(jobs(folder)) == 3
+    assert len(ground.jobs()) == 3
     said = log_of(airflow, run, "publish")
     assert "published before; this run made nothing to compare with it" in said
     assert "clear" not in said
 
 
-def test_a_further_run_starts_its_own_training_alone(airflow, folder):
+def test_a_further_run_starts_its_own_training_alone(airflow, ground):
     report, _ = build(airflow, NAMES[2])
     assert report["training"]["caught_up"] == []
     assert len(trained(airflow, 6)) == 6
-    assert len(jobs(folder)) == 3
+    assert len(ground.jobs()) == 3
 
 
 def test_the_log_of_a_failed_task_has_the_reason(airflow):

@@ -1,58 +1,93 @@
 """Every way to start a run makes a run that does something, and says for which interval.
 
 Triggers with a logical date of today, of 2012 and with none, as the form and REST make them; the
-schedule; a backfill over both ends. The data sets are those that ``trainfeed new`` makes, in the
-Airflow that test files share: one that catches up, one that has an end, one that has none.
+schedule; a backfill over both ends. The data sets are those that ``trainfeed new`` makes: one that
+catches up, one that has an end, one that has none.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import tempfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from services.airflow import AirflowOptions, AirflowStack
 from tests.e2e.ways import until
 from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import convert
 from trainfeed.samples import Field, Schema
+from trainfeed.versions import init_root
 
-ENDED, ENDLESS, BACKFILLED = "build.ended", "build.endless", "build.backfilled"
-TRAIN = "train.ended"
+ENDED, ENDLESS, BACKFILLED = "build.clicks", "build.views", "build.visits"
 NAMES = ["2026-01-01", "2026-01-02", "2026-01-03"]
 DAYS = [datetime.fromisoformat(f"{name}T00:00:00+00:00") for name in NAMES]
 LONG_AGO = datetime(2012, 5, 1, tzinfo=UTC)
 DATES = pytest.mark.parametrize("date", ["now", "2012", None])
-TIMEOUT_S = 180.0
+START_S, TIMEOUT_S = 300.0, 180.0
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def ground(shared):
-    """New data sets, and a folder of files that are converted; return that folder."""
-    for dag_id in (ENDED, ENDLESS, BACKFILLED):
-        name = dag_id.removeprefix("build.")
-        new_dataset(shared.datasets, name)
-        spec = shared.datasets / name / "dataset.yaml"
+def ground(tmp_path_factory):
+    """New data sets, and the places that they are built in."""
+    folder = tmp_path_factory.mktemp("triggers")
+    for name in ("clicks", "views", "visits"):
+        new_dataset(folder / "datasets", name)
+        spec = folder / "datasets" / name / "dataset.yaml"
         text = spec.read_text()
-        if dag_id == ENDED:
+        if name == "clicks":
             assert "\ncatchup: false " in text
             text = text.replace("\ncatchup: false ", "\ncatchup: true ")
-        if dag_id == ENDLESS:
+        if name == "views":
             text = re.sub("\nend: .*", "", text)
         spec.write_text(text)
-    files = shared.files / "triggers"
-    files.mkdir()
+    for place in ("landing", "work", "files"):
+        (folder / place).mkdir()
+    init_root(folder / "root")
     samples = ({"label": number} for number in range(40))
     schema = Schema((Field("label", "int64"),))
-    convert(files / "from", lambda: samples, 2, "raw", schema=schema)
-    return files
+    convert(folder / "files" / "from", lambda: samples, 2, "raw", schema=schema)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def client(ground, shared):
-    return shared.client_of([ENDED, ENDLESS, BACKFILLED, TRAIN, "convert", "housekeeping"])
+def client(ground):
+    connections = {
+        "CEPHFS_DEFAULT": {"conn_type": "generic", "extra": {"path": str(ground / "root")}},
+        "HDFS_DEFAULT": {
+            "conn_type": "file",
+            "extra": {place: str(ground / place) for place in ("landing", "work")},
+        },
+        "CONVERT_DEFAULT": {
+            "conn_type": "generic",
+            "extra": {
+                "inputs": [str(ground / "files")],
+                "outputs": [str(ground / "files")],
+                "work": str(ground / "work"),
+            },
+        },
+    }
+    environ = {
+        "TRAINFEED_DATASETS": str(ground / "datasets"),
+        **{f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()},
+    }
+    # Not below pytest's folder: PostgreSQL runs as another account, which may not pass there.
+    home = Path(tempfile.mkdtemp(prefix="trainfeed-e2e-"))
+    stack = AirflowStack(home, environ=environ, options=AirflowOptions())
+    try:
+        stack.start()
+        stack.wait(START_S)
+        stack.wait_for_dags([ENDED, ENDLESS, BACKFILLED, "train.clicks", "convert", "housekeeping"])
+        yield stack.client
+    finally:
+        stack.stop()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def logical(date):
@@ -81,7 +116,7 @@ def said(client, run, task_id):
 @pytest.fixture(scope="module")
 def scheduled(client):
     """The three runs that catch-up makes."""
-    client.unpause(TRAIN)
+    client.unpause("train.clicks")
     client.unpause(ENDED)
     until(lambda: len(client.dag_runs(ENDED)) == len(NAMES), "the runs of the schedule")
     return client.wait_for(client.dag_runs(ENDED), TIMEOUT_S)
@@ -131,7 +166,7 @@ def test_an_endless_set_builds_yesterday_and_says_so(client):
     run, states = ended(client, ENDLESS, {"dry_run": True}, logical_date=datetime.now(UTC))
     yesterday = f"{run.logical_date - timedelta(days=1):%Y-%m-%d}"
     log = said(client, run, "plan")
-    assert f"interval {yesterday} of endless, by the data interval of the run" in log
+    assert f"interval {yesterday} of views, by the data interval of the run" in log
     assert "the last interval that had ended at its logical date" in log
     assert (run.note, states["plan"]) == (yesterday, "success")
 
@@ -147,8 +182,8 @@ def test_a_backfill_over_both_ends_makes_the_valid_days_with_notes(client):
 
 
 def test_training_runs_have_their_partition_as_note(client, scheduled):
-    until(lambda: len(client.dag_runs(TRAIN)) >= len(NAMES), "the training runs")
-    runs = [run for run in client.dag_runs(TRAIN) if run.partition_key]
+    until(lambda: len(client.dag_runs("train.clicks")) >= len(NAMES), "the training runs")
+    runs = [run for run in client.dag_runs("train.clicks") if run.partition_key]
     started = [run for run in client.wait_for(runs, TIMEOUT_S) if run.started_at]
     assert started
     assert all(run.note == run.partition_key for run in started)
@@ -163,7 +198,7 @@ def test_a_note_of_a_person_is_kept(client, scheduled):
 @DATES
 def test_training_can_be_triggered_whatever_the_logical_date(client, scheduled, date):
     conf = {"window_start": "2026-01-02"}
-    run, states = ended(client, TRAIN, conf, logical_date=logical(date))
+    run, states = ended(client, "train.clicks", conf, logical_date=logical(date))
     assert (run.state, run.note) == ("success", "2026-01-02")
     assert states == dict.fromkeys(("train", "evaluate", "promote"), "success")
 
@@ -176,9 +211,10 @@ def test_housekeeping_sweeps_whatever_the_logical_date(client, date):
 
 @DATES
 def test_files_are_converted_whatever_the_logical_date(client, ground, date):
+    files = ground / "files"
     conf = {
-        "input": str(ground / "from" / "raw-*"),
-        "output": str(ground / f"to-{date}"),
+        "input": str(files / "from" / "raw-*"),
+        "output": str(files / f"to-{date}"),
         "shards": 2,
     }
     run, states = ended(client, "convert", conf, logical_date=logical(date))

