@@ -176,7 +176,7 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 	$(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
 # Of `make test` alone, and of what it runs before.
 test: LANE := and not ci
-test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: of unit, model, integration, e2e and documents what takes a quarter of an hour; says what could not run here, and why
+test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: unit, model, integration, e2e and documents without the cases of `make ci` (docs/authors/suite.md); says what could not run here, and why
 	$(OTHERS)
 	$(SAY_CLUSTER)
 ci: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md

@@ -64,7 +64,7 @@ def require_decision(why: str | None = None, **names: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided(JsonFields):
-    """What somebody decided; records of decisions have these members, beside what it is about.
+    """The members that every record of a decision has: who decided, why, and when.
 
     Attributes:
         who: The person, or the schedule of a DAG; the name is not proved.

@@ -187,14 +187,14 @@ TOKEN_REFUSED: Final = Reason(
     "TokenRefused",
     "a valid token as 'Authorization: Bearer …', or a client certificate",
     "{got}",
-    "ask for a token whoever runs the server",
+    "ask the administrator of the server for a token",
 )
 SCOPE_MISSING: Final = Reason(
     403,
     "ScopeMissing",
     "a token with the scope {needed}",
     "scopes {scopes} of {name}",
-    "use another token, or ask whoever runs the server to grant the scope",
+    "use another token, or ask the administrator of the server to grant the scope",
 )
 ABOVE_RATE: Final = Reason(
     429, "TooManyRequests", "fewer {what} per second", "more than the limit", _WAIT
@@ -212,7 +212,7 @@ AUDIT_SHARE_USED: Final = Reason(
     "AuditShareUsed",
     "requests that the audit has room for",
     "a name that has used up its share",
-    f"{_WAIT}, or ask whoever runs the server; the request was not begun",
+    f"{_WAIT}, or ask the administrator of the server; the request was not begun",
 )
 NO_MEMORY: Final = Reason(
     503,
