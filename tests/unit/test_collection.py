@@ -3,7 +3,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.conftest import OF_CI, TOGETHER
+from tests.conftest import OF_CI
 
 TESTS = Path(__file__).parents[1]
 
@@ -16,9 +16,8 @@ def test_no_folder_of_tests_is_passed_over(pytestconfig):
         assert not [p for part in path.parts for p in ignored if fnmatch(part, p)], path
 
 
-def test_the_files_that_make_test_leaves_out_or_runs_together_are_there():
-    """Also those of the page that says for each what of it ``make test`` has."""
+def test_the_files_that_make_test_leaves_out_are_there():
+    """The page of the suites says for each what of it ``make test`` has."""
     page = (TESTS.parent / "docs/authors/suite.md").read_text()
-    together = {name for name in TOGETHER if name.endswith(".py")}
-    assert not [name for name in OF_CI | together if not (TESTS / name).is_file()]
+    assert not [name for name in OF_CI if not (TESTS / name).is_file()]
     assert not [name for name in OF_CI if f"`{name}`" not in page]

@@ -219,7 +219,7 @@ class Alias:
     def __init__(self):
         self.number = 1
 
-    def now(self):
+    def resolve(self):
         if self.number is None:
             raise NotFoundError("the alias is damaged")
         return self.number
