@@ -42,6 +42,22 @@ OF_CI = {
 }
 
 
+# Least free memory with which temporary files of tests are kept there, and not on a disk.
+_ROOM_BYTES = 4 << 30
+
+
+def _keep_files_in_memory() -> None:
+    """Choose where ``tmp_path`` is: half of a test on a disk is fsync and the removal of files."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK | os.X_OK):
+        return
+    space = os.statvfs(memory)
+    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    free = 1024 * int(facts["MemAvailable"].removesuffix("kB"))
+    if min(space.f_bavail * space.f_frsize, free) >= _ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require",
@@ -59,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell that starts tests in the background has them, and what they start, ignore these.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    _keep_files_in_memory()
     # A misspelt name would require nothing, and the tests would be skipped without a word.
     if unknown := _required(config) - SERVICES.keys():
         raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")

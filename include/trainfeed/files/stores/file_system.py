@@ -256,8 +256,8 @@ def refuse_root(path: str) -> None:
 
 def temporary_path(path: str) -> str:
     """Return a path beside ``path`` that no other process or attempt uses."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/.{unfinished_name(name)}"
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{unfinished_name(name)}"
 
 
 def replace_by_rename(fs: FileSystem, path: str, write: Callable[[BinaryIO], None]) -> None:

@@ -14,6 +14,13 @@ ENTRY = "datacenters: [{{name: dc1, username: alice, home: '{}', {}}}]"
 
 
 @pytest.fixture
+def tmp_path():
+    """A folder of a disk of this machine, wherever other tests have their files."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def other_system():
     """A folder in a file system of its own, which has no disk."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:

@@ -18,6 +18,12 @@ def test_temporary_names_are_hidden_and_never_equal() -> None:
     assert first.endswith(".tmp")
 
 
+def test_the_temporary_name_of_a_relative_path_is_beside_it() -> None:
+    """A path without a folder is in the working folder, and not in the root of all files."""
+    assert Path(temporary_path("name")).parent == Path()
+    assert temporary_path("/name").startswith("/.name.")
+
+
 class LostRename(LocalFileSystem):
     """Renames, loses the answer, and asks again, as a client after a failover."""
 

@@ -13,6 +13,13 @@ PATH = "/pfs/dc/home/alice/file"
 
 
 @pytest.fixture
+def tmp_path():
+    """A folder of this machine's disk, wherever other tests have their files."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
 def mounted():
     """A folder in a file system of its own, which has no disk."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
