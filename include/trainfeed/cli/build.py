@@ -40,7 +40,7 @@ from trainfeed.pipeline.preview import dry_run as run_dry
 from trainfeed.specification import DatasetSpec, TrainingWish
 from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.versions.interval_notes import told_passed_over
-from trainfeed.versions.layout import parse_generation
+from trainfeed.versions.layout import generation_name, parse_generation
 
 # --- The options ``--engine`` and ``--spark-connection``: where preprocessing runs this time
 
@@ -160,7 +160,9 @@ def settle(
     wish: TrainingWish | None,
     results: Sequence[IntervalBuild],
 ) -> None:
-    """With ``last``: mark the newest built interval as untrained if the last one has no version.
+    """With ``last``: mark the newest built interval as untrained if the last one was not built.
+
+    The last one may have a version all the same, which an earlier build has published.
 
     Args:
         spec: The data set.
@@ -171,13 +173,22 @@ def settle(
     built = [each for each in results if "generation" in each.report]
     if wish is not TrainingWish.LAST or not built or built[-1] is results[-1]:
         return
-    newest = built[-1]
+    newest, last = built[-1], results[-1]
     version = Untrained(newest.interval, parse_generation(newest.report["generation"]))
-    TrainingMarks(DatasetFolder(Path(env.root), spec.name)).accept(version)
-    print_message(
-        f"training: {results[-1].interval} has no version, so {newest.interval} is the last that"
-        " counts as untrained"
-    )
+    folder = DatasetFolder(Path(env.root), spec.name)
+    marks = TrainingMarks(folder)
+    marks.accept(version)
+    left, untrained = folder.current_generation(last.interval), marks.untrained()
+    what = f"{last.interval} has no version"
+    if left is not None:
+        what = f"{last.interval} was not built, its version is still {generation_name(left)}"
+    if version not in untrained:
+        so = f"and a training has seen {newest.interval} already"
+    elif left is not None and Untrained(last.interval, left) in untrained:
+        so = f"and both it and {newest.interval} count as untrained"
+    else:
+        so = f"so {newest.interval} is the last that counts as untrained"
+    print_message(f"training: {what}, {so}")
 
 
 # --- Prints the result of ``trainfeed build --limit`` on a terminal
@@ -245,7 +256,7 @@ def print_dry_runs(
     as_json: bool,
     is_range: bool,
 ) -> bool:
-    """Print what builds of the intervals would do; return whether all would be built.
+    """Print what builds of the intervals would do; return whether all of them can be planned.
 
     Args:
         spec: The data set.
@@ -285,7 +296,9 @@ def print_dry_runs(
     else:
         typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
     if failed:
-        print_message(f"{failed} of {len(intervals)} intervals would not be built")
+        print_message(
+            f"{failed} of {len(intervals)} intervals cannot be planned: a build of them would fail"
+        )
     return failed == 0
 
 

@@ -45,15 +45,43 @@ def test_one_interval_is_the_last_of_itself_and_a_later_wish_lifts_an_earlier_on
     assert untrained(trained) == DAYS[:1]
 
 
-def test_when_the_last_of_a_range_fails_the_newest_that_is_there_is_wanted(cli, trained):
+def fail_on_the_last(project):
     fail = (
         "row = record.json()\n    if record.timestamp_ms // 86_400_000 == 19785: raise OSError(7)"
     )
-    trained.edit("row = record.json()", fail, "preprocess.py")
+    project.edit("row = record.json()", fail, "preprocess.py")
+
+
+def test_when_the_last_of_a_range_fails_the_newest_that_is_there_is_wanted(cli, trained):
+    fail_on_the_last(trained)
     status, _, message = cli("build", RANGE, "--training", "last")
     assert status == 1
     assert untrained(trained) == [DAYS[1]]
     assert "2024-03-03 has no version, so 2024-03-02 is the last that counts" in message
+
+
+def test_a_last_one_that_is_not_built_again_has_its_earlier_version_still(cli, trained):
+    assert cli("build", RANGE, "--training", "none")[0] == 0
+    fail_on_the_last(trained)
+    again = ("build", RANGE, "--training", "last", "--rebuild", "a better function")
+    status, _, message = cli(*again)
+    assert (status, untrained(trained)) == (1, [DAYS[1]])
+    assert (
+        "2024-03-03 was not built, its version is still g0001, so 2024-03-02 is the last that"
+        " counts as untrained"
+    ) in message
+    TrainingMarks(trained.folder).see(DAYS[1])
+    status, _, message = cli(*again)
+    assert (status, untrained(trained)) == (1, [])
+    assert "still g0001, and a training has seen 2024-03-02 already" in message
+
+
+def test_a_last_one_whose_earlier_version_no_training_has_seen_counts_as_well(cli, trained):
+    assert cli("build", RANGE)[0] == 0
+    fail_on_the_last(trained)
+    message = cli("build", RANGE, "--training", "last", "--rebuild", "a better function")[2]
+    assert untrained(trained) == DAYS[1:]
+    assert "still g0001, and both it and 2024-03-02 count as untrained" in message
 
 
 def test_catching_up_leaves_declined_versions_alone_and_says_so_and_all_trains_them(cli, trained):
