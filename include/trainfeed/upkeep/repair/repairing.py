@@ -5,11 +5,14 @@ A repair that a kill ended is found in the history, and is completed by the next
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trainfeed.core.accounts import reason_problem
 from trainfeed.core.config import Environment
@@ -24,9 +27,56 @@ from trainfeed.upkeep.repair.manifest import manifest_state, repair_manifest
 from trainfeed.upkeep.repair.rebuilding import RepairOrder, RepairPlace, repair_place
 from trainfeed.versions import DatasetFolder, Version, require_writable_root
 from trainfeed.versions.history import Action, actions, record_action
-from trainfeed.versions.layout import MANIFEST, generation_name
+from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, generation_name
 from trainfeed.versions.lease import hold_versions
 from trainfeed.versions.retire import generation_for_readers
+
+# --- The files that an action of the history names: the first of them, and how many there are
+
+_MOST_FILES: Final = 1_000
+
+
+@dataclass(frozen=True)
+class NamedFiles:
+    """Files of a version, of which a record names the first thousand.
+
+    Attributes:
+        names: Their names, sorted; of more than a thousand files perhaps only the first.
+        number: How many files there are.
+    """
+
+    names: tuple[str, ...] = ()
+    number: int = 0
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> NamedFiles:
+        """Return files all of whose names are known."""
+        known = tuple(sorted(set(names)))
+        return cls(known, len(known))
+
+    @classmethod
+    def recorded(cls, action: Action) -> NamedFiles:
+        """Return the files that an action names."""
+        found = action.details.get("files")
+        names = tuple(sorted(found)) if isinstance(found, dict) else ()
+        number = action.details.get("num_files")
+        return cls(names, max(number if isinstance(number, int) else 0, len(names)))
+
+    def __or__(self, other: NamedFiles) -> NamedFiles:
+        """Return the files of both.
+
+        A name behind the last of a list that was cut counts as one of the files without a name.
+        """
+        names = tuple(sorted({*self.names, *other.names}))
+        without = max(self._unnamed(other), other._unnamed(self))
+        return NamedFiles(names, len(names) + without)
+
+    def _unnamed(self, other: NamedFiles) -> int:
+        """Return how many files have no name here, and none in ``other``."""
+        last = self.names[-1] if self.names else ""
+        behind = len(other.names) - bisect_right(other.names, last)
+        return max(self.number - len(self.names) - behind, 0)
+
 
 # --- Repairs of a version that began and have no end in the history
 
@@ -39,13 +89,13 @@ class BegunRepair:
     """What repairs began to do, after the last one that came to its end.
 
     Attributes:
-        files: Names of the damaged files that they found.
+        files: The damaged files that they found.
         why: The reason of the last of them.
         since: Modification time of the version's folder before the first of them; None if that
             one was of a trainfeed that did not record it.
     """
 
-    files: tuple[str, ...]
+    files: NamedFiles
     why: str
     since: datetime | None
 
@@ -68,13 +118,8 @@ def begun_repair(folder: DatasetFolder, target: str) -> BegunRepair | None:
             begun = [*begun, each] if each.action == BEGAN else []
     if not begun:
         return None
-    names = {name for each in begun for name in _files(each)}
-    return BegunRepair(tuple(sorted(names)), begun[-1].why, _since(begun[0]))
-
-
-def _files(action: Action) -> tuple[str, ...]:
-    found = action.details.get("files")
-    return tuple(found) if isinstance(found, dict) else ()
+    files = reduce(or_, map(NamedFiles.recorded, begun))
+    return BegunRepair(files, begun[-1].why, _since(begun[0]))
 
 
 def _since(action: Action) -> datetime | None:
@@ -86,7 +131,8 @@ def _since(action: Action) -> datetime | None:
 
 # --- Repairs one version: finds the damage, gets each damaged file, and swaps in what is proved
 
-_MOST_FILES = 1_000
+# Outcome of a file that an earlier repair began with, while no manifest says what it should be.
+_NOT_COMPARED: Final = "not compared"
 
 
 @dataclass(frozen=True)
@@ -176,28 +222,39 @@ def _done(order: RepairOrder, wish: RepairWish) -> RepairReport:
     if not damage and begun is None:
         return RepairReport(order.target, dry_run=False)
     require_changeable(order.path)
-    before = () if begun is None else begun.files
+    before = NamedFiles() if begun is None else begun.files
     since = (None if begun is None else begun.since) or age_of(order.path)
-    outcomes = dict.fromkeys(before, "repaired")
     if not damage:
         with unchanged_age(order.path, since):
             wish = replace(wish, why=wish.why or (begun.why if begun else ""))
-            _record(REPAIRED, order, wish, outcomes)
+            _record(REPAIRED, order, wish, dict.fromkeys(before.names, "repaired"), before)
         return RepairReport(order.target, dry_run=False)
     # The stages work on a temporary root: retention is told on the real one what they need.
     held = [(order.interval, order.generation)]
     wish = replace(wish, why=wish.why or _damaged(damage))
     with hold_versions(order.folder, held, f"repair of {order.target}"):
-        found = {each.name: str(each.kind) for each in damage}
-        _record(BEGAN, order, wish, found, {SINCE: format_time(since)})
+
+        def begin(found: Sequence[Finding]) -> None:
+            kinds = {each.name: str(each.kind) for each in found}
+            _record(BEGAN, order, wish, kinds, more={SINCE: format_time(since)})
+
+        begin(damage)
         with unchanged_age(order.path, since), repair_place(order.env, order.folder) as place:
             if version is None:
-                report = _with_manifest(order, damage, place)
+                report = _with_manifest(order, damage, place, begin)
             else:
                 report = _files_repaired(order, version, damage, place)
+    known = "repaired" if _is_compared(report) else _NOT_COMPARED
+    outcomes = dict.fromkeys(before.names, known)
     outcomes |= {each.finding.name: each.outcome for each in report.files}
-    _record(REPAIRED if report.is_whole else FAILED, order, wish, outcomes)
+    _record(REPAIRED if report.is_whole else FAILED, order, wish, outcomes, before)
     return report
+
+
+def _is_compared(report: RepairReport) -> bool:
+    """Return whether all files were compared with a manifest: it was intact, or is again."""
+    about = {MANIFEST, MANIFEST_DIGEST}
+    return all(each.outcome == "repaired" for each in report.files if each.finding.name in about)
 
 
 def _damaged(damage: Sequence[Finding]) -> str:
@@ -220,15 +277,20 @@ def _found(order: RepairOrder) -> tuple[Version | None, list[Finding]]:
 
 
 def _with_manifest(
-    order: RepairOrder, damage: Sequence[Finding], place: RepairPlace
+    order: RepairOrder,
+    damage: Sequence[Finding],
+    place: RepairPlace,
+    begin: Callable[[Sequence[Finding]], None],
 ) -> RepairReport:
-    """Repair the manifest, and then what it shows to be damaged."""
+    """Repair the manifest, and then what it shows to be damaged, which ``begin`` records first."""
     done = repair_manifest(order, place)
     first = tuple(FileOutcome(each, done.outcome, done.how) for each in damage)
     report = RepairReport(order.target, dry_run=False, offers=done.offers)
     if done.outcome == "repaired":
         version = Version.open(order.path)
-        report = _files_repaired(order, version, find_damage(version), place)
+        if further := find_damage(version):
+            begin(further)
+        report = _files_repaired(order, version, further, place)
     return replace(report, files=(*first, *report.files), effort=done.effort + report.effort)
 
 
@@ -246,10 +308,14 @@ def _record(
     order: RepairOrder,
     wish: RepairWish,
     files: Mapping[str, str],
+    before: NamedFiles = NamedFiles(),
+    *,
     more: Mapping[str, Any] | None = None,
 ) -> None:
+    """Write an action with the first files and their number; ``before`` may have further ones."""
     named = dict(sorted(files.items())[:_MOST_FILES])
-    details: dict[str, Any] = {"files": named, "num_files": len(files), **(more or {})}
+    number = (before | NamedFiles.of(files)).number
+    details: dict[str, Any] = {"files": named, "num_files": number, **(more or {})}
     if wish.account is not None:
         details["by"] = wish.account
     made = Action.now(action, order.target, why=wish.why or "", who=wish.who, details=details)

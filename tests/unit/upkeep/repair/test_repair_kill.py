@@ -15,9 +15,11 @@ from tests.unit.fault_points import points_in
 from tests.unit.pipeline.test_kill import variables
 from tests.unit.processes import LIMIT_S
 from tests.unit.upkeep.repair.conftest import contents, flip, repaired, shards
-from trainfeed.errors import FormatError, NotFoundError
+from trainfeed.errors import FormatError, NotFoundError, StorageError
 from trainfeed.pipeline.leftovers import sweep
 from trainfeed.upkeep.repair import files as _file_repair
+from trainfeed.upkeep.repair import repairing
+from trainfeed.upkeep.repair.repairing import NamedFiles
 from trainfeed.versions import Version
 from trainfeed.versions.history import actions
 
@@ -101,6 +103,72 @@ def test_a_repair_that_was_killed_after_its_last_change_is_ended_once_by_the_nex
         assert (last.action, last.details["files"]) == ("repaired", {name: "repaired"})
         assert (last.target, last.why) == (began.target, began.why)
         assert path.stat().st_mtime == LONG_AGO
+
+
+def test_what_a_manifest_that_is_back_shows_is_in_the_history_before_it_is_repaired(published):
+    path, shard = published.folder.version(DAY, 1), shards(published)[1]
+    flip(path / shard)
+    flip(path / "MANIFEST.json")
+    assert killed_at(published, "repair.after_swap") == -9
+    assert repaired(published).files == ()
+    last = list(actions(published.folder))[-1]
+    assert last.action == "repaired"
+    assert last.details["files"] == dict.fromkeys(("MANIFEST.json", shard), "repaired")
+
+
+def test_no_file_counts_as_repaired_while_no_manifest_says_what_it_should_be(published):
+    path, shard = published.folder.version(DAY, 1), shards(published)[1]
+    flip(path / shard)
+    assert killed_at(published, "history.after_action") == -9
+    for name in ("MANIFEST.json", "MANIFEST.sha256"):
+        (path / name).unlink()
+    assert not repaired(published, 1).is_whole
+    last = list(actions(published.folder))[-1]
+    assert last.action == "repair-failed"
+    assert last.details["files"] == {
+        "MANIFEST.json": "not repaired",
+        "MANIFEST.sha256": "not repaired",
+        shard: "not compared",
+    }
+
+
+def test_all_files_are_counted_although_the_history_names_only_the_first(published, monkeypatch):
+    monkeypatch.setattr(repairing, "_MOST_FILES", 2)
+    path = published.folder.version(DAY, 1)
+    extra = [path / f"notes-{number}.txt" for number in range(5)]
+    for each in extra:
+        each.write_text("x")
+    with monkeypatch.context() as patch:
+        patch.setattr(_file_repair.FileRepair, "repaired", _refuse)
+        with pytest.raises(StorageError):
+            repaired(published)
+    for each in extra[:3]:
+        each.unlink()
+    (path / "another.txt").write_text("x")
+    assert repaired(published).is_whole
+    last = list(actions(published.folder))[-1]
+    assert last.details["num_files"] == 6
+    assert list(last.details["files"]) == ["another.txt", "notes-0.txt"]
+
+
+def _refuse(*_):
+    raise StorageError("refused")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "number"),
+    [
+        (NamedFiles(), NamedFiles.of("ab"), 2),
+        (NamedFiles(("a", "b"), 5), NamedFiles(), 5),
+        (NamedFiles(("a", "b"), 5), NamedFiles.of("cde"), 5),
+        (NamedFiles(("a", "b"), 5), NamedFiles.of("e"), 5),
+        (NamedFiles(("b", "c"), 5), NamedFiles.of("ae"), 6),
+        (NamedFiles(("a", "b"), 3), NamedFiles.of("cde"), 5),
+        (NamedFiles(("a", "b"), 5), NamedFiles(("c", "d"), 3), 5),
+    ],
+)
+def test_files_of_two_repairs_are_counted_once(one, other, number):
+    assert (one | other).number == (other | one).number == number
 
 
 def test_a_repair_of_one_version_does_not_end_that_of_another(published):
