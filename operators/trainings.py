@@ -110,6 +110,7 @@ class TrainingJobOperator(DatasetOperator):
         super().__init__(**kwargs)
         self.start_model = start_model
         self._launched: Launched | None = None
+        self._is_killed = False
 
     def execute(self, context: Context, event: Mapping[str, Any] | None = None) -> JsonObject:
         """Train; wait for the window, or for the job on a cluster, without a worker slot.
@@ -122,18 +123,24 @@ class TrainingJobOperator(DatasetOperator):
             require_known(context["params"], "window_start", "tag")
             spec, env = open_dataset(self.dataset, trains=True, tracks=True)
             if event is not None:
-                return self._on_cluster(spec, env, _adopted(spec, env, event), event["since"])
+                self._launched = _adopted(spec, env, event)
+                return self._on_cluster(spec, env, self._launched, event["since"])
             return self._first(context, spec, env)
 
     def on_kill(self) -> None:
-        """Cancel the job on a cluster; while the task is deferred, the trigger does so instead."""
+        """Cancel the job on a cluster; while the task is deferred, the trigger does so instead.
+
+        A task that is marked after its deferral and before a triggerer has begun with its trigger,
+        which takes seconds, is told to neither: ``trainfeed jobs cancel`` ends the job then.
+        """
         from trainfeed.training.launch import cancel_launched
 
+        self._is_killed = True
         if self._launched is not None:
             cancel_launched(self._launched)
 
     def _first(self, context: Context, spec: DatasetSpec, env: Environment) -> JsonObject:
-        from trainfeed.training.launch import launch, train
+        from trainfeed.training.launch import cancel_launched, launch, train
         from trainfeed.versions import DatasetFolder, TrainingMarks
 
         folder = DatasetFolder(Path(env.root), spec.name)
@@ -147,10 +154,13 @@ class TrainingJobOperator(DatasetOperator):
             if spec.train is None or spec.train.is_local:
                 return train(spec, env, interval, start_model=self._digest(), tag=tag)
             again, model = self._again(context), self._digest()
+            self._is_killed = False
             self._launched = launch(spec, env, interval, again=again, start_model=model, tag=tag)
         except WindowIncompleteError as error:
             limit = spec.train.wait if spec.train else timedelta()
             raise _later(error, context, limit) from error
+        if self._is_killed:  # while the job was launched, so that there was none to cancel
+            cancel_launched(self._launched)
         return self._on_cluster(spec, env, self._launched, since)
 
     def _on_cluster(
@@ -261,6 +271,13 @@ class EvaluateModelOperator(DatasetOperator):
 
 # --- Candidate of a model → the alias ``prod``
 
+# Verdict → what the log says while ``prod`` points to another version. An unchanged ``prod`` may
+# have been given the version before, and have been rolled back: that is not told apart here.
+_PROD_IS_ANOTHER: Final = {
+    "promoted": "%s was promoted, and meanwhile %s",
+    "unchanged": "prod is left as it is, and is not %s: %s",
+}
+
 
 class PromoteModelOperator(DatasetOperator):
     """Point ``prod`` to the model of the run; each job is promoted once.
@@ -301,7 +318,7 @@ class PromoteModelOperator(DatasetOperator):
                 spec, env, version, why, request=f"job {job}", who=who, account=account
             )
         if "note" in report:
-            logger.warning("%s was not promoted: %s", version, report["note"])
+            logger.warning(_PROD_IS_ANOTHER[report["verdict"]], version, report["note"])
         return report
 
 

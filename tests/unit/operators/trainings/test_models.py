@@ -79,11 +79,12 @@ def test_a_closed_gate_fails_at_once_and_leaves_its_report(clicks, make_context,
 
 
 def test_the_job_is_the_request_of_its_promotion(clicks, make_context, monkeypatch, caplog):
-    calls = []
+    calls, verdicts = [], ["promoted", "unchanged"]
 
     def promote(spec, env, version, why, *, request, who, account):
         calls.append((version, why, request, who, account))
-        return {"version": version, "prod": "v0003", "note": "prod points to v0003"}
+        note = "prod points to v0003"
+        return {"version": version, "prod": "v0003", "verdict": verdicts.pop(), "note": note}
 
     monkeypatch.setattr("trainfeed.training.promotion.promote", promote)
     task = PromoteModelOperator(task_id="promote", dataset="clicks", model=MODEL)
@@ -94,7 +95,10 @@ def test_the_job_is_the_request_of_its_promotion(clicks, make_context, monkeypat
     task.answer = {"responded_by_user": {"id": "7", "name": "ana"}}
     task.execute(make_context())
     assert calls.pop() == ("v0002", why, f"job {JOB['job']}", "ana", run)
-    assert "v0002 was not promoted: prod points to v0003" in caplog.text
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        "prod is left as it is, and is not v0002: prod points to v0003",
+        "v0002 was promoted, and meanwhile prod points to v0003",
+    ]
 
 
 def test_the_form_promotes_and_rolls_back_and_a_cleared_task_changes_nothing(models, make_context):

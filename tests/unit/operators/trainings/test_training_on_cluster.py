@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from operators.job_trigger import TrainingJobTrigger
 from operators.trainings import TrainingJobOperator
 from tests.unit.training.jobs.kubernetes.cluster import IMAGE, SETTINGS, Ground
+from trainfeed.training import launch as _launch
 from trainfeed.training.jobs import JobLook, JobState
 from trainfeed.training.jobs.kubernetes.api import ApiError
 from trainfeed.training.launch import Launched
@@ -153,6 +154,41 @@ def test_a_task_that_is_killed_before_it_waits_ends_its_job(launch, context, gro
         task.execute(context())
     assert ground.cluster.jobs() == []
     assert delivered == ["KILLED", "KILLED"]
+
+
+def test_a_task_that_is_killed_while_it_launches_ends_the_job_that_it_launched(
+    launch, context, ground, monkeypatch
+):
+    task, launched = operator(), _launch.launch
+
+    def killed(*arguments, **options):
+        found = launched(*arguments, **options)
+        task.on_kill()
+        return found
+
+    monkeypatch.setattr("trainfeed.training.launch.launch", killed)
+    with pytest.raises(AirflowFailException, match="was cancelled"):
+        task.execute(context())
+    assert ground.cluster.jobs() == []
+
+
+def test_a_task_that_is_killed_when_it_looks_again_after_its_wait_ends_its_job(
+    launch, context, ground, monkeypatch
+):
+    trigger = deferred(context())
+    trigger.longest_s = 0.0
+    (event,) = events(trigger)
+    task = operator()
+
+    def killed(_):
+        task.on_kill()
+        return JobLook(JobState.CANCELLED)
+
+    monkeypatch.setattr("trainfeed.training.launch.look", killed)
+    with pytest.raises(AirflowFailException, match="was cancelled"):
+        task.execute(context(), event)
+    assert ground.cluster.jobs() == []
+    assert ground.record(launch.job).newest_attempt().is_cancelled
 
 
 def test_a_task_that_is_killed_when_its_job_has_ended_well_cancels_and_delivers_nothing(
