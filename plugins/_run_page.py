@@ -1,14 +1,15 @@
 """The tab *Data set* of a run: who may see it, and what it says of the facts.
 
 Airflow does not authenticate the apps of plugins. Every route here requires a login, and permission
-to read the run's tasks and XComs: the page shows nothing else. ``run_page.html`` lays it out; the
-functions here make its sentences and the rows of its tables, none of which is HTML.
+to read the run's tasks and XComs: the page shows nothing else. ``run_page.html`` lays it out, with
+the sentences that are always the same; the functions here make those about the facts, and the rows
+of the tables, as text and never as HTML.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from plugins import _run_facts
-from plugins._run_facts import BUILD, TRAIN, Failure, RunFacts, Stage, Training
+from plugins._run_facts import BUILD, TRAIN, UPLOADS, Failure, RunFacts, Stage, Training
 
 # --- The app
 
@@ -137,7 +138,7 @@ def shown(value: Any) -> str:
     elif isinstance(value, float):
         text = f"{value:.6g}"
     elif isinstance(value, list) and all(isinstance(each, int | float) for each in value):
-        text = " to ".join(f"{each:.6g}" for each in value)
+        text = " to ".join(map(_plain, value))
     else:
         text = _plain(value)
     return text[:_MOST_CHARS] + "…" if len(text) > _MOST_CHARS else text
@@ -181,7 +182,7 @@ def _interval(facts: RunFacts) -> str:
 
 def _outcome(facts: RunFacts) -> tuple[str, str]:
     if facts.failures:
-        return ("failed", "bad") if facts.state == "failed" else ("will be tried again", "bad")
+        return ("failed" if _has_failed(facts) else "will be tried again"), "bad"
     if facts.plan.get("dry_run"):
         return "dry run", ""
     if facts.plan.get("verdict") == "skipped":
@@ -190,6 +191,12 @@ def _outcome(facts: RunFacts) -> tuple[str, str]:
         verdict = str(facts.publish.get("verdict", "built"))
         return {"built": "published"}.get(verdict, verdict), "good"
     return facts.state or "unknown", _KINDS.get(facts.state, "")
+
+
+def _has_failed(facts: RunFacts) -> bool:
+    """Return whether a task failed for good; the run itself may go on with others."""
+    states = {facts.state, *(each.state for each in facts.failures)}
+    return "failed" in states.union(*(stage.states for stage in facts.stages))
 
 
 def _sentence(facts: RunFacts) -> str:
@@ -226,15 +233,31 @@ def _only_planned(facts: RunFacts) -> str:
 
 
 def _failed(facts: RunFacts) -> str:
-    tasks = ", ".join(dict.fromkeys(failure.task_id for failure in facts.failures))
-    what = "Nothing was published by this run." if facts.is_build else "No job is finished."
-    if facts.uploads:
-        what = _uploaded(facts.uploads)
-    if facts.job:
-        what = "The training has a result; no model was promoted by this run."
+    failed = dict.fromkeys(failure.task_id for failure in facts.failures)
     if facts.is_form:
         what = "Its result stands below." if facts.results else ""
-    return f"Task {tasks} failed. {'' if facts.publish else what}"
+    elif facts.is_build:
+        what = "" if facts.publish else "Nothing was published by this run."
+    elif facts.dag_id.startswith(UPLOADS):
+        is_checked = facts.uploads and "check" not in failed
+        what = _uploaded(facts.uploads) if is_checked else "No build was asked for by this run."
+    else:
+        what = _trained(facts, failed) if facts.job else "No job is finished."
+    return f"Task {', '.join(failed)} failed. {what}"
+
+
+def _trained(facts: RunFacts, failed: Container[str]) -> str:
+    """Return how far a training came whose job has a result, and of which a later task failed."""
+    name = f"{facts.model.get('model')}/{facts.model.get('version')}"
+    if "promote" in failed:
+        return f"The training has a result, {name}; its promotion left no report."
+    if facts.promotion:
+        if facts.promotion.get("verdict") == "promoted":
+            return f"The training has a result; {name} was promoted by this run."
+        return f"The training has a result, {name}; this run left prod as it was."
+    if facts.model:
+        return f"The training has a result, {name}; no model was promoted by this run."
+    return "The training has a result; no model was promoted by this run."
 
 
 def _published(facts: RunFacts) -> str:
@@ -273,7 +296,7 @@ def _uploaded(report: _Report) -> str:
     Args:
         report: The XCom ``uploads`` of the task ``check``; other shapes of values count as nothing.
     """
-    said = f"Builds that were started: {len(_names(report, 'builds'))}."
+    said = f"Builds that were asked for: {len(_names(report, 'builds'))}."
     if newer := _names(report, "newer_than_version"):
         said += (
             f" Published intervals with newer uploads stay as they are: {', '.join(newer)}. To take"
@@ -448,12 +471,19 @@ def sources(found: _Report) -> list[tuple[Any, ...]]:
     return [
         (
             each.get("source"),
-            f"[{shown(each.get('start'))}, {shown(each.get('end'))}) {shown(each.get('unit'))}",
+            _range(each),
             each.get("records"),
             each.get("bytes"),
         )
         for each in found.get("sources", [])
     ]
+
+
+def _range(source: _Report) -> str:
+    """Return the range of a source: positions are their digits, for which people search."""
+    ends = (source.get("start"), source.get("end"))
+    start, end = (str(each) if isinstance(each, int) else shown(each) for each in ends)
+    return f"[{start}, {end}) {shown(source.get('unit'))}"
 
 
 def late(found: _Report) -> dict[str, Any]:

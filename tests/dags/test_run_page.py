@@ -496,6 +496,23 @@ def test_a_task_that_will_be_tried_again_says_so(look, reports, run):
     assert "It will be tried again." in page
 
 
+@pytest.mark.parametrize(
+    ("states", "failures", "badge"),
+    [
+        ({"failed": 1, "running": 2}, [failed("preprocess")], "failed"),
+        ({"up_for_retry": 1}, [failed("preprocess", "up_for_retry")], "will be tried again"),
+        ({"up_for_retry": 5, "failed": 1}, [failed("preprocess", "up_for_retry")], "failed"),
+    ],
+)
+def test_only_what_a_task_waits_for_is_said_to_come_again(
+    look, reports, run, states, failures, badge
+):
+    del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
+    run([Stage("preprocess", states)], failures)
+    head = look().partition("<h1>")[2].partition("</h1>")[0]
+    assert head.endswith(f'<span class="badge bad">{badge}</span>')
+
+
 def test_a_running_run_says_at_which_task_it_is(look, reports, run):
     del reports["build.clicks", BUILD_RUN, "publish", "return_value"]
     run([Stage("plan", {"success": 1}), Stage("convert", {"running": 1, "success": 3})])
@@ -630,6 +647,48 @@ def test_the_page_of_a_training_shows_gate_model_and_promotion(client, log_in):
     assert HOSTILE not in page
 
 
+MADE = ("train.clicks", TRAIN_RUN, "evaluate", "return_value")
+PROMOTED = ("train.clicks", TRAIN_RUN, "promote", "return_value")
+
+
+@pytest.mark.parametrize(
+    ("task", "without", "said"),
+    [
+        ("upload_model", (), "a result; click_model/v0003 was promoted by this run."),
+        ("upload_model", (PROMOTED,), "a result, click_model/v0003; no model was promoted"),
+        ("promote", (PROMOTED,), "a result, click_model/v0003; its promotion left no report."),
+        ("evaluate", (MADE, PROMOTED), "a result; no model was promoted by this run."),
+    ],
+)
+def test_a_training_that_failed_says_how_far_it_came(  # noqa: PLR0917
+    client, log_in, reports, run, task, without, said
+):
+    for key in without:
+        del reports[key]
+    run([], [failed(task, error="StorageError", message="refused")])
+    page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
+    assert f"Task {task} failed. The training has {said}" in page
+
+
+def test_a_model_that_was_not_given_to_prod_is_not_said_to_be_promoted(
+    client, log_in, reports, run
+):
+    reports[PROMOTED] = {"prod": "v0004", "verdict": "unchanged"}
+    run([], [failed("upload_model", error="StorageError", message="refused")])
+    page = client.get(address("train.clicks", TRAIN_RUN), headers=log_in("viewer")).text
+    assert "has a result, click_model/v0003; this run left prod as it was." in page
+
+
+def test_positions_are_digits_and_counts_have_commas(look, reports):
+    sources = [
+        {"source": "t[0]", "start": 1141000, "end": 12345678, "unit": "offsets", "records": 1234}
+    ]
+    reports[VERSION_KEY] = {**VERSION, "sources": sources}
+    page = look()
+    assert "[1141000, 12345678) offsets" in page
+    assert "1,234" in page
+
+
 def test_the_page_of_a_build_shows_the_model_of_its_training(client, log_in):
     page = client.get(address("build.clicks", BUILD_RUN), headers=log_in("viewer")).text
     assert "click_model" in page
@@ -668,10 +727,28 @@ def test_a_run_of_uploads_says_what_it_started_what_it_left_and_which_file_is_re
     refused = "refused uploads: 1, nothing of them is used; 2026-01-02/a.csv: line 2"
     run((), [failed("settle", error="FormatError", message=refused)] if is_failed else ())
     page = client.get(address("uploads.clicks", UPLOADS_RUN), headers=log_in("viewer")).text
-    assert "Builds that were started: 1." in page
+    assert "Builds that were asked for: 1." in page
     assert "newer uploads stay as they are: 2026-01-01. To take the uploads, trigger" in page
     assert ("2026-01-02/a.csv: line 2" in page) == is_failed
     assert "No job is finished" not in page
+
+
+@pytest.mark.parametrize(
+    "report", [{}, {"announced": [3, 4], "builds": ["uploads__2026-01-02__4"]}]
+)
+def test_a_check_of_uploads_that_failed_has_asked_for_nothing(client, log_in, reports, run, report):
+    reports["uploads.clicks", UPLOADS_RUN, "check", "uploads"] = report
+    run((), [failed("check", error="StorageError", message="refused")])
+    page = client.get(address("uploads.clicks", UPLOADS_RUN), headers=log_in("viewer")).text
+    assert "Task check failed. No build was asked for by this run." in page
+    assert "No job is finished" not in page
+
+
+def test_numbers_of_receipts_are_digits(client, log_in, reports):
+    report = {"announced": [1234567, 1234568], "builds": []}
+    reports["uploads.clicks", UPLOADS_RUN, "check", "uploads"] = report
+    page = client.get(address("uploads.clicks", UPLOADS_RUN), headers=log_in("viewer")).text
+    assert "1234567 to 1234568" in page
 
 
 @pytest.mark.parametrize("odd", [7, "text", {"a": 1}, [{"b": HOSTILE}], None])
