@@ -1,4 +1,4 @@
-"""What nothing names any more: kept code and lookups, spent plans, and work files of builds."""
+"""What nothing names any more: kept code, spent plans, work files, and the rest of removals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
 from trainfeed.errors import FormatError, NotFoundError, SnapshotError
 from trainfeed.files import listed
-from trainfeed.files.stores import Location, posix
-from trainfeed.pipeline.leftovers import Leftover, leftover_spills, leftovers_of_dataset
+from trainfeed.files.stores import CLOCK_MARGIN, Location, posix
+from trainfeed.pipeline.leftovers import (
+    RETENTION,
+    Leftover,
+    leftover_spills,
+    leftovers_of_dataset,
+)
 from trainfeed.pipeline.plans import Plan
 from trainfeed.specification import RetentionRule
 from trainfeed.upkeep.retention.context import (
@@ -36,6 +41,7 @@ from trainfeed.upkeep.retention.items import (
 )
 from trainfeed.upkeep.retention.landing import landed_for
 from trainfeed.upkeep.retention.uses import Look
+from trainfeed.upkeep.retention.versions import size_of
 from trainfeed.versions.layout import DatasetFolder, generation_of_plan
 from trainfeed.versions.retire import retirement_of
 
@@ -81,7 +87,7 @@ class KeptTexts(Kind[Item]):
             return
         why_of = self._wanted(context.look)
         for item in old:
-            why = why_of(item)
+            why = why_of(item.name)
             if why is None:
                 yield Expired(item, "no plan names it")
             elif why != _NAMED:
@@ -97,13 +103,30 @@ class KeptTexts(Kind[Item]):
         """Read all plans once more: a build keeps the texts after its plan."""
         faults.point("retention.after_aside")
         why_of = self._wanted(Look.at(context.folder))
-        return lambda each: why_of(each.item) or each
+        return lambda each: why_of(each.item.name) or each
 
     def show(self, context: Context, item: Item) -> None:
         """Put a file back; one that was made again meanwhile has the same content."""
-        path = Path(item.places[0])
+        self._put_back(context, context.aside / Path(item.places[0]).name)
+
+    def show_wanted(self, context: Context, aside: Path) -> None:
+        """Put back what a run hid that was killed before it looked, as far as a plan names it.
+
+        Args:
+            context: The data set.
+            aside: The folder to which that run renamed files.
+        """
+        places = [each for each in listed(aside) if _kind_of(each.name) == self.name]
+        if places:
+            why_of = self._wanted(Look.at(context.folder))
+            for place in places:
+                if why_of(place.name) is not None:
+                    self._put_back(context, place)
+
+    def _put_back(self, context: Context, place: Path) -> None:
+        path = context.folder.path / self.name / place.name
         with suppress(NotFoundError), posix.map_errors(path):
-            (context.aside / path.name).rename(path)
+            place.rename(path)
             posix.sync_dir(path.parent)
 
     def delete(self, _context: Context, _each: Expired[Item]) -> None:
@@ -116,8 +139,8 @@ class KeptTexts(Kind[Item]):
                 if item is not None:
                     yield item
 
-    def _wanted(self, folder: Look) -> Callable[[Item], str | None]:
-        """Return what says why a file is wanted, after one look at all plans."""
+    def _wanted(self, folder: Look) -> Callable[[str], str | None]:
+        """Return what says why the file of a name is wanted, after one look at all plans."""
         named: set[str] = set()
         for interval in folder.planned_intervals():
             for plan_id in folder.plan_ids(interval):
@@ -130,7 +153,7 @@ class KeptTexts(Kind[Item]):
                         f"plan {interval}/{plan_id} cannot be read and may name it: {error}"
                     )
                 named |= self._digests(plan)
-        return lambda item: _NAMED if _digest(item) in named else None
+        return lambda name: _NAMED if _digest(name) in named else None
 
     def _digests(self, plan: Plan) -> set[str]:
         if self.name == "code":
@@ -141,12 +164,50 @@ class KeptTexts(Kind[Item]):
 _NAMED: Final = "a plan names it"
 
 
-def _all_by(why: str) -> Callable[[Item], str | None]:
-    return lambda _item: why
+def _all_by(why: str) -> Callable[[str], str | None]:
+    return lambda _name: why
 
 
-def _digest(item: Item) -> str:
-    return item.name.partition("/")[2].removesuffix(".json")
+def _digest(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".json")
+
+
+def _kind_of(name: str) -> TextKind | None:
+    """Return the folder of a file with such a name; None if no text has it."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else "code" if found[2] else "lookups"
+
+
+# --- The rest of removals of earlier runs that were killed between the rename and the deletion
+
+
+class KilledRemovals(Kind[Item]):
+    """Folders in ``_trash`` that a run of retention made.
+
+    Such a run holds the lock of retention until they are deleted: whatever a run finds there when
+    it has the lock was left by one that is dead.
+    """
+
+    name = "trash"
+
+    def find(self, context: Context) -> Iterator[Expired[Item]]:
+        """Yield what is there, by name."""
+        for path in listed(context.folder.trash, f"{RETENTION}*"):
+            with suppress(NotFoundError), posix.map_errors(path):  # else a run ends just now
+                since = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+                item = Item(self.name, f"_trash/{path.name}", size_of(path), since, (str(path),))
+                yield Expired(item, "a removal that was begun")
+
+    def delete(self, context: Context, each: Expired[Item]) -> str | None:
+        """Delete a folder, but for texts that plans name; one of which a snapshot is kept stays."""
+        aside = Path(each.item.places[0])
+        for kind in (KeptTexts("code"), KeptTexts("lookups")):
+            kind.show_wanted(context, aside)
+        try:
+            posix.remove_tree(aside)
+        except SnapshotError as error:
+            return str(error)
+        return None
 
 
 # --- Plans that no version needs: those of retired intervals, and those that were never published
@@ -263,7 +324,8 @@ class WorkFiles(Kind[_WorkItem]):
 
 
 def _use(item: Item, youngest: datetime, now: datetime) -> str | None:
-    if item.since > now:
+    # A build beside this run, or one whose clock is ahead by a little, is no wrong clock.
+    if item.since > now + CLOCK_MARGIN:
         return (
             f"it changed at {format_time(item.since)}, which is in the future of this machine: a"
             " clock is wrong, or it was copied with its time"

@@ -30,11 +30,16 @@ from trainfeed.upkeep.retention.intervals import (
 )
 from trainfeed.upkeep.retention.items import Excess, Expired, Item, Kept, PlanItem
 from trainfeed.upkeep.retention.landing import LandingFiles, LandingItem
-from trainfeed.upkeep.retention.leftovers import KeptTexts, SpentPlans, WorkFiles
+from trainfeed.upkeep.retention.leftovers import (
+    KeptTexts,
+    KilledRemovals,
+    SpentPlans,
+    WorkFiles,
+)
 from trainfeed.upkeep.retention.models import ModelVersions
 from trainfeed.upkeep.retention.trainings import Trainings
 from trainfeed.upkeep.retention.uploads import RetiredUploads
-from trainfeed.upkeep.retention.versions import KilledRemovals, WithdrawnGenerations
+from trainfeed.upkeep.retention.versions import WithdrawnGenerations
 from trainfeed.versions import require_writable_root
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.retire import Retirement, retirement_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.accounts import account_name
 from trainfeed.core.intervals import parse_time
-from trainfeed.errors import NotFoundError, SnapshotError
-from trainfeed.files import listed, walk
+from trainfeed.errors import SnapshotError
+from trainfeed.files import walk
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.leftovers import RETENTION, TRASH, discard
 from trainfeed.upkeep.retention.context import Context, Judge, Kind
@@ -190,35 +189,6 @@ class Versions(Kind[VersionItem]):
     def still_wanted(self, folder: DatasetFolder, item: VersionItem) -> str | None:
         """Return why a marked generation has to stay although nobody uses it, or None."""
         raise NotImplementedError
-
-
-# --- The rest of removals of earlier runs that were killed between the rename and the deletion
-
-
-class KilledRemovals(Kind[Item]):
-    """Folders in ``_trash`` that a run of retention made.
-
-    Such a run holds the lock of retention until they are deleted: whatever a run finds there when
-    it has the lock was left by one that is dead.
-    """
-
-    name = "trash"
-
-    def find(self, context: Context) -> Iterator[Expired[Item]]:
-        """Yield what is there, by name."""
-        for path in listed(context.folder.trash, f"{RETENTION}*"):
-            with suppress(NotFoundError), posix.map_errors(path):  # else a run ends just now
-                since = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-                item = Item(self.name, f"_trash/{path.name}", size_of(path), since, (str(path),))
-                yield Expired(item, "a removal that was begun")
-
-    def delete(self, _context: Context, each: Expired[Item]) -> str | None:
-        """Delete a folder; one of which a snapshot is kept stays."""
-        try:
-            posix.remove_tree(Path(each.item.places[0]))
-        except SnapshotError as error:
-            return str(error)
-        return None
 
 
 # --- Generations that a person withdrew, and did not restore

@@ -95,6 +95,26 @@ def test_what_a_killed_run_left_in_the_trash_goes_with_the_next_one(built):
     assert built.folder.generations("2024-03-01") == [1]
 
 
+def test_a_text_that_a_killed_run_hid_comes_back_if_a_plan_names_it(built):
+    (kept,) = (p for p in (built.folder.path / "code").iterdir() if not p.name.startswith(NOBODY))
+    lookup = built.folder.lookup(NOBODY)
+    data, old = kept.read_bytes(), time.time() - 4 * 86_400
+    (plan_id,) = built.folder.plan_ids("2024-03-01")
+    path = built.folder.plan("2024-03-01", plan_id)
+    text = path.read_bytes()
+    path.unlink()
+    for each in (kept, built.folder.code(NOBODY), lookup):
+        os.utime(each, (old, old))
+    killed = prune_command(built, "retention.after_aside")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not kept.exists()
+    path.write_bytes(text)
+    prune(Context.of(built.spec, built.env))
+    assert kept.read_bytes() == data
+    assert not built.folder.code(NOBODY).exists()
+    assert list(built.folder.trash.iterdir()) == []
+
+
 def test_all_kinds_have_names_of_their_own():
     names = [kind.name for kind in _kinds.KINDS]
     assert len(set(names)) == len(names)

@@ -58,6 +58,17 @@ def test_work_with_a_time_in_the_future_is_said_to_have_one(left):
     assert "ago" not in kept.why
 
 
+def test_work_of_a_build_that_began_after_this_run_is_in_use_and_no_clock_is_wrong(left):
+    project, (staged, *_), _ = left
+    project.edit("keep_days: 5", "keep: 1")
+    later = (NOW + timedelta(minutes=5)).timestamp()
+    os.utime(staged, (later, later))
+    fresh = put(project.folder.staged("0123456789abcdef-g0003"), -0.005)
+    kept = {each.item.name: each.why for each in prune(project, dry_run=True).kept}
+    assert kept == {f"_staging/{OURS}": "it changed less than a day ago: a build may work on it"}
+    assert fresh.exists()
+
+
 def test_old_work_of_this_data_set_goes(left):
     project, old, stay = left
     planned = prune(project, dry_run=True)
