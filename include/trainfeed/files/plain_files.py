@@ -34,16 +34,24 @@ _FOLDER_MODE: Final = 0o755
 FILE_MODE: Final = 0o644
 
 
+# How the system ends the name of a descriptor whose file has none any more.
+_UNLINKED: Final = " (deleted)"
+
+
 def path_of(file: object) -> str | None:
     """Return the path of a path, a descriptor or an open file; None for a file without a name."""
     if isinstance(file, int):
         try:
-            return str(Path(f"/proc/self/fd/{file}").readlink())
+            path = str(Path(f"/proc/self/fd/{file}").readlink())
         except OSError:
             return None
+        # Others are pipes and sockets, as pipe:[7], and files that were unlinked.
+        return path if path.startswith("/") and not path.endswith(_UNLINKED) else None
     if isinstance(file, str | os.PathLike):
         return os.fspath(file)
     name = getattr(file, "name", None)
+    if isinstance(name, int):  # a file that was opened by its descriptor
+        return path_of(name)
     return name if isinstance(name, str) else None
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -169,5 +170,9 @@ def test_everything_has_a_name_that_has_one(tmp_path):
         os.close(fd)
     assert path_of(fd) is None
     assert path_of(object()) is None
+    with os.fdopen(os.open(path, os.O_RDONLY), "rb") as file:
+        assert path_of(file) == str(path)
+    with tempfile.TemporaryFile() as file, os.fdopen(os.pipe()[0], "rb") as pipe:
+        assert path_of(file) is path_of(pipe) is None
     with path.open("rb") as file:
         assert path_of(file) == str(path)
