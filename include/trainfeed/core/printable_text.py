@@ -14,7 +14,10 @@ _SECRET: Final = re.compile(
     ( \\?"(?:[^"\\]|\\[^"])*(?:\\?"|$) | '[^']*(?:'|$) | (?:(?:bearer|basic)\s+)? [^\s,;&"'}\]]+ )
     """
 )
-_USER_OF_URL: Final = re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):[^\s/@]+@")
+# A password may have a slash; what begins with a port and a slash is a path that has an @.
+_USER_OF_URL: Final = re.compile(
+    r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/@:]*):(?:[^\s/@]+|(?![0-9]{1,5}/)[^\s@]{1,500})@"
+)
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -59,8 +59,9 @@ class Location:
         scheme, separator, rest = uri.partition("://")
         authority, slash, path = rest.partition("/")
         if not separator:
-            raise ConfigError(f"expected an absolute path or a URI, got {uri!r}")
-        return cls(_file_system(scheme, authority), _normal(slash + path, f"{scheme}://…/{path}"))
+            raise ConfigError(f"expected an absolute path or a URI, got {_shown(uri)!r}")
+        fs = _file_system(scheme, authority, _shown(rest).partition("/")[0])
+        return cls(fs, _normal(slash + path, f"{scheme}://…/{_shown(path)}"))
 
     @property
     def uri(self) -> str:
@@ -69,13 +70,17 @@ class Location:
 
     @property
     def name(self) -> str:
-        """Last component of the path; empty for the root."""
-        return self.path.rpartition("/")[2]
+        """Last component of the path; empty for the root, and for an area of shared storage."""
+        return "" if self._is_area else self.path.rpartition("/")[2]
 
     @property
     def parent(self) -> Location:
-        """The folder of this location; the root is its own parent."""
-        return Location(self.fs, self.path.rpartition("/")[0] or "/")
+        """The folder of this location; the root, or an area of shared storage, is its own."""
+        return self if self._is_area else Location(self.fs, self.path.rpartition("/")[0] or "/")
+
+    @property
+    def _is_area(self) -> bool:
+        return isinstance(self.fs, SharedFileSystem) and self.path == self.fs.folder
 
     def __truediv__(self, name: str) -> Location:
         if not name or any(part in {"", ".", ".."} for part in name.split("/")) or "\0" in name:
@@ -172,12 +177,16 @@ def _normal(path: str, shown: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _file_system(scheme: str, authority: str) -> FileSystem:
+def _shown(text: str) -> str:
+    """Return an address for a message: before an @ there may be a password, which may have a /."""
+    return text.rpartition("@")[2]
+
+
+def _file_system(scheme: str, authority: str, shown: str) -> FileSystem:
     if scheme == "file" and not authority:
         return LocalFileSystem()
     match = _AUTHORITY.fullmatch(authority)
-    # The text before the @ may be a password, so no message shows it.
-    shown = f"{scheme}://{authority.rpartition('@')[2]}"
+    shown = f"{scheme}://{shown}"
     if scheme == "hdfs" and match and not match["user"]:
         return _hdfs(match["address"])
     if scheme == "hdfs" and match:

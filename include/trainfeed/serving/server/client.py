@@ -346,7 +346,9 @@ def checked_address(url: str) -> str:
         ConfigError: The address has another form, or would send a token unencrypted.
     """
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+    # A user without a password, or a password with a slash, which ends what is read as the host.
+    has_user = parts.username is not None or "@" in parts.path
+    if parts.scheme not in ("http", "https") or not parts.hostname or has_user:
         raise ConfigError(
             "expected the address of a server as https://HOST[:PORT], got another one"
         )

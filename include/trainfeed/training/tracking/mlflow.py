@@ -91,7 +91,8 @@ def _check(found: Mapping[str, Any], connection: str) -> None:
         if name in found and (not isinstance(found[name], str) or not found[name].isprintable()):
             raise refuse(f"{name} as a text without control characters")
     url = urlsplit(found.get("url", ""))
-    is_plain = not (url.query or url.fragment or url.username or url.password)
+    # A password with a slash ends what is read as the host.
+    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
     if url.scheme not in {"http", "https"} or not url.hostname or not is_plain:
         raise refuse("url as http://host[:port][/path] or https://…, without credentials")
     if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():

@@ -64,10 +64,11 @@ def test_an_hdfs_uri_with_a_user_is_refused_because_the_client_would_ignore_it()
 
 def test_a_password_in_a_uri_is_refused_and_not_shown() -> None:
     """SE-20."""
-    for scheme in ("hdfs", "webhdfs", "s3"):
-        with pytest.raises(ConfigError) as caught:
-            Location.parse(f"{scheme}://me:canary@host:9870/x")
-        assert "canary" not in str(caught.value)
+    for start in ("hdfs://", "webhdfs://", "s3://", "webhdfs:/"):
+        for password in ("canary", "canary/canary", "canary/../canary", "12/../canary"):
+            with pytest.raises(ConfigError) as caught:
+                Location.parse(f"{start}me:{password}@host:9870/x")
+            assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize("root", ["/", "/data", "hdfs://host:8020/"])

@@ -23,6 +23,13 @@ def test_a_location_is_read_back_from_its_uri(areas):
     assert place.path == f"{areas.home}/logs/a"
 
 
+def test_an_area_has_no_name_and_no_folder_above_it(areas):
+    for area in ("pfs://home", "pfs://public/"):
+        place = Location.parse(area)
+        assert (place.name, place.parent) == ("", place)
+        assert ((place / "a").name, (place / "a").parent) == ("a", place)
+
+
 WRITES = {
     "open_write": lambda place: place.open_write(),
     "write_atomic": lambda place: place.write_atomic(lambda _: None),

@@ -125,7 +125,10 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 def _shown(url: str) -> str:
     """Return an address without its user, password and query, which may be secret."""
     parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    host, path = parts.netloc.rpartition("@")[2], parts.path
+    if "@" in path:  # perhaps of a password with a slash, which ends the host
+        host, path = "…", path.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, path, "", ""))
 
 
 # --- ``paddle.dataset.common``: downloads files once, and splits data sets into files
