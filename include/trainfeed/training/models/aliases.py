@@ -162,14 +162,15 @@ def promoted_versions(changes: Iterable[AliasChange]) -> list[str]:
     """Return the versions that rollbacks of an alias lead to, the next one last but one.
 
     The last version is the current one. A rollback removes it from the list, so the next rollback
-    goes one step further back, and none leads to a version that was rolled back.
+    goes one step further back, and none leads to a version that was rolled back. A promotion of the
+    current version is a request that found it promoted, and no step of its own.
     """
     stack: list[str] = []
     for change in changes:
-        if change.kind == "promote":
-            stack.append(change.version)
-        else:
+        if change.kind == "rollback":
             del stack[-1:]
+        elif stack[-1:] != [change.version]:
+            stack.append(change.version)
     return stack
 
 
@@ -246,7 +247,8 @@ def promote(  # noqa: PLR0913 - the options of a change
         number: Number of the version, whose files are verified first.
         why: The reason, for people.
         request: Name of the request; a request that is in the history already changes nothing, even
-            if the alias was rolled back afterwards.
+            if the alias was rolled back afterwards. So one that finds the version promoted is
+            written to the history, too; without a name it is not.
         only_if_newer: Whether an alias that points to a model of a later interval stays as it is,
             because trainings of past intervals may end in any order. An alias that points to a
             damaged version is changed, with a warning.
@@ -254,8 +256,8 @@ def promote(  # noqa: PLR0913 - the options of a change
         account: The run that acts for the person; the account of this process if None.
 
     Returns:
-        The change, and whether this call made it. If the alias stays as it is, the change is an
-        earlier one: that of the same request, or else the last one.
+        The change, and whether this call moved the alias. If the alias stays as it is, the change
+        is that of the same request, or else the last one.
 
     Raises:
         ConfigError: The name of the person cannot be printed.
@@ -272,15 +274,16 @@ def promote(  # noqa: PLR0913 - the options of a change
         confirm_change(folder, alias, changes)
         if (known := _change_of_request(changes, "promote", request)) is not None:
             return known, False
-        if changes and changes[-1][1].version == model_version(number):
+        is_there = bool(changes) and changes[-1][1].version == model_version(number)
+        if is_there and request is None:
             return changes[-1][1], False
-        if only_if_newer and changes and _is_later(folder, changes[-1][1], model):
+        if only_if_newer and changes and not is_there and _is_later(folder, changes[-1][1], model):
             return changes[-1][1], False
         change = new_change(
             "promote", model_version(number), why, request, who=who, account=account
         )
         if append_change(folder, alias, changes, change):
-            return change, True
+            return change, not is_there
 
 
 def rollback(

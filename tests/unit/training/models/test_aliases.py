@@ -65,6 +65,23 @@ def test_a_request_that_was_carried_out_changes_nothing_when_it_is_asked_again(t
     assert promote(three, PROD, 2, "a person wants it")[1]
 
 
+def test_a_request_that_finds_its_version_promoted_is_recorded_and_undoes_no_rollback(three):
+    promote(three, PROD, 1, "first")
+    promote(three, PROD, 2, "a person wants it")
+    asked = {"request": "job 2", "who": "ana", "account": "run 7"}
+    change, is_new = promote(three, PROD, 2, "passed its gate", **asked)
+    assert (change.why, change.by, change.account, is_new) == (
+        "passed its gate", "ana", "run 7", False,
+    )  # fmt: skip
+    assert history(three, PROD)[-1] == change
+    assert promote(three, PROD, 2, "passed its gate", **asked) == (change, False)
+    assert promote(three, PROD, 2, "again")[1] is False
+    assert len(history(three, PROD)) == 3
+    assert rollback(three, "worse")[0].version == "v0001"
+    assert promote(three, PROD, 2, "passed its gate", **asked)[1] is False
+    assert leads_to(three) == 1
+
+
 def test_a_rollback_from_another_version_than_expected_changes_nothing(three):
     promote(three, PROD, 1, "first")
     promote(three, PROD, 2, "second")
@@ -224,7 +241,8 @@ class Prod(RuleBasedStateMachine):
         assert is_new == (not is_known and self.stack[-1:] != [number])
         if is_new:
             self.stack.append(number)
-            self.done["promote", request] = number
+        # Also a request that found its version promoted is carried out, once.
+        self.done["promote", request] = number
 
     @rule(request=st.none() | st.integers(0, 3))
     def rolls_back(self, request):
