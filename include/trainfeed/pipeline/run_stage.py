@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Final, Literal, TypeVar
 
 from trainfeed.core import faults
 from trainfeed.core.intervals import format_time
+from trainfeed.core.patience import Patience
 from trainfeed.core.printable_text import printable, without_secrets
 from trainfeed.errors import (
     CodeChangedError,
@@ -131,8 +131,6 @@ def measured_again(stage: Stage) -> Iterator[None]:
 
 # --- The frame of every stage: open the plan, look whether it is published, compare the code, work
 
-# Pauses for a NameNode or DataNode that restarts, which takes some seconds.
-_PAUSES_S: Final = (1, 2, 4, 8)
 _Unit = TypeVar("_Unit")
 _Report = TypeVar("_Report", bound=StageReport)
 
@@ -207,25 +205,27 @@ def _attempt(
 
 
 def _patiently(stage: Stage, name: str, work: Callable[[Stage], _Report]) -> _Report:
-    """Do the work; repeat it after a pause while a server of a file system restarts.
+    """Do the work; repeat it after a pause while a server of a file system restarts."""
+
+    def once() -> _Report:
+        with posix.map_errors(stage.folder.path):
+            return work(stage)
+
+    return PATIENCE.call(once, name)
+
+
+def _may_pass(error: Exception) -> float | None:
+    """Return 0 for an error after which the work is repeated, None for every other one.
 
     A second run of the same plan replaces the work files by equal ones. HDFS then fails to read the
     old ones to the end (FileReplacedError), so the work is repeated for that error, too.
     """
-    for pause_s in (*_PAUSES_S, None):
-        try:
-            with posix.map_errors(stage.folder.path):
-                return work(stage)
-        except StorageError as error:
-            if pause_s is None or not (error.is_outage or isinstance(error, FileReplacedError)):
-                raise
-            logger.warning("%s: %s; trying again in %d s", name, error, pause_s)
-            _pause(pause_s)
-    raise AssertionError
+    is_passing = isinstance(error, StorageError) and error.is_outage
+    return 0.0 if is_passing or isinstance(error, FileReplacedError) else None
 
 
-def _pause(seconds: float) -> None:
-    threading.Event().wait(seconds)
+# Pauses of 1, 2, 4 and 8 s for a NameNode or DataNode that restarts, which takes some seconds.
+PATIENCE: Final = Patience(calls=5, first_pause_s=1, asked=_may_pass)
 
 
 def _published(stage: Stage, name: str) -> PublishedBefore | None:

@@ -30,6 +30,7 @@ from trainfeed.pipeline import Build
 from trainfeed.pipeline import run_stage as _stage
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.run_stage import PATIENCE
 
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]
 
@@ -73,7 +74,7 @@ def at(project: Project, folder: str) -> Ground:
 def superuser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HADOOP_USER_NAME", "hdfs")
     # What a stage is patient about is of no interest here.
-    monkeypatch.setattr(_stage, "_PAUSES_S", ())
+    monkeypatch.setattr(_stage, "PATIENCE", replace(PATIENCE, calls=1))
     _hdfs._connect.cache_clear()
     yield
     _hdfs._connect.cache_clear()
@@ -152,8 +153,7 @@ def test_a_node_that_is_started_again_while_a_stage_is_at_work_costs_no_try(
         own_cluster.start()
         own_cluster.wait()
 
-    monkeypatch.setattr(_stage, "_PAUSES_S", (1, 2, 4, 8))
-    monkeypatch.setattr(_stage, "_pause", pause)
+    monkeypatch.setattr(_stage, "PATIENCE", replace(PATIENCE, pause=pause))
     ref = plan(project.spec, project.interval(), ground.project.env).ref
     own_cluster.kill(node)
     assert ingest(Build(project.spec, ground.project.env, ref), 0).verdict == "built"

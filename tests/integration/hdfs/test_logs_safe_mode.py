@@ -30,7 +30,7 @@ def test_logs_are_read_in_safe_mode_and_land_after_it(
     own_cluster: Hdfs, tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case HD-03."""
-    monkeypatch.setattr(_stage, "_PAUSES_S", ())
+    monkeypatch.setattr(_stage, "PATIENCE", replace(_stage.PATIENCE, calls=1))
     local = make_log_project(tmp_path)
     store = Location.parse(f"{own_cluster.exports()[protocol]}/{uuid.uuid4()}")
     for file in sorted(local.logs.iterdir(), key=lambda file: file.name == "_SUCCESS"):

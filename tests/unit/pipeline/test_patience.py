@@ -25,7 +25,8 @@ def project(tmp_path):
 def pauses(monkeypatch):
     """The pauses that were made, none of which takes any time."""
     made = []
-    monkeypatch.setattr(_stage, "_pause", made.append)
+    patience = replace(_stage.PATIENCE, pause=made.append)
+    monkeypatch.setattr(_stage, "PATIENCE", patience)
     return made
 
 
