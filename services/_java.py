@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -89,7 +90,7 @@ class JavaProgram:
 # --- The base: state directory, ports, jars and daemons
 
 
-class JavaService:
+class JavaService(ABC):
     """A service whose processes run the jars of one pom.
 
     Args:
@@ -162,11 +163,13 @@ class JavaService:
     def _formatted(self) -> Path:
         return self._data / ".formatted"
 
+    @abstractmethod
     def _spawn(self) -> None:
-        raise NotImplementedError
+        """Start the processes that do not run."""
 
+    @abstractmethod
     def _usable(self) -> bool:
-        raise NotImplementedError
+        """Return whether the service answers."""
 
     def _format_with(
         self, command: list[str], *, what: str, environ: Mapping[str, str] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -112,7 +113,7 @@ class Context:
 Judge: TypeAlias = Callable[[Expired[ItemT]], Expired[ItemT] | str | None]
 
 
-class Kind(Generic[ItemT]):
+class Kind(ABC, Generic[ItemT]):
     """A kind of item, with its rule in ``retention`` of dataset.yaml.
 
     Readers see an item whole or not at all, also after a kill at any line: it is hidden, what is in
@@ -127,13 +128,13 @@ class Kind(Generic[ItemT]):
     name: str
     moves: ClassVar[bool] = False
 
+    @abstractmethod
     def find(self, context: Context) -> Iterator[Found[ItemT]]:
         """Yield what the rule does not keep, the first to be removed first; nothing is changed.
 
         An item whose removal was begun and not ended is yielded as expired, so that the next call
         completes it. Without a rule nothing is yielded.
         """
-        raise NotImplementedError
 
     def remove(self, context: Context, expired: Sequence[Expired[ItemT]]) -> list[Kept[ItemT]]:
         """Remove items that ``find`` yielded; one that is gone meanwhile is passed over.
@@ -197,9 +198,9 @@ class Kind(Generic[ItemT]):
         """Return hidden items in the order of their deletion."""
         return hidden
 
+    @abstractmethod
     def delete(self, context: Context, each: Expired[ItemT], /) -> str | None:
         """Delete an item for good; return why a part of it stays, or None."""
-        raise NotImplementedError
 
 
 # --- Plans that were never published, held against the rule ``plans``

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -186,9 +187,9 @@ class Versions(Kind[VersionItem]):
         """Delete the files of a generation."""
         delete_files(context.folder, each.item.interval, each.item.generation)
 
+    @abstractmethod
     def still_wanted(self, folder: DatasetFolder, item: VersionItem) -> str | None:
         """Return why a marked generation has to stay although nobody uses it, or None."""
-        raise NotImplementedError
 
 
 # --- Generations that a person withdrew, and did not restore

@@ -23,6 +23,9 @@ class Fake(Kind[Item]):
         self.hides = hides
         self.done = []
 
+    def find(self, _context):
+        return iter(ITEMS)
+
     @contextmanager
     def alone(self, _context, first):
         self.done.append(f"lock {first.item.name}")
@@ -70,6 +73,13 @@ def test_a_look_that_fails_shows_everything_again_the_last_first():
     with pytest.raises(StorageError, match="away"):
         swept(kind)
     assert kind.done[-4:] == ["look", "show d", "show c", "show a"]
+
+
+@pytest.mark.parametrize("method", ["find", "delete"])
+def test_a_kind_that_does_not_say_how_is_none(method):
+    members = {name: getattr(Fake, name) for name in ("find", "delete") if name != method}
+    with pytest.raises(TypeError, match=f"abstract method '?{method}"):
+        type("Half", (Kind,), members)()
 
 
 def test_nothing_is_done_for_no_items():
