@@ -216,7 +216,7 @@ def owned_folder(parent: Path, start: str) -> Iterator[Path]:
         StorageError: The file system refused.
     """
     _remove_dead(parent, start)
-    folder = parent / f"{start}{uuid.uuid4()}{_STAGING}"
+    folder = parent / f"{start}{uuid.uuid4().hex}{_STAGING}"
     path = folder.with_name(folder.name + _OWNER)
     with os_errors(path):
         owner = _locked_owner(path)

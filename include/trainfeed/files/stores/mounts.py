@@ -161,7 +161,7 @@ def probe(root: str | os.PathLike[str], *, into: str | os.PathLike[str] | None =
     """
     root = Path(local_target(root))
     into = root if into is None else Path(local_target(into))
-    scratch = root / f".probe-{uuid.uuid4()}"
+    scratch = root / f".probe-{uuid.uuid4().hex}"
     moved = into / f"{scratch.name}.moved"
     try:
         with _required(root, "a folder that can be written"):

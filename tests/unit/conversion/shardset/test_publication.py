@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import uuid
 from contextlib import suppress
 
 import pytest
@@ -82,6 +84,18 @@ def test_a_kill_before_the_commit_leaves_the_old_set(out, expected, point):
     convert(out, fixed_samples(40), 3, "p", schema=FIXED)
     assert visible(out) == expected
     assert names_in(out) == sorted([*expected, ".p.lock"])
+
+
+@pytest.mark.parametrize("form", [lambda identity: identity.hex, str])
+def test_what_a_dead_process_left_is_removed_under_the_names_of_all_versions(out, form):
+    assert run(out, 40, "convert.before_commit") == -signal.SIGKILL
+    (staging,) = out.glob(".p.*.tmp")
+    identity = staging.name.removeprefix(".p.").removesuffix(".tmp")
+    assert re.fullmatch("[0-9a-f]{32}", identity)
+    for path in (staging, out / f"{staging.name}.owner"):
+        path.rename(out / path.name.replace(identity, form(uuid.UUID(identity))))
+    finish_publication(out, "p")
+    assert not list(out.glob(".p.*.tmp*"))
 
 
 @pytest.mark.parametrize("finish", [finish_publication, lambda out, _: run(out, 40)])
