@@ -295,13 +295,19 @@ def print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
         print_json([each.to_json() for each in results])
         return
     if results:
-        print_rows(_COLUMNS, [_row(each) for each in results])
+        print_rows(_COLUMNS, [result_row(each, _COLUMNS) for each in results])
 
 
-def _row(result: IntervalBuild) -> list[object]:
+def result_row(result: IntervalBuild, columns: Sequence[str]) -> list[object]:
+    """Return the row of a result.
+
+    Args:
+        result: How the build of an interval ended.
+        columns: Names of the columns: the interval, its outcome, and keys of the report.
+    """
     if result.status == 0:
         report = result.report
-        return [result.interval, report["verdict"], *(report.get(c, "") for c in _COLUMNS[2:])]
+        return [result.interval, report["verdict"], *(report.get(c, "") for c in columns[2:])]
     kind, message = result.error
     first = message.partition("\n")[0][:_ERROR_CHARS]
-    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]
+    return [result.interval, f"{kind}: {first}" if kind else first, *[""] * len(columns[2:])]

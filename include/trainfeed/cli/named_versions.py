@@ -140,20 +140,28 @@ def parse_target(text: str) -> LookTarget:
         NotFoundError: The data set or its tag is unknown; the message has the nearest name.
         RootError: The publication root was not made by ``trainfeed init``.
     """
+    name, asked, generation = target_parts(text)
+    folder, tag = known_tag(name)
+    if generation is not None and tag is not None:
+        raise ConfigError(f"a tag names generations itself, {text[:80]!r} has both; leave one out")
+    if not asked and generation is None:
+        return LookTarget(folder, tag=tag)
+    parse_range(asked)
+    return LookTarget(folder, asked, generation, tag=tag)
+
+
+def target_parts(text: str) -> tuple[str, str, int | None]:
+    """Return the parts of ``NAME[/INTERVAL or RANGE[/gNNNN]]``; nothing of them is looked up.
+
+    Returns:
+        The name, with a tag if it has one; the interval or range, empty if there is none; and the
+        number of the generation, None if there is none.
+    """
     name, _, rest = text.partition("/")
     asked, slash, last = rest.rpartition("/")
-    folder, tag = known_tag(name)
     if slash and is_generation(last):
-        if tag is not None:
-            raise ConfigError(
-                f"a tag names generations itself, {text[:80]!r} has both; leave one out"
-            )
-        parse_range(asked)
-        return LookTarget(folder, asked, parse_generation(last))
-    if not rest:
-        return LookTarget(folder, tag=tag)
-    parse_range(rest)
-    return LookTarget(folder, rest, tag=tag)
+        return name, asked, parse_generation(last)
+    return name, rest, None
 
 
 def known_tag(name: str) -> tuple[DatasetFolder, Tag | None]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
-from trainfeed.cli.build_ranges import IntervalBuild, build_each
+from trainfeed.cli.build_ranges import IntervalBuild, build_each, result_row
 from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
     Json,
@@ -356,7 +356,6 @@ def _summary(reports: list[QuarantinePreview]) -> str:
 
 # --- ``trainfeed quarantine replay``: the next generations of intervals with quarantined records
 
-_ERROR_CHARS: Final = 200
 _REPLAY_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "note")
 _COMMAND: Final = ("quarantine", "replay")
 
@@ -415,23 +414,10 @@ def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) 
     )
     Result(
         [each.to_json() for each in results],
-        Table(_REPLAY_COLUMNS, map(_row, results)),
+        Table(_REPLAY_COLUMNS, [result_row(each, _REPLAY_COLUMNS) for each in results]),
         [again] if failed else (),
         (Result.ENDED if is_ended else Result.FAILED) if failed else 0,
     ).print(as_json=as_json)
-
-
-def _row(result: IntervalBuild) -> list[object]:
-    if result.status == 0:
-        report = result.report
-        return [
-            result.interval,
-            report["verdict"],
-            *(report.get(c, "") for c in _REPLAY_COLUMNS[2:]),
-        ]
-    kind, message = result.error
-    first = message.partition("\n")[0][:_ERROR_CHARS]
-    return [result.interval, f"{kind}: {first}" if kind else first, "", "", "", ""]
 
 
 # --- The group of the commands, in the order of their use

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
+from trainfeed.cli.named_versions import target_parts
 from trainfeed.cli.printing import Message, Result, Table, counts_line, program, with_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
@@ -30,7 +31,7 @@ from trainfeed.pipeline.quarantine_access import (
     quarantine_of_version,
 )
 from trainfeed.versions import DatasetFolder, Version
-from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.layout import is_name
 from trainfeed.versions.retire import missing_remedies, told_missing
 
 # --- The builds whose quarantine a command is asked for
@@ -75,14 +76,10 @@ class Wanted:
             ConfigError: It is none.
             WindowError: It has a range that is none.
         """
-        name, _, rest = target.partition("/")
-        asked, slash, last = rest.rpartition("/")
+        name, asked, generation = target_parts(target)
         env = readable_environment()
-        if not (slash and is_generation(last)):
-            asked, last = rest, ""
-        if last and plan is not None:
+        if generation is not None and plan is not None:
             raise ConfigError(f"expected NAME/INTERVAL with --plan, got {target!r}")
-        generation = parse_generation(last) if last else None
         return cls(env, DatasetFolder(Path(env.root), name), asked, generation, plan)
 
     @property
