@@ -128,6 +128,9 @@ def test_an_address_that_nobody_serves_is_told_without_its_secrets(home, socket_
     with pytest.raises(StorageError, match=r"cannot read http://127\.0\.0\.1:9/x") as caught:
         dataset.common.download("http://me:secret@127.0.0.1:9/x?token=secret", "digits", MD5)
     assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigError, match="expected an address with a host") as refused:
+        dataset.common.download("http://me:secret/secret@127.0.0.1:9/x", "digits", MD5)
+    assert "secret" not in str(refused.value)
     assert files_below(home) == []
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from trainfeed.errors import ServiceError, ServiceUnreachableError
+from trainfeed.errors import ConfigError, ServiceError, ServiceUnreachableError
 from trainfeed.serving.server import Access, Client, Connections, NoAnswerError
 
 pytestmark = pytest.mark.usefixtures("socket_enabled")
@@ -51,6 +51,13 @@ def sized(body, announced=None, status=OK):
 def chunked(*parts):
     body = b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (*parts, b""))
     return OK + b"transfer-encoding: chunked\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("user", ["me", "me:canary", "me:can/canary", "me:1/canary"])
+def test_an_address_with_a_user_is_refused_and_not_shown(access, user):
+    with pytest.raises(ConfigError, match="expected the address of a server") as refused:
+        Client(f"https://{user}@127.0.0.1:9", access)
+    assert "can" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
         {},
         {"url": "file:///etc"},
         {"url": "http://ann:x@127.0.0.1"},
+        {"url": f"http://127.0.0.1:x/{SECRET}@127.0.0.1"},
         {"url": "http://127.0.0.1?x=1"},
         {"url": 7},
         {"url": "http://127.0.0.1", "token": "a\nb"},

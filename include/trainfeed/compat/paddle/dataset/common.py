@@ -113,6 +113,12 @@ def _opened(url: str) -> Iterator[BinaryIO]:
     except urllib.error.HTTPError as error:
         kind = NotFoundError if error.code in {404, 410} else StorageError
         raise kind(f"{_shown(url)} answers {error.code} {error.reason}; nothing was kept") from None
+    except http.client.InvalidURL:
+        # Its text has a part of the address, perhaps of a password with a slash.
+        raise ConfigError(
+            f"expected an address with a host, a port and a path, got {_shown(url)}; nothing was"
+            " kept"
+        ) from None
     except (OSError, http.client.HTTPException) as error:
         raise StorageError(f"cannot read {_shown(url)}: {error}; nothing was kept") from error
 
