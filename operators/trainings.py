@@ -119,6 +119,7 @@ class TrainingJobOperator(DatasetOperator):
             context: The task's context.
             event: Event of ``TrainingJobTrigger``; None in the first call.
         """
+        self._is_killed = False
         with airflow_outcome(context):
             require_known(context["params"], "window_start", "tag")
             spec, env = open_dataset(self.dataset, trains=True, tracks=True)
@@ -140,7 +141,7 @@ class TrainingJobOperator(DatasetOperator):
             cancel_launched(self._launched)
 
     def _first(self, context: Context, spec: DatasetSpec, env: Environment) -> JsonObject:
-        from trainfeed.training.launch import cancel_launched, launch, train
+        from trainfeed.training.launch import launch, train
         from trainfeed.versions import DatasetFolder, TrainingMarks
 
         folder = DatasetFolder(Path(env.root), spec.name)
@@ -154,20 +155,19 @@ class TrainingJobOperator(DatasetOperator):
             if spec.train is None or spec.train.is_local:
                 return train(spec, env, interval, start_model=self._digest(), tag=tag)
             again, model = self._again(context), self._digest()
-            self._is_killed = False
             self._launched = launch(spec, env, interval, again=again, start_model=model, tag=tag)
         except WindowIncompleteError as error:
             limit = spec.train.wait if spec.train else timedelta()
             raise _later(error, context, limit) from error
-        if self._is_killed:  # while the job was launched, so that there was none to cancel
-            cancel_launched(self._launched)
         return self._on_cluster(spec, env, self._launched, since)
 
     def _on_cluster(
         self, spec: DatasetSpec, env: Environment, launched: Launched, since: float
     ) -> JsonObject:
-        from trainfeed.training.launch import collect, look
+        from trainfeed.training.launch import cancel_launched, collect, look
 
+        if self._is_killed:  # before there was a job to cancel
+            cancel_launched(launched)
         now = look(launched)
         if now.state.is_live:
             logger.info("job %s is %s; %s", launched.job.name, now.state, now.reason)

@@ -156,14 +156,18 @@ def test_a_task_that_is_killed_before_it_waits_ends_its_job(launch, context, gro
     assert delivered == ["KILLED", "KILLED"]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 def test_a_task_that_is_killed_while_it_launches_ends_the_job_that_it_launched(
-    launch, context, ground, monkeypatch
+    launch, context, ground, monkeypatch, is_first
 ):
     task, launched = operator(), _launch.launch
 
     def killed(*arguments, **options):
+        kills = [task.on_kill, lambda: None]
+        first, last = kills if is_first else reversed(kills)
+        first()
         found = launched(*arguments, **options)
-        task.on_kill()
+        last()
         return found
 
     monkeypatch.setattr("trainfeed.training.launch.launch", killed)
