@@ -33,7 +33,7 @@ def test_a_build_prints_its_report_as_json(cli, project):
 
 
 def test_a_version_is_listed_shown_and_verified(cli, project):
-    project.build()
+    project.prebuilt()
     status, output, _ = cli("ls", "clicks", "--json")
     assert (status, json.loads(output)[0]["interval"]) == (0, "2024-03-01")
     assert [row["dataset"] for row in json.loads(cli("ls", "--json")[1])] == ["clicks"]
@@ -46,7 +46,7 @@ def test_a_version_is_listed_shown_and_verified(cli, project):
 
 
 def test_damage_ends_with_status_3_and_names_the_file(cli, project):
-    project.build()
+    project.prebuilt()
     path = project.version().path / "statistics.json"
     path.chmod(0o644)
     path.write_bytes(b"{}")
@@ -113,7 +113,7 @@ def test_a_version_that_cannot_be_opened_does_not_hide_the_others(cli, project, 
 
 
 def test_a_damaged_manifest_ends_with_status_3(cli, project):
-    project.build()
+    project.prebuilt()
     path = project.version().path / "MANIFEST.json"
     path.chmod(0o644)
     path.write_bytes(path.read_bytes() + b" ")
@@ -124,8 +124,8 @@ def test_a_damaged_manifest_ends_with_status_3(cli, project):
 
 @pytest.mark.parametrize("broken", [b"{", None])
 def test_a_damaged_version_is_named_in_the_list_and_hides_no_other(cli, project, broken):
-    project.build()
-    project.build("2024-03-02")
+    project.prebuilt()
+    project.prebuilt("2024-03-02")
     path = project.version().path / "MANIFEST.json"
     path.parent.chmod(0o755)
     path.chmod(0o644)
@@ -155,7 +155,7 @@ def test_a_data_set_without_a_version_is_shown_how_to_get_one(cli, project):
 
 
 def test_a_version_whose_specification_is_elsewhere_is_listed(cli, project):
-    project.build()
+    project.prebuilt()
     (project.env.datasets / "clicks" / "dataset.yaml").unlink()
     (row,) = json.loads(cli("ls", "--json")[1])
     assert row["state"] == "published, without a specification here"
@@ -169,7 +169,7 @@ def test_a_folder_without_version_and_specification_is_not_called_published(cli,
 
 
 def test_folders_that_cannot_be_data_sets_do_not_hide_the_others(cli, project):
-    project.build()
+    project.prebuilt()
     for name in ("my clicks", ".clicks.0123"):
         shutil.copytree(project.env.datasets / "clicks", project.env.datasets / name)
     for name in ("lost+found", "old clicks"):
@@ -207,9 +207,9 @@ def test_an_unknown_data_set_is_an_error_with_the_nearest_name(cli, command):
 
 
 def test_all_versions_of_a_data_set_are_verified_at_once(cli, project):
-    project.build()
-    project.build(rebuild="again")
-    project.build("2024-03-02")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
+    project.prebuilt("2024-03-02")
     status, output, _ = cli("verify", "clicks")
     assert status == 0
     assert output.splitlines() == [
@@ -277,7 +277,7 @@ def test_statistics_of_texts_are_those_of_their_lengths(cli, project):
 
 
 def test_a_pipe_gets_whole_lines(cli, project):
-    project.build()
+    project.prebuilt()
     output = cli("show", "clicks/2024-03-01")[1]
     assert project.version().manifest.fingerprint in output
     assert "…" not in output
@@ -313,7 +313,7 @@ def test_a_root_that_is_no_folder_is_named(cli, project):
 
 
 def test_damage_of_several_kinds_is_reported_in_one_run(cli, project):
-    project.build()
+    project.prebuilt()
     first, *_, last = project.version().shard_paths("train")
     first.rename(first.with_name("elsewhere"))
     first.symlink_to("elsewhere")
@@ -418,7 +418,7 @@ def test_an_error_of_many_lines_stays_one_of_many_lines(cli, project):
 
 
 def test_names_of_files_do_nothing_to_the_terminal(cli, project):
-    project.build()
+    project.prebuilt()
     (project.version().path / f"{HOSTILE}.arrow").touch()
     status, output, message = cli("verify", "clicks/2024-03-01")
     assert status == 3
@@ -435,7 +435,7 @@ def test_log_lines_do_nothing_to_the_terminal(cli, monkeypatch, capsys):
 
 
 def test_pairs_are_a_table_without_a_row_of_names(cli, project):
-    project.build()
+    project.prebuilt()
     output = cli("show", "clicks/2024-03-01")[1]
     first, second, *_ = output.splitlines()
     assert set(first) == set("┌─┬┐")
@@ -444,9 +444,9 @@ def test_pairs_are_a_table_without_a_row_of_names(cli, project):
 
 def test_superseded_generations_are_named_and_removed(cli, project):
     project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 1}")
-    project.build()
+    project.prebuilt()
     assert cli("prune", "clicks") == (0, "clicks: removed nothing\n", "")
-    project.build(rebuild="again")
+    project.prebuilt(rebuild="again")
     status, output, _ = cli("prune", "clicks", "--dry-run")
     assert status == 0
     assert output.splitlines()[-1].startswith("clicks: would remove 1 generations, ")

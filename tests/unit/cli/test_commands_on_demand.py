@@ -87,7 +87,7 @@ def test_help_and_version_load_no_command_and_no_large_library(option, shown):
     ],
 )
 def test_data_sets_are_shown_without_what_only_other_commands_need(project, command, shown, heavy):
-    project.build()
+    project.prebuilt()
     env = {
         "TRAINFEED_ROOT": project.env.root,
         "TRAINFEED_WORK": project.env.work,

@@ -25,7 +25,7 @@ def test_init_makes_the_root_of_the_setting_once(cli, project, monkeypatch):
 
 
 def test_init_takes_a_root_that_is_named_and_says_what_is_in_it(cli, project):
-    project.build()
+    project.prebuilt()
     root = Path(project.env.root)
     (root / ROOT_MARKER).unlink()
     status, output, _ = cli("init", str(root))
@@ -63,7 +63,7 @@ def test_a_misspelt_root_is_a_usage_error_of_every_command(cli, project, monkeyp
 
 
 def test_a_root_without_a_marker_is_listed_and_verified(cli, project):
-    project.build()
+    project.prebuilt()
     (Path(project.env.root) / ROOT_MARKER).unlink()
     assert "2024-03-01" in cli("ls", "clicks")[1]
     assert cli("verify", "clicks")[0] == 0

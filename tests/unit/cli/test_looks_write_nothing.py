@@ -52,8 +52,8 @@ def looked(cli, project):
     """Two generations of a day, a quarantined record, a failed job; gives the looks to run."""
     (project.env.datasets / "clicks" / "train.py").write_text(FAILING)
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
-    project.build(DAY)
-    project.build(DAY, rebuild="again")
+    project.prebuilt(DAY)
+    project.prebuilt(DAY, rebuild="again")
     assert cli("train", "clicks", "--interval", DAY)[0] != 0
     (home,) = project.folder.path.glob(f"training/{DAY}/clicks-*")
     shard = next(project.folder.version(DAY, 2).glob("*-train-*"))

@@ -53,7 +53,7 @@ def test_check_names_what_is_accepted_refused_and_to_be_built(labelled):
 
 def test_ls_and_show_tell_which_uploads_a_version_has(labelled):
     labelled.put("a.csv", csv_of([(1, 0, None)]))
-    labelled.build()
+    labelled.prebuilt()
     labelled.put("b.csv", csv_of([(1, 1, None)]))
     labelled.check()
     found = json.loads(run(labelled, "uploads", "ls", "clicks", "--json").stdout)

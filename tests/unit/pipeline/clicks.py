@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,6 +92,11 @@ def rewrite_sealed(path, change):
     path.write_bytes(canonical_json.seal(canonical_json.dumps(value).removesuffix(b"}")))
 
 
+# Files, and a folder, in which a build of the same things has other identities and times.
+_NAMED_ANEW = {"TRAINFEED.json", "BUILT.json", "boundaries"}
+_PREBUILT = {}
+
+
 @dataclass(frozen=True)
 class Project:
     """A data set folder, a recorded topic, and where to build."""
@@ -110,6 +118,36 @@ class Project:
     def build(self, name="2024-03-01", **request):
         request = BuildRequest(**request)
         return build(self.spec, self.interval(name), self.env, request).to_json()
+
+    def prebuilt(self, name="2024-03-01", **request):
+        """Build an interval that a test starts from, or copy what an equal project became by it.
+
+        It is for what has to be there; what a test is about is built.
+        """
+        key = (name, repr(sorted(request.items())), self._digest())
+        kept = _PREBUILT.get(key)
+        if kept is None:
+            self.build(name, **request)
+            kept = _PREBUILT[key] = tempfile.TemporaryDirectory(prefix="trainfeed-prebuilt-")
+            copies = [(place, Path(kept.name) / place.name) for place in self._written()]
+        else:
+            copies = [(Path(kept.name) / place.name, place) for place in self._written()]
+        for source, target in copies:
+            shutil.rmtree(target, ignore_errors=True)
+            if source.exists():
+                shutil.copytree(source, target, symlinks=True)
+
+    def _written(self):
+        return [Path(place) for place in (self.env.root, self.env.landing, self.env.work)]
+
+    def _digest(self):
+        """A digest of all that a build reads, without identities and times of earlier ones."""
+        digest = hashlib.sha256(repr(self.env).replace(str(self.path), "").encode())
+        for path in sorted(self.path.rglob("*")):
+            digest.update(f"{path.relative_to(self.path)}\0{path.lstat().st_mode}\0".encode())
+            if path.is_file() and not _NAMED_ANEW & set(path.parts):
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
 
     def version(self, name="2024-03-01", generation=None):
         return Version.resolve(self.folder, name, generation)

@@ -68,7 +68,7 @@ def both(project):
 def shard(project):
     """A shard of a TFRecord set with a run per sample, to be damaged."""
     project.edit("codec: zstd", "format: tfrecord, chunk_bytes: 1B")
-    project.build()
+    project.prebuilt()
     path = project.version().shard_paths("train")[0]
     path.chmod(0o644)
     return path

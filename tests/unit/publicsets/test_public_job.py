@@ -57,7 +57,7 @@ def trained(project):
     """A small published data set whose training reads the public set."""
     (project.env.datasets / "clicks" / "train.py").write_text(CODE)
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
-    project.build()
+    project.prebuilt()
     return project
 
 

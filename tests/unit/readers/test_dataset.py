@@ -27,7 +27,7 @@ from trainfeed.versions import Skip, Version, write_skip
 @pytest.fixture
 def built(project):
     for name in ("2024-03-01", "2024-03-02", "2024-03-03"):
-        project.build(name)
+        project.prebuilt(name)
     return project
 
 
@@ -141,7 +141,7 @@ def test_a_pipeline_over_a_version_keeps_its_blocks(built):
 
 
 def test_a_generation_is_pinned_or_the_current_one(built):
-    built.build("2024-03-01", rebuild="once more")
+    built.prebuilt("2024-03-01", rebuild="once more")
     assert read(built, "2024-03-01").version == "2024-03-01/g0002"
     assert read(built, "2024-03-01", generation="g0001").version == "2024-03-01/g0001"
     assert read(built, "2024-03-01").content_digest == built.version().manifest.content_digest
@@ -161,7 +161,7 @@ def test_the_path_of_a_version_needs_no_root(built):
 def test_samples_of_variable_size_are_read_and_do_not_stack(project):
     project.edit("label: {dtype: int64}", "label: {dtype: int64}\n  note: {dtype: str}")
     project.edit('"label": n', '"label": n, "note": "é" * n', "preprocess.py")
-    project.build()
+    project.prebuilt()
     reader = read(project, "2024-03-01")
     assert {len(s["note"]) == int(s["label"]) for s in reader.reader()()} == {True}
     with pytest.raises(ConfigError, match=r"use reader\(\)"):
@@ -280,7 +280,7 @@ def test_an_absent_value_of_fixed_size_is_none_in_samples_and_masked_in_arrays(p
     )
     code = '"odd": n if n % 2 else None, "pair": None if n % 2 else [n, n]'
     project.edit('"label": n', f'"label": n, {code}', "preprocess.py")
-    project.build()
+    project.prebuilt()
     samples = list(read(project, "2024-03-01").reader()())
     assert {int(sample["label"]) for sample in samples} == {0, 1}
     for sample in samples:
@@ -302,9 +302,9 @@ def test_something_else_in_place_of_a_shard_is_refused(built):
 
 
 def test_versions_of_different_schemas_are_not_mixed(project):
-    project.build("2024-03-01")
+    project.prebuilt("2024-03-01")
     project.edit("value: {dtype: float32}", "value: {dtype: float64}")
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     with pytest.raises(ConfigError, match="has another schema"):
         read(project, "2024-03-01/2024-03-02")
 

@@ -112,7 +112,7 @@ def test_topics_begin_at_every_place(tmp_path):
 
 def test_published_sets_begin_at_every_place(project):
     for name in ("2024-03-01", "2024-03-02"):
-        project.build(name)
+        project.prebuilt(name)
     whole = read(project, "2024-03-01/2024-03-02")
     for rank, world_size, step in ((0, 1, 17), (0, 3, 7), (2, 3, 5), (7, 50, 1), (0, 999, 1)):
         check_every_place(whole.reader(rank=rank, world_size=world_size), step=step)
@@ -123,7 +123,7 @@ def test_published_sets_of_variable_size_begin_at_every_place(project):
         "value: {dtype: float32}", "value: {dtype: float32}\n  steps: {dtype: int32, shape: [null]}"
     )
     project.edit('"label": n', '"label": n, "steps": list(range(n))', "preprocess.py")
-    project.build("2024-03-01")
+    project.prebuilt("2024-03-01")
     reader = read(project, "2024-03-01").reader(rank=1, world_size=2)
     assert not isinstance(reader, BlockReader)
     check_every_place(reader, step=5)
@@ -147,7 +147,7 @@ def test_chunks_before_the_place_are_not_read(records, tmp_path):
 
 def test_shards_before_the_place_are_not_read(project):
     for name in ("2024-03-01", "2024-03-02"):
-        project.build(name)
+        project.prebuilt(name)
     whole = read(project, "2024-03-01/2024-03-02")
     expected = [plain(sample) for sample in whole.reader()()]
     num_first = read(project, "2024-03-01").num_samples
@@ -167,7 +167,7 @@ def test_a_file_that_ends_before_the_place_is_truncated(tmp_path):
 
 
 def test_a_pipeline_over_a_version_goes_on_from_every_place(project):
-    project.build("2024-03-01")
+    project.prebuilt("2024-03-01")
 
     def make():
         return resumable(batch(shuffle(read(project, "2024-03-01").reader(), 10, seed=3), 4))

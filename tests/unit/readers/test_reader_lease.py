@@ -14,8 +14,8 @@ from trainfeed.versions.lease import leased_versions, leases
 
 @pytest.fixture
 def built(project):
-    project.build("2024-03-01")
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-01")
+    project.prebuilt("2024-03-02")
     return project
 
 

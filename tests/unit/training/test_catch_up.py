@@ -31,16 +31,16 @@ def reports(project, *, older=False):
 
 def test_every_published_interval_is_trained_on_once_in_order(trained):  # noqa: F811
     for name in reversed(DAYS):
-        trained.build(name)
+        trained.prebuilt(name)
     assert untrained(trained) == [(name, 1) for name in DAYS]
     assert reports(trained) == [(name, "ran") for name in DAYS]
     assert reports(trained) == []
 
 
 def test_a_version_published_again_is_untrained_and_its_equal_content_no_further_job(trained):  # noqa: F811
-    trained.build()
+    trained.prebuilt()
     run(trained)
-    trained.build(rebuild="to see")
+    trained.prebuilt(rebuild="to see")
     assert untrained(trained) == [(DAYS[0], 2)]
     assert reports(trained) == [(DAYS[0], "adopted")]
     assert untrained(trained) == []
@@ -57,7 +57,7 @@ def test_an_interval_whose_window_is_incomplete_says_so_and_stays_untrained(trai
 
 def test_a_job_that_fails_stops_the_others_which_stay_untrained(trained):  # noqa: F811
     for name in DAYS:
-        trained.build(name)
+        trained.prebuilt(name)
     trained.edit("import os", "import os\n1 / 0", "train.py")
     with pytest.raises(JobFailedError):
         reports(trained)
@@ -65,16 +65,16 @@ def test_a_job_that_fails_stops_the_others_which_stay_untrained(trained):  # noq
 
 
 def test_a_training_added_later_leaves_older_versions_alone_unless_asked(project):
-    project.build(DAYS[0])
+    project.prebuilt(DAYS[0])
     (project.env.datasets / "clicks" / "train.py").write_text("def main(job):\n    return {'a': 1}")
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
-    project.build(DAYS[1])
+    project.prebuilt(DAYS[1])
     assert untrained(project) == [(DAYS[1], 1)]
     assert reports(project, older=True) == [(name, "ran") for name in DAYS]
 
 
 def test_the_interval_that_is_built_when_the_training_comes_is_not_older(project):
-    project.build(DAYS[0])
+    project.prebuilt(DAYS[0])
     (project.env.datasets / "clicks" / "train.py").write_text("def main(job):\n    return {'a': 1}")
     project.edit("seed: 7", 'seed: 7\ntrain: {entry: "train:main"}')
     assert project.build(DAYS[0])["verdict"] == "identical"
@@ -82,13 +82,13 @@ def test_the_interval_that_is_built_when_the_training_comes_is_not_older(project
 
 
 def test_a_training_that_is_taken_away_for_a_while_asks_for_nothing_of_that_time(trained):  # noqa: F811
-    trained.build(DAYS[0])
+    trained.prebuilt(DAYS[0])
     run(trained)
     part = '\ntrain: {entry: "train:main", window: 2}'
     trained.edit(part, "")
-    trained.build(DAYS[1])
+    trained.prebuilt(DAYS[1])
     trained.edit("seed: 7", f"seed: 7{part}")
-    trained.build(DAYS[0])
+    trained.prebuilt(DAYS[0])
     assert untrained(trained) == []
 
 
@@ -111,7 +111,7 @@ def test_versions_are_compared_by_interval():
 
 
 def test_the_command_line_catches_up_and_says_when_nothing_is_left(trained):  # noqa: F811
-    trained.build(DAYS[0])
+    trained.prebuilt(DAYS[0])
     first, second = (catch_up(trained) for _ in range(2))
     assert [report["verdict"] for report in json.loads(first.stdout)] == ["ran"]
     assert (second.returncode, json.loads(second.stdout)) == (0, [])

@@ -73,14 +73,14 @@ def test_a_job_reads_the_last_intervals_of_its_window(trained, monkeypatch):
 
 
 def test_an_incomplete_window_names_what_is_missing_and_starts_nothing(trained):
-    trained.build("2024-03-02")
+    trained.prebuilt("2024-03-02")
     with pytest.raises(WindowIncompleteError, match="not published yet: 2024-03-01"):
         run(trained, "2024-03-02")
     assert list(trained.folder.path.glob("training/[!_]*")) == []
 
 
 def test_an_interval_that_was_decided_to_be_left_out_is_named_and_not_waited_for(trained):
-    trained.build("2024-03-02")
+    trained.prebuilt("2024-03-02")
     skip = Skip("2024-03-01", "no logs", "2024-03-08T00:00:00Z", None)
     write_skip(trained.folder, skip)
     report = run(trained, "2024-03-02")
@@ -89,13 +89,13 @@ def test_an_interval_that_was_decided_to_be_left_out_is_named_and_not_waited_for
     assert JobSpec.read(Path(report["folder"], "job.json")).skipped == ["2024-03-01"]
     with pytest.raises(NotFoundError, match="all were decided to be left out: 2024-03-01"):
         run(trained)
-    trained.build()
+    trained.prebuilt()
     assert "skipped" not in run(trained)
     assert b"skipped" not in Path(run(trained)["folder"], "job.json").read_bytes()
 
 
 def test_a_finished_job_is_adopted(trained):
-    trained.build()
+    trained.prebuilt()
     first, again = run(trained), run(trained)
     assert (first["verdict"], again["verdict"]) == ("ran", "adopted")
     assert (first["job"], first["metrics"]) == (again["job"], again["metrics"])
@@ -103,26 +103,26 @@ def test_a_finished_job_is_adopted(trained):
 
 
 def test_a_rebuild_of_equal_content_needs_no_further_job(trained):
-    trained.build()
+    trained.prebuilt()
     first = run(trained)
-    trained.build(rebuild="to see")
+    trained.prebuilt(rebuild="to see")
     assert run(trained)["verdict"] == "adopted"
     assert run(trained)["job"] == first["job"]
 
 
 def test_other_content_other_code_and_another_seed_are_other_jobs(trained):
-    trained.build()
+    trained.prebuilt()
     jobs = [run(trained)["job"]]
     trained.edit("return {", "return {'more': 1, ", "train.py")
     jobs.append(run(trained)["job"])
     trained.edit('"label": n', '"label": n + 1', "preprocess.py")
-    trained.build(rebuild="labels")
+    trained.prebuilt(rebuild="labels")
     jobs.append(run(trained)["job"])
     assert len(set(jobs)) == 3
 
 
 def test_two_launches_at_once_run_one_job(trained):
-    trained.build()
+    trained.prebuilt()
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda _: command(trained), range(2)))
     assert [report.returncode for report in reports] == [0, 0], reports
@@ -142,7 +142,7 @@ def test_a_killed_launch_is_taken_up_by_the_next(trained, point, verdict):
 
 
 def test_a_failing_job_names_its_log_and_may_run_again(trained):
-    trained.build()
+    trained.prebuilt()
     trained.edit("import os", "import os\n1 / 0", "train.py")
     with pytest.raises(JobFailedError, match=r"rank 0 ended with status 1; log /") as caught:
         run(trained)
@@ -176,14 +176,14 @@ def test_only_what_comes_from_outside_is_tried_again(trained, statement, kind):
 
 @pytest.mark.parametrize("value", ["None", "{}", "{'a': float('nan')}"])
 def test_metrics_that_are_no_numbers_fail_the_job(trained, value):
-    trained.build()
+    trained.prebuilt()
     trained.edit("return {", f"return {value}\n    return {{", "train.py")
     with pytest.raises(JobRejectedError, match=r"rank 0: (expected train:main|metrics \['a'\])"):
         run(trained)
 
 
 def test_a_metric_below_its_minimum_fails_and_keeps_the_result(trained):
-    trained.build()
+    trained.prebuilt()
     trained.edit("window: 2", "window: 2, metric: days, min: 5")
     for _ in range(2):
         with pytest.raises(GateError, match=r"days = 1\.0, train\.min is 5"):
@@ -192,8 +192,8 @@ def test_a_metric_below_its_minimum_fails_and_keeps_the_result(trained):
 
 
 def test_a_running_training_holds_a_lease_of_its_versions(trained):
-    trained.build("2024-03-01")
-    trained.build("2024-03-02")
+    trained.prebuilt("2024-03-01")
+    trained.prebuilt("2024-03-02")
     looks = """
     from datetime import datetime, UTC
     from trainfeed.versions import DatasetFolder
@@ -208,7 +208,7 @@ def test_a_running_training_holds_a_lease_of_its_versions(trained):
 
 
 def test_a_training_of_a_removed_version_does_not_start(trained):
-    trained.build()
+    trained.prebuilt()
     home = Path(run(trained)["folder"])
     trained.folder.removal_mark("2024-03-01", 1).touch()
     with pytest.raises(JobRejectedError, match=r"g0001 was removed by retention.*then train again"):
@@ -229,7 +229,7 @@ def test_a_training_that_may_not_write_a_lease_says_so_and_goes_on(trained, monk
 
 
 def test_a_version_that_changed_after_the_launch_is_not_read(trained):
-    trained.build()
+    trained.prebuilt()
     spec = JobSpec.read(Path(run(trained)["folder"]) / "job.json")
     changed = spec.versions[0].model_copy(update={"manifest_sha256": "0" * 64})
     job = TrainingJob(spec.model_copy(update={"versions": [changed]}), 0, 1, Path(), roots(trained))
@@ -238,7 +238,7 @@ def test_a_version_that_changed_after_the_launch_is_not_read(trained):
 
 
 def test_every_rank_runs_and_rank_0_reports(trained):
-    trained.build()
+    trained.prebuilt()
     trained.edit("window: 2", "window: 2, ranks: 3")
     trained.edit("reader()()", "reader(rank=job.rank, world_size=job.world_size)()", "train.py")
     report = run(trained)
@@ -248,7 +248,7 @@ def test_every_rank_runs_and_rank_0_reports(trained):
 
 
 def test_a_failing_rank_ends_the_others(trained):
-    trained.build()
+    trained.prebuilt()
     trained.edit("window: 2", "window: 2, ranks: 2")
     waiting = "import threading\n    job.rank == 0 and threading.Event().wait()\n    1 / 0\n"
     trained.edit("def main(job):\n", f"def main(job):\n    {waiting}", "train.py")
@@ -301,7 +301,7 @@ def test_a_rank_is_tied_to_its_launcher_before_anything_slow_is_imported():
 
 
 def test_a_changed_neighbour_of_the_entry_makes_another_job(trained):
-    trained.build()
+    trained.prebuilt()
     folder = trained.env.datasets / "clicks"
     jobs = [run(trained)["job"]]
     (folder / "layers").mkdir()
@@ -336,7 +336,7 @@ def test_code_that_changed_after_the_launch_is_not_run(trained, monkeypatch):
 
 
 def test_a_job_that_failed_reads_what_its_next_launch_resolved(trained):
-    trained.build()
+    trained.prebuilt()
     broken = trained.env.datasets / "clicks" / "broken"
     broken.touch()
     check = (
@@ -346,7 +346,7 @@ def test_a_job_that_failed_reads_what_its_next_launch_resolved(trained):
     with pytest.raises(JobFailedError, match="AssertionError"):
         run(trained)
     broken.unlink()
-    trained.build(rebuild="same content")
+    trained.prebuilt(rebuild="same content")
     shutil.rmtree(trained.version(generation=1).path)
     moved = trained.path / "moved"
     trained.env.datasets.rename(moved)
@@ -357,8 +357,8 @@ def test_a_job_that_failed_reads_what_its_next_launch_resolved(trained):
 
 
 def test_a_window_is_resolved_by_what_is_published_not_by_its_pointers(trained):
-    trained.build()
-    trained.build(rebuild="once more")
+    trained.prebuilt()
+    trained.prebuilt(rebuild="once more")
     (trained.folder.interval("2024-03-01") / "CURRENT").write_text("g0001\n")
     assert run(trained)["versions"] == ["2024-03-01/g0002"]
 
@@ -424,7 +424,7 @@ def ranks(project):
 
 
 def test_a_misspelt_function_of_the_training_is_answered_with_the_nearest(trained):
-    trained.build()
+    trained.prebuilt()
     trained.edit("train:main", "train:mian")
     with pytest.raises(
         JobRejectedError, match=r"found none; did you mean 'main'\?; nothing was run"
@@ -434,7 +434,7 @@ def test_a_misspelt_function_of_the_training_is_answered_with_the_nearest(traine
 
 def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(trained):
     trained.edit("window: 2}", "window: 2, metric: sampels, min: 1}")
-    trained.build()
+    trained.prebuilt()
     with pytest.raises(GateError) as refused:
         run(trained)
     message = str(refused.value)
@@ -448,7 +448,7 @@ def test_a_metric_that_a_training_does_not_return_is_unknown_and_not_too_low(tra
 
 
 def test_a_job_whose_files_retention_removed_is_adopted_and_says_so(trained):
-    trained.build()
+    trained.prebuilt()
     home = Path(run(trained)["folder"])
     JobRemoval("2024-06-01T00:00:00Z", "keep_days: 10").write(home)
     shutil.rmtree(home / "output")

@@ -22,7 +22,7 @@ DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 def tagged(trained):
     """Three days, all of them tagged; the window of the training has two."""
     for name in DAYS:
-        trained.build(name)
+        trained.prebuilt(name)
     give(trained)
     return trained
 
@@ -41,7 +41,7 @@ def run(project, text="prod", **options):
 
 def test_a_training_reads_the_versions_of_its_tag_and_says_which_it_was(tagged):
     tagged.edit("seed: 7", "seed: 8")
-    tagged.build(DAYS[1], rebuild="another order")
+    tagged.prebuilt(DAYS[1], rebuild="another order")
     report = run(tagged)
     assert report["versions"] == [f"{day}/g0001" for day in DAYS]
     assert report["tag"] == "prod#1"

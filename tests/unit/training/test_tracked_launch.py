@@ -48,7 +48,7 @@ def tracked(project, server):
     """The small data set with a training that is delivered to a stand-in of a server."""
     (project.env.datasets / "clicks" / "train.py").write_text(CODE)
     project.edit("seed: 7", f"seed: 7\n{TRAIN}")
-    project.build()
+    project.prebuilt()
     settings = {"tracker": {"url": server.url, "token": "TOKEN", "timeout_s": 30}}
     return project, replace(project.env, trackers=settings)
 

@@ -25,8 +25,8 @@ DAY, NEXT = "2024-03-01", "2024-03-02"
 
 @pytest.fixture
 def built(project):
-    project.build(DAY)
-    project.build(NEXT)
+    project.prebuilt(DAY)
+    project.prebuilt(NEXT)
     return project
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture
 def built(project):
     for name in ("2024-03-01", "2024-03-03"):
-        project.build(name)
+        project.prebuilt(name)
     return project
 
 
@@ -146,7 +146,7 @@ def test_a_data_set_and_a_range_of_it_are_listed_and_what_is_missing_ends_with_s
     )
     assert "lacks 1 of 3 intervals" in message
     assert "build it: trainfeed build clicks --interval 2024-03-02" in message
-    built.build("2024-03-02")
+    built.prebuilt("2024-03-02")
     assert cli("show", "clicks/2024-03-01/2024-03-03")[0] == 0
 
 

@@ -40,9 +40,9 @@ def shell(monkeypatch):
 
 
 def test_the_page_on_withdrawals(cli, project, shell):
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: 8")
-    project.build(rebuild="another seed")
+    project.prebuilt(rebuild="another seed")
     cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
     commands = printed_by(WITHDRAW)
     assert len(commands) >= 4

@@ -9,7 +9,7 @@ TARGET = f"clicks/{DAY}/g0001"
 
 
 def damage(project):
-    project.build()
+    project.prebuilt()
     shard = next(project.folder.version(DAY, 1).glob("*-eval-*"))
     flip(shard)
     return shard.name
@@ -59,7 +59,7 @@ def test_what_cannot_be_repaired_is_status_3_with_the_ways_that_are_left(cli, pr
 
 
 def test_usage_and_missing_versions_have_their_statuses(cli, project):
-    project.build()
+    project.prebuilt()
     for wrong in ("clicks", "clicks/", f"clicks/{DAY}/3", f"clicks/{DAY}/g0001/x"):
         assert cli("repair", wrong)[0] == 2, wrong
     assert cli("repair", f"clicks/{DAY}/g0007")[0] == 1

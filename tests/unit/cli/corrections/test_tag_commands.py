@@ -18,7 +18,7 @@ WHY = ("--why", "release of March")
 @pytest.fixture
 def built(project):
     for day in DAYS:
-        project.build(day)
+        project.prebuilt(day)
     return project
 
 
@@ -27,7 +27,7 @@ def moved(cli, built):
     """A tag of two days, the first of which was built again since."""
     assert cli("tag", "clicks", RANGE, "prod", *WHY)[0] == 0
     built.edit("seed: 7", "seed: 8")
-    built.build(DAYS[0], rebuild="another order")
+    built.prebuilt(DAYS[0], rebuild="another order")
     return built
 
 

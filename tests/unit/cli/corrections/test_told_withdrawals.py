@@ -17,9 +17,9 @@ WHY = "labels of yesterday"
 @pytest.fixture
 def hidden(project):
     """g0002 is withdrawn, readers get g0001."""
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: 8")
-    project.build(rebuild="another seed")
+    project.prebuilt(rebuild="another seed")
     withdraw(project.env, "clicks", DAY, None, Maker("ada", "builder", WHY))
     return project
 
@@ -41,7 +41,7 @@ def test_lists_and_single_versions_tell_a_newer_withdrawn_one(cli, hidden, comma
 
 def test_nothing_is_told_of_what_was_withdrawn_before_the_version_for_readers(cli, hidden):
     hidden.edit("seed: 8", "seed: 9")
-    hidden.build(rebuild="corrected")
+    hidden.prebuilt(rebuild="corrected")
     for command in ("ls", "show"):
         assert "withdrawn" not in cli(command, "clicks")[2]
 

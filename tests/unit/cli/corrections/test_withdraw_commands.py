@@ -10,9 +10,9 @@ WHY = ("--why", "labels of yesterday", "--who", "ada")
 
 @pytest.fixture
 def twice(project):
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: 8")
-    project.build(rebuild="another seed")
+    project.prebuilt(rebuild="another seed")
     return project
 
 
@@ -35,7 +35,7 @@ def test_a_version_is_withdrawn_and_given_back(cli, twice):
 
 
 def test_the_last_version_is_said_to_be_the_last(cli, project):
-    project.build()
+    project.prebuilt()
     assert f"no version of {DAY} is left for readers" in cli("withdraw", DAY, *WHY)[2]
 
 
@@ -64,7 +64,7 @@ def test_a_version_with_a_damaged_mark_is_not_called_withdrawn_once_it_is_back(c
 
 @pytest.mark.parametrize("command", ["ls", "show", "preview", "replay"])
 def test_commands_of_the_quarantine_say_who_withdrew_the_last_version(cli, project, command):
-    project.build()
+    project.prebuilt()
     cli("withdraw", DAY, *WHY)
     status, _, err = cli("quarantine", command, DAY)
     assert status == 1
@@ -87,7 +87,7 @@ def test_commands_of_the_quarantine_say_who_withdrew_the_last_version(cli, proje
 def test_a_person_without_a_name_is_refused_and_not_taken_for_the_account(
     cli, project, command, who
 ):
-    project.build()
+    project.prebuilt()
     status, _, err = cli(*command, "--why", "labels of yesterday", "--who", who)
     assert status == 2
     assert "expected who of 1 to 500 printable characters" in err
@@ -123,7 +123,7 @@ def test_a_tag_that_is_damaged_later_has_its_status_beside_the_withdrawal(cli, t
 
 
 def test_a_tag_that_cannot_move_has_status_1_beside_the_withdrawal(cli, project):
-    project.build()
+    project.prebuilt()
     cli("tag", "clicks", "2024-03-01", "prod", "--why", "release")
     assert cli("withdraw", DAY, *WHY, "--move-tags")[0] == 1
     assert project.folder.generations("2024-03-01") == [1]

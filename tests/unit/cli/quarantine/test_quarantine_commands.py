@@ -76,12 +76,12 @@ def test_the_command_of_the_message_shows_the_records_of_the_failed_build(broken
 def test_an_interval_means_its_last_build(broken, cli):
     command = fail(broken)
     assert parsed(cli("show", TARGET, "--json"))["plan"] == command[-1]
-    broken.build()
+    broken.prebuilt()
     assert parsed(cli("show", TARGET, "--json"))["generation"] == "g0001"
 
 
 def test_a_later_failure_is_shown_and_the_version_on_demand(broken, cli):
-    broken.build()
+    broken.prebuilt()
     path = broken.version().path
     os.utime(path, (path.stat().st_atime - 60, path.stat().st_mtime - 60))
     broken.edit("raise Reject", "raise  Reject", "preprocess.py")
@@ -93,7 +93,7 @@ def test_a_later_failure_is_shown_and_the_version_on_demand(broken, cli):
 
 
 def test_records_are_chosen_by_reason_and_number(broken, cli):
-    broken.build()
+    broken.prebuilt()
     report = parsed(cli("show", TARGET, "--reason", "no_value", "-n", "2", "--json"))
     assert [row["offset"] for row in report["shown"]] == [9, 11]
     status, output, said = cli("show", TARGET, "--reason", "no_value", "-n", "2")
@@ -103,7 +103,7 @@ def test_records_are_chosen_by_reason_and_number(broken, cli):
 
 
 def test_a_misspelt_reason_is_answered_with_the_nearest(broken, cli):
-    broken.build()
+    broken.prebuilt()
     status, output, said = cli("show", TARGET, "--reason", "not_jsn")
     assert (status, output) == (1, "")
     assert "did you mean 'not_json'" in said
@@ -120,7 +120,7 @@ def test_a_table_names_sources_and_prints_nothing_that_a_terminal_obeys(broken, 
 
 
 def test_reasons_are_counted_each_with_its_first_record(broken, cli):
-    broken.build()
+    broken.prebuilt()
     report = parsed(cli("ls", TARGET, "--json"))
     assert [(row["reason"], row["records"]) for row in report["reasons"]] == [
         ("no_value", 3),
@@ -134,7 +134,7 @@ def test_reasons_are_counted_each_with_its_first_record(broken, cli):
 
 def test_a_version_without_broken_records_says_so(project, cli):
     project.record({0: [batch([event(1, START_MS)])]})
-    project.build()
+    project.prebuilt()
     status, output, _ = cli("ls", TARGET)
     assert status == 0
     assert "quarantined: none" in output
@@ -166,7 +166,7 @@ def test_damaged_work_files_and_versions_are_damage(broken, cli):
     (file,) = broken.path.glob("work/spill/*/*.quarantine.arrow")
     file.write_bytes(file.read_bytes()[:-9])
     assert cli(*command)[0] == 3
-    broken.build()
+    broken.prebuilt()
     (published,) = broken.version().path.glob("quarantine/*")
     published.chmod(0o600)
     published.write_bytes(b"no arrow")

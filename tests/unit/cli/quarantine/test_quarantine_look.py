@@ -47,7 +47,7 @@ def large(project):
     for number, value in ((3, LARGE), (5, EDGE), (7, None)):
         rows[number] = {"value": value, "timestamp": START_MS + number}
     project.record({0: [batch(rows)]})
-    project.build()
+    project.prebuilt()
     return project
 
 
@@ -104,7 +104,7 @@ def test_landing_with_another_value_is_named_as_damaged(large, cli):
     large.record({0: [batch([event(i, START_MS + i) for i in range(10)])]}, uuid="2" * 8)
     (file,) = (large.path / "landing").rglob("*.arrow")
     other = large.elsewhere("other")
-    other.build()
+    other.prebuilt()
     (wrong,) = (large.path / "other" / "landing").rglob("*.arrow")
     shutil.copyfile(wrong, file)
     assert quarantined.manifest.quarantine["records"] == 3
@@ -147,7 +147,7 @@ def test_a_position_without_quarantined_record_is_an_error(large, cli):
 
 
 def test_a_range_lists_versions_and_failed_builds_the_newest_first(project, cli):
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", f"seed: 7\n{GATE}")
     with pytest.raises(GateError):
         project.build("2024-03-02")
@@ -166,14 +166,14 @@ def test_a_range_lists_versions_and_failed_builds_the_newest_first(project, cli)
 
 
 def test_a_range_without_any_build_is_an_error(project, cli):
-    project.build()
+    project.prebuilt()
     assert cli("ls", "clicks/2024-04")[0] == 1
     assert cli("ls", "klicks")[0] == 1
     assert cli("ls", "clicks/2024-13")[0] == 2
 
 
 def test_a_reason_that_no_build_has_is_an_error_also_of_a_preview(project, cli):
-    project.build()
+    project.prebuilt()
     for target in (TARGET, "clicks/2024-03"):
         status, output, said = cli("preview", target, "--reason", "not_jsn")
         assert (status, output) == (1, b"")
@@ -183,7 +183,7 @@ def test_a_reason_that_no_build_has_is_an_error_also_of_a_preview(project, cli):
 
 def test_preview_then_replay_of_a_range_which_names_each_failure(project, cli):
     for name in ("2024-03-01", "2024-03-02"):
-        project.build(name)
+        project.prebuilt(name)
     project.edit(*FIX, "preprocess.py")
     reports = parsed(cli("preview", "clicks/2024-03", "--json"))
     assert [(each["interval"], each["valid"]) for each in reports] == [

@@ -31,7 +31,7 @@ def models(cli, clicks):
 
 
 def test_a_root_without_models_says_so(cli, project):
-    project.build()
+    project.prebuilt()
     assert cli("models", "ls")[::2] == (
         0,
         f"no training has made a model in {project.env.root}/models yet\n",

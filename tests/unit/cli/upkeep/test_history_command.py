@@ -5,8 +5,8 @@ import json
 
 def test_every_removal_is_in_the_history_with_its_reason(cli, project):
     project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 1}")
-    project.build()
-    project.build(rebuild="again")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
     assert cli("history", "clicks") == (0, "clicks: no such action\n", "")
     assert cli("prune", "clicks")[0] == 0
     (action,) = json.loads(cli("history", "clicks", "--json")[1])
@@ -22,7 +22,7 @@ def test_every_removal_is_in_the_history_with_its_reason(cli, project):
 def test_a_damaged_file_is_said_and_hides_no_other(cli, project):
     project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 1}")
     for reason in (None, "again"):
-        project.build(rebuild=reason)
+        project.prebuilt(rebuild=reason)
     cli("prune", "clicks")
     (path,) = project.folder.history.rglob("*.json")
     (path.parent / f"0{path.name}").write_bytes(b"{")

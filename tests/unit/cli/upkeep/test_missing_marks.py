@@ -20,7 +20,7 @@ FIRST = "clicks/2024-03-01/g0001"
 def twice(project):
     """A day that was built twice."""
     for reason in (None, "again"):
-        project.build(rebuild=reason)
+        project.prebuilt(rebuild=reason)
     return project
 
 
@@ -73,7 +73,7 @@ def test_the_lost_file_of_a_retirement_is_told_and_one_that_was_kept_is_not(cli,
 
 def test_the_lost_mark_of_a_generation_of_a_retired_interval_is_told(cli, project):
     for interval in ("2024-03-01", "2024-03-02"):
-        project.build(interval)
+        project.prebuilt(interval)
     assert cli("retire", "clicks/2024-03-01", "--why", "no longer used")[0] == 0
     assert targets(project) == []
     project.folder.removal_mark("2024-03-01", 1).unlink()

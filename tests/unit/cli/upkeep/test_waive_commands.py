@@ -89,7 +89,7 @@ def test_a_wrong_decision_writes_nothing(cli, refused, options, status, message)
 
 
 def test_a_published_interval_and_a_wrong_target_are_refused(cli, project, until):
-    project.build()
+    project.prebuilt()
     assert cli("waive", TARGET, *until)[0] == 1
     assert cli("waive", "clicks", *until)[0] == 2
     assert cli("waive", f"{TARGET}/g0001", *until)[0] == 2

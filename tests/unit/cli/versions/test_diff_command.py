@@ -9,16 +9,16 @@ A, B = "2024-03-01/g0001", "2024-03-01/g0002"
 
 @pytest.fixture
 def rebuilt(project):
-    project.build()
+    project.prebuilt()
     project.edit('row["value"] < 0', 'row["value"] < 2', "preprocess.py")
     project.edit('"label": n}', '"label": n + (row["value"] == 12)}', "preprocess.py")
-    project.build(rebuild="small ones are noise")
+    project.prebuilt(rebuild="small ones are noise")
     return project
 
 
 def test_equal_versions_end_with_0(cli, project):
-    project.build()
-    project.build(rebuild="again")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
     status, output, _ = cli("diff", "clicks", A, B)
     assert status == 0
     assert output.splitlines()[0] == f"{A} → {B}, built because: again"
@@ -87,7 +87,7 @@ def test_records_are_json_lines_with_both_samples(cli, rebuilt):
 
 
 def test_records_that_cannot_be_compared_end_with_1(cli, rebuilt):
-    rebuilt.build("2024-03-02")
+    rebuilt.prebuilt("2024-03-02")
     status, output, message = cli("diff", "clicks", "2024-03-01", "2024-03-02", "--records")
     assert (status, output) == (1, "")
     assert "different by nature" in message
@@ -95,8 +95,8 @@ def test_records_that_cannot_be_compared_end_with_1(cli, rebuilt):
 
 def test_a_removed_version_without_a_difference_ends_with_1(cli, project):
     project.edit("seed: 7\n", "seed: 7\nretention: {keep_generations: 1}\n")
-    project.build()
-    project.build(rebuild="again")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
     assert cli("prune", "clicks")[0] == 0
     status, output, message = cli("diff", "clicks", A, B)
     assert "samples: not compared, 2024-03-01/g0001 was removed by retention" in output
@@ -105,7 +105,7 @@ def test_a_removed_version_without_a_difference_ends_with_1(cli, project):
 
 def test_raw_bytes_of_the_quarantine_are_not_printed(cli, rebuilt):
     rebuilt.edit('return Filtered("negative")', 'raise Reject("negative", "")', "preprocess.py")
-    rebuilt.build(rebuild="stricter")
+    rebuilt.prebuilt(rebuild="stricter")
     for more in ((), ("--json",), ("--records",)):
         assert "not json" not in cli("diff", "clicks", A, "2024-03-01/g0003", *more)[1]
 
@@ -121,9 +121,9 @@ def test_a_damaged_version_ends_with_3_and_is_named(cli, rebuilt):
 def test_histograms_and_components_are_counted_and_not_printed(cli, project):
     project.edit("value: {dtype: float32}", "value: {dtype: float32, shape: [2]}")
     project.edit('"value": row["value"]', '"value": [row["value"], 1.0]', "preprocess.py")
-    project.build()
+    project.prebuilt()
     project.edit('row["value"] < 0', 'row["value"] < 2', "preprocess.py")
-    project.build(rebuild="small ones are noise")
+    project.prebuilt(rebuild="small ones are noise")
     output = cli("diff", "clicks", A, B)[1]
     assert "histograms and lists of components, which --json has" in output
     assert "[{'histogram" not in output

@@ -39,7 +39,7 @@ def published(tmp_path_factory):
     """A data set without a gate, and all its days."""
     project = prepared(make_project(tmp_path_factory.mktemp("published")))
     for number in range(DAYS):
-        project.build(name(number))
+        project.prebuilt(name(number))
     return project
 
 
@@ -89,7 +89,7 @@ def test_a_range_shows_what_the_whole_data_set_shows(cli, days):
 
 def test_distances_of_the_gate_are_those_of_the_manifest(cli, days):
     days.edit("output:", "quality:\n  - {check: drift, ignore: [value]}\noutput:")
-    days.build(name(15), rebuild="a gate was added")
+    days.prebuilt(name(15), rebuild="a gate was added")
     (found,) = json.loads(cli("drift", "clicks", name(15), "--json")[1])
     manifest = days.version(name(15)).manifest
     (gate,) = [each for each in manifest.gates if each["check"] == "drift"]

@@ -46,7 +46,7 @@ def test_a_position_may_be_looked_for_in_one_data_set(cli, job):
 
 
 def test_damage_is_named_beside_the_rest_and_ends_with_3(cli, project, job):
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     path = project.version("2024-03-02").path / "MANIFEST.json"
     path.chmod(0o644)
     path.write_bytes(path.read_bytes() + b" ")

@@ -19,14 +19,14 @@ def words(output):
 @pytest.fixture
 def two(project):
     """Two published days, of which the second is of another seed."""
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: 8")
-    project.build(NEXT)
+    project.prebuilt(NEXT)
     return project
 
 
 def test_nothing_outdated_is_status_0(cli, project):
-    project.build()
+    project.prebuilt()
     status, output, _ = cli("outdated", "clicks")
     assert status == 0
     assert "clicks: no version is outdated (1 current)" in output
@@ -46,7 +46,7 @@ def test_outdated_versions_are_status_1_with_cause_cost_and_command(cli, two):
 def test_where_nothing_is_published_nothing_is_in_order(cli, project):
     status, output, messages = cli("outdated", "clicks")
     assert (status, output, "'clicks' has no published version" in messages) == (1, "", True)
-    project.build()
+    project.prebuilt()
     for command in ("outdated", "bring-forward"):
         for asked in ("2031-01", NEXT):
             status, output, messages = cli(command, "clicks", asked)
@@ -55,7 +55,7 @@ def test_where_nothing_is_published_nothing_is_in_order(cli, project):
 
 
 def test_days_that_were_never_built_are_named_and_change_no_status(cli, project):
-    project.build()
+    project.prebuilt()
     for command in ("outdated", "bring-forward"):
         status, _, messages = cli(command, "clicks", f"{DAY}/{NEXT}")
         assert (status, "1 intervals of" in messages, NEXT in messages) == (0, True, True)
@@ -98,7 +98,7 @@ def test_a_damaged_version_is_status_3(cli, two):
 
 
 def test_the_source_is_asked_on_request(cli, project):
-    project.build()
+    project.prebuilt()
     (project.path / "recorded").rename(project.path / "elsewhere")
     assert "source" not in cli("outdated", "clicks")[1]
     status, output, _ = cli("outdated", "clicks", "--against-source")
@@ -133,7 +133,7 @@ def test_a_dry_run_builds_nothing(cli, two):
 
 
 def test_a_failed_and_an_unreadable_interval_do_not_stop_the_others(cli, two):
-    two.build("2024-03-03")
+    two.prebuilt("2024-03-03")
     two.edit("seed: 8", "seed: 9")
     for path in two.folder.path.glob("boundaries/*/*/20240301T000000Z.json"):
         path.write_text("{")

@@ -11,7 +11,7 @@ from trainfeed.errors import GateError
 def march(project):
     """Three days that are over, of which the first is published; no other is in the schedule."""
     project.edit("end: 2024-03-31", "end: 2024-03-03")
-    project.build()
+    project.prebuilt()
     return project
 
 
@@ -52,8 +52,8 @@ def test_a_range_ends_with_0_when_it_is_in_and_with_1_when_not(cli, march):
 
 
 def test_a_complete_data_set_ends_with_0(cli, march):
-    march.build("2024-03-02")
-    march.build("2024-03-03")
+    march.prebuilt("2024-03-02")
+    march.prebuilt("2024-03-03")
     status, output, _ = cli("status", "clicks")
     assert (status, output.splitlines()[-1]) == (0, "clicks: complete up to 2024-03-04T00:00:00Z")
     assert cli("status")[0] == 0

@@ -23,7 +23,7 @@ def nothing_left(built):
 @pytest.fixture
 def built(project):
     for name in ("2024-03-01", "2024-03-02", "2024-03-03"):
-        project.build(name)
+        project.prebuilt(name)
     return project
 
 

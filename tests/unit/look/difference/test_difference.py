@@ -39,18 +39,18 @@ def changes(found, name):
 def rebuilt(project):
     """Two generations: other code, other splits, another limit of a gate."""
     project.edit("seed: 7\n", "seed: 7\nquality:\n  - {check: count, min: 10}\n")
-    project.build()
+    project.prebuilt()
     project.edit("min: 10}", "min: 20}")
     project.edit("train: 0.8, eval: 0.2", "train: 0.5, eval: 0.5")
     project.edit('row["value"] < 0', 'row["value"] < 10', "preprocess.py")
     project.edit('Filtered("negative")', 'Filtered("small")', "preprocess.py")
-    project.build(rebuild="small ones are noise")
+    project.prebuilt(rebuild="small ones are noise")
     return project
 
 
 def test_a_version_is_equal_to_its_rebuild_without_a_change(project):
-    project.build()
-    project.build(rebuild="again")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
     found = compared(project)
     assert (found.differs, found.is_complete, found.records.left_out) == (False, True, "")
     assert found.records.counts.equal == project.version().manifest.num_samples()
@@ -61,12 +61,12 @@ def test_a_version_is_equal_to_its_rebuild_without_a_change(project):
 def test_every_part_names_what_differs(project, output):
     project.edit("output: {codec: zstd,", f"output: {{format: {output}, codec: none,")
     project.edit("seed: 7\n", "seed: 7\nquality:\n  - {check: count, min: 10}\n")
-    project.build()
+    project.prebuilt()
     project.edit("min: 10}", "min: 20}")
     project.edit("train: 0.8, eval: 0.2", "train: 0.5, eval: 0.5")
     project.edit('row["value"] < 0', 'row["value"] < 10', "preprocess.py")
     project.edit('"label": n}', '"label": n + (row["value"] == 12)}', "preprocess.py")
-    project.build(rebuild="small ones are noise")
+    project.prebuilt(rebuild="small ones are noise")
     found = compared(project)
     assert found.differs
     assert not section(found, "plan").differs
@@ -93,19 +93,19 @@ def test_a_statistic_that_only_one_version_has_is_no_difference():
 
 
 def test_formats_do_not_matter_for_samples(project):
-    project.build()
+    project.prebuilt()
     project.edit("output: {codec: zstd,", "output: {format: tfrecord, codec: none,")
-    project.build(rebuild="TFRecord")
+    project.prebuilt(rebuild="TFRecord")
     found = compared(project)
     assert not found.records.counts.has_changes
     assert changes(found, "specification")["output.format"] == ("recordio", "tfrecord")
 
 
 def test_records_that_are_quarantined_now_are_told_with_their_reason(project):
-    project.build()
+    project.prebuilt()
     project.edit('return Filtered("negative")', 'raise Reject("negative", "")', "preprocess.py")
     project.edit('row["value"] < 0', 'row["value"] < 10', "preprocess.py")
-    project.build(rebuild="stricter")
+    project.prebuilt(rebuild="stricter")
     counts = compared(project).records.counts
     assert dict(counts.removed_fates) == {"quarantined: negative": counts.kinds["removed"]}
     back = compared(project, SECOND, FIRST).records.counts
@@ -113,40 +113,40 @@ def test_records_that_are_quarantined_now_are_told_with_their_reason(project):
 
 
 def test_a_late_split_and_moves_into_it_are_told(project):
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     project.edit("settle: 0s}", "settle: 0s, late: separate}")
-    project.build("2024-03-02", rebuild="late apart")
+    project.prebuilt("2024-03-02", rebuild="late apart")
     found = difference(*(side(project, number, "2024-03-02") for number in (1, 2)))
     assert changes(found, "counts")["samples.late"][0] is None
     assert found.differs
 
 
 def test_different_intervals_leave_the_samples_out_with_the_reason(project):
-    project.build()
-    project.build("2024-03-02")
+    project.prebuilt()
+    project.prebuilt("2024-03-02")
     found = difference(side(project, None), side(project, None, "2024-03-02"))
     assert "different by nature" in found.records.left_out
     assert changes(found, "plan")["inputs.kafka:clicks/0.start"] == (0, 60)
 
 
 def test_versions_without_positions_leave_the_samples_out_with_the_reason(project):
-    project.build()
+    project.prebuilt()
     project.edit("samples_per_shard: 50}", "samples_per_shard: 50, positions: false}")
-    project.build(rebuild="smaller")
+    project.prebuilt(rebuild="smaller")
     found = compared(project)
     assert "2024-03-01/g0002 was published without positions" in found.records.left_out
     assert changes(found, "specification")["output.positions"] == (True, False)
 
 
 def test_a_replaced_topic_leaves_the_samples_out_with_the_reason(project):
-    project.build()
+    project.prebuilt()
     location = Location.parse(str(project.path / "recorded")) / "clicks"
     location.delete(recursive=True)
     from tests.unit.pipeline.clicks import batch, day
 
     uuid = "22222222-2222-4222-8222-222222222222"
     record_topic(location, "clicks", uuid, {0: [batch(day(0, 60) + day(1, 1))]}, rows_per_file=64)
-    project.build(rebuild="another topic")
+    project.prebuilt(rebuild="another topic")
     assert "the topic was replaced" in compared(project).records.left_out
 
 
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_an_error_that_names_it(rebuilt):
 
 
 def test_a_generation_that_never_was_is_an_error(project):
-    project.build()
+    project.prebuilt()
     with pytest.raises(NotFoundError, match="g0007"):
         side(project, 7)
 
@@ -232,8 +232,8 @@ def test_a_version_elsewhere_is_compared_without_its_plan(rebuilt, tmp_path):
 
 
 def test_equal_digests_need_no_look_at_samples(project):
-    project.build()
-    project.build(rebuild="again")
+    project.prebuilt()
+    project.prebuilt(rebuild="again")
     for path in project.version(generation=1).shard_paths("train"):
         path.unlink()
     assert record_comparison(side(project, 1), side(project, 2)).equal > 0

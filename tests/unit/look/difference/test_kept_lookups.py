@@ -68,7 +68,7 @@ def test_nothing_is_kept_if_the_specification_says_so(looked_up):
 def test_the_option_and_the_kept_files_do_not_enter_the_fingerprint(looked_up, project):
     picture(looked_up, b"")
     looked_up.edit("lookups: {rates: rates.csv, picture: picture.arrow}", "lookups: {r: rates.csv}")
-    looked_up.build()
+    looked_up.prebuilt()
     first = looked_up.version().manifest.fingerprint
     looked_up.edit("lookups: {", "keep_lookups: false\nlookups: {")
     assert looked_up.build()["verdict"] == "identical"
@@ -121,9 +121,9 @@ def test_a_killed_writer_leaves_whole_files_and_the_next_one_goes_on(looked_up, 
 def test_the_lines_of_a_changed_lookup_are_shown_and_binary_ones_are_said(project):
     project.edit("schema:", "lookups: {rates: rates.csv}\nschema:")
     rates(project, "a,b\n1,2\n")
-    project.build()
+    project.prebuilt()
     rates(project, "a,b\n1,3\n")
-    project.build(rebuild="new rates")
+    project.prebuilt(rebuild="new rates")
     found = difference(*(Side.of(project.folder, "2024-03-01", number) for number in (1, 2)))
     lookups = next(each for each in found.sections if each.name == "lookups")
     assert {"-1,2", "+1,3"} <= set(lookups.texts[0].lines)

@@ -41,5 +41,5 @@ def job(original):
 def chain(project, job):
     """The copy with a second generation of the version, and the id of the job."""
     project.edit('row["value"] < 0', 'row["value"] < 1', "preprocess.py")
-    project.build(rebuild="no zeros")
+    project.prebuilt(rebuild="no zeros")
     return project, f"job {job}"

@@ -102,7 +102,7 @@ def test_a_record_is_found_in_every_generation_with_its_fate(chain, offset, firs
 
 def test_a_record_of_no_version_has_no_lineage_and_a_source_has_all_versions(chain):
     project, _ = chain
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     assert tracer(project).of_position(SourcePosition("kafka:clicks/1", 10**9)).focus == ()
     assert tracer(project).of_position(SourcePosition("kafka:clicks/9", None)).focus == ()
     everything = tracer(project).of_position(SourcePosition("kafka:clicks/1", None))
@@ -116,7 +116,7 @@ def test_a_record_of_no_version_has_no_lineage_and_a_source_has_all_versions(cha
 
 def test_a_range_has_the_versions_for_readers(chain):
     project, _ = chain
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     expected = ("version clicks/2024-03-01/g0002", "version clicks/2024-03-02/g0001")
     assert tracer(project).of_range("clicks", "2024-03").focus == expected
     assert tracer(project).of_range("clicks", None).focus == expected
@@ -125,7 +125,7 @@ def test_a_range_has_the_versions_for_readers(chain):
 
 def test_damaged_entries_are_named_and_hide_no_other(chain):
     project, job = chain
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     root = Path(project.env.root)
     other = root / "clicks" / "training" / DAY / "other"
     other.mkdir()

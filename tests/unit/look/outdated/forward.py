@@ -27,7 +27,7 @@ DAYS = ("2024-03-01", "2024-03-02")
 def make_outdated(project, days=DAYS):
     """Build days, and change the seed."""
     for name in days:
-        project.build(name)
+        project.prebuilt(name)
     project.edit("seed: 7", "seed: 8")
 
 
@@ -75,7 +75,7 @@ def require_brought_forward(project, days=DAYS):
     undisturbed.edit("seed: 8", "seed: 7")
     make_outdated(undisturbed, days)
     for name in days:
-        undisturbed.build(name, outdated=OutdatedRule.REBUILD)
+        undisturbed.prebuilt(name, outdated=OutdatedRule.REBUILD)
         assert project.folder.last_generation(name) == 2
         found = project.version(name)
         assert list(found.problems()) == []

@@ -35,7 +35,7 @@ def causes(project):
 
 @pytest.fixture
 def built(project):
-    project.build()
+    project.prebuilt()
     return project
 
 
@@ -90,7 +90,7 @@ def test_a_lookup_file_is_a_cause(built):
 
 def test_an_upload_is_a_cause_once_it_has_its_receipt(tmp_path):
     labelled = make_labelled(tmp_path)
-    labelled.build()
+    labelled.prebuilt()
     labelled.put("b.csv", csv_of([(1, 1, None)]))
     assert state(labelled) == "current"
     labelled.check()
@@ -101,7 +101,7 @@ def test_an_upload_is_a_cause_once_it_has_its_receipt(tmp_path):
 
 def test_causes_are_counted_with_the_first_version_of_each(built):
     built.edit("seed: 7", "seed: 8")
-    built.build(NEXT)
+    built.prebuilt(NEXT)
     built.edit("seed: 8", "seed: 9")
     assert [tuple(cause) for cause in found(built).causes] == [
         ("spec.seed: 7 → 9", 1, f"{DAY}/g0001"),
@@ -148,7 +148,7 @@ def test_a_plan_that_was_changed_is_not_believed(built):
 
 
 def test_a_damaged_manifest_is_unreadable_and_keeps_no_other_from_its_state(built):
-    built.build(NEXT)
+    built.prebuilt(NEXT)
     (built.version().path / "MANIFEST.json").write_text("{}")
     report = found(built)
     assert {each.interval: each.state for each in report.intervals} == {
@@ -170,7 +170,7 @@ def test_an_interval_that_was_removed_is_not_outdated(built):
 
 def test_the_newest_generation_counts(built):
     built.edit("seed: 7", "seed: 8")
-    built.build(rebuild="seed")
+    built.prebuilt(rebuild="seed")
     assert state(built) == "current"
     built.edit("seed: 8", "seed: 7")
     assert causes(built) == ["spec.seed: 8 → 7"]
@@ -178,7 +178,7 @@ def test_the_newest_generation_counts(built):
 
 def test_a_version_that_readers_do_not_get_yet_is_unfinished_until_the_next_build(built):
     built.edit("seed: 7", "seed: 8")
-    built.build(rebuild="seed")
+    built.prebuilt(rebuild="seed")
     (built.folder.interval(DAY) / "CURRENT").write_text("g0001\n")
     (each,) = found(built).intervals
     assert (each.state, each.reason) == (
@@ -186,13 +186,13 @@ def test_a_version_that_readers_do_not_get_yet_is_unfinished_until_the_next_buil
         "readers still get g0001: the publication was not finished",
     )
     assert not found(built).is_in_order
-    built.build(outdated=OutdatedRule.REBUILD)
+    built.prebuilt(outdated=OutdatedRule.REBUILD)
     assert state(built) == "current"
     assert built.folder.last_generation(DAY) == 2
 
 
 def test_a_range_has_its_intervals_only(built):
-    built.build(NEXT)
+    built.prebuilt(NEXT)
     assert [each.interval for each in found(built, NEXT).intervals] == [NEXT]
     assert [each.interval for each in found(built, "2024-03").intervals] == [DAY, NEXT]
 
@@ -211,7 +211,7 @@ def test_days_of_a_range_that_were_never_built_are_named(built):
         f"2 intervals of {DAY}/2024-03-03 have no version, and were not compared: 2024-03-02;"
         f" 2024-03-03; see trainfeed status clicks {DAY}/2024-03-03"
     )
-    built.build(NEXT)
+    built.prebuilt(NEXT)
     assert found(built, f"{DAY}/{NEXT}").doubts == ()
 
 

@@ -199,7 +199,7 @@ def test_an_interval_whose_generations_are_all_hidden_is_withdrawn_or_removed(
 
 def test_after_a_withdrawal_the_next_generation_counts_and_so_does_an_attempt_that_failed(tmp_path):
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     mark = project.folder.interval("2024-03-01") / "g0001.withdrawn"
     mark.touch()
     project.edit("seed: 7\n", "seed: 7\nquality:\n  - {check: count, min: 10000}\n")
@@ -212,7 +212,7 @@ def test_after_a_withdrawal_the_next_generation_counts_and_so_does_an_attempt_th
     os.utime(mark, (in_future, in_future))
     assert status_of(project).intervals[0].state == "withdrawn"
     project.edit("count, min: 10000", "count, min: 1")
-    project.build(rebuild="counted")
+    project.prebuilt(rebuild="counted")
     assert [status_of(project).intervals[0][n] for n in (1, 6)] == ["published", 2]
 
 
@@ -295,7 +295,7 @@ def test_a_failed_gate_is_told_with_its_reason_and_a_rebuild_that_failed_beside_
 ):
     project = make_project(tmp_path)
     gates = "quality:\n  - {check: count, min: 10000}\n"
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7\n", f"seed: 7\n{gates}")
     with pytest.raises(GateError):
         project.build("2024-03-02")
@@ -309,13 +309,13 @@ def test_a_failed_gate_is_told_with_its_reason_and_a_rebuild_that_failed_beside_
     assert states(found)["2024-03-03"] == "missing"
     assert len(found.intervals) == 31
     project.edit(gates, "")
-    project.build("2024-03-02")
+    project.prebuilt("2024-03-02")
     assert states(status_of(project))["2024-03-02"] == "published"
 
 
 def test_a_wrong_specification_is_a_doubt_and_the_recorded_schedule_answers(tmp_path):
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: seven")
     found = status_of(project)
     assert len(found.intervals) == 31
@@ -352,7 +352,7 @@ def test_a_topic_is_waited_for_as_its_specification_says_and_then_skipped(tmp_pa
     assert shown["2024-03-05"].reason == "its source may come until 2124-02-11T00:00:00Z"
     project.edit("36500d", "2d")
     assert "'missing: skip'" in reasons(status_of(project))["2024-03-05"]
-    project.build("2024-03-04")
+    project.prebuilt("2024-03-04")
     assert states(status_of(project))["2024-03-04"] == "skipped"
 
 
@@ -437,7 +437,7 @@ def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken
     tmp_path,
 ):
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     maker = Maker("ada", "builder", "labels of yesterday")
     withdraw(project.env, "clicks", "2024-03-01", None, maker)
     with pytest.raises(WithdrawnError):
@@ -452,7 +452,7 @@ def test_a_build_that_a_withdrawal_refused_is_told_until_the_withdrawal_is_taken
 
 def test_another_error_than_that_of_a_withdrawal_is_a_failure_all_the_same(tmp_path):
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     withdraw(project.env, "clicks", "2024-03-01", None, Maker("ada", "builder", "a doubt"))
     project.edit("return [{", "return 1 / 0, [{", file="preprocess.py")
     with pytest.raises(TrainFeedError):

@@ -157,7 +157,7 @@ def test_an_approval_is_a_waiver_of_the_airflow_user_and_the_build_passes(asked,
     assert report["verdict"] == "built"
     (told,) = report["waived"]
     assert told.startswith("quarantine_ratio waived by ana (Airflow run some_dag/run 1) until ")
-    asked.build()
+    asked.prebuilt()
     assert asked.version().manifest.waivers[0]["who"] == "ana"
 
 

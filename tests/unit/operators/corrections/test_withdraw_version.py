@@ -32,7 +32,7 @@ STARTED = defaultdict(lambda: datetime.now(UTC))
 def project(tmp_path, connections, set_connection):
     STARTED.clear()
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     set_connection("cephfs_default", extra={"path": project.env.root})
     return project
 

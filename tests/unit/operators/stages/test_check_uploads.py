@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_before_its_mark_sends_the_event_once_more(airflow
 def test_a_receipt_of_a_command_or_a_build_has_an_event(labelled, check):
     labelled.put("a.csv", GOOD)
     labelled.check()
-    labelled.build()
+    labelled.prebuilt()
     builds, extra = check()
     assert (builds, extra["receipts"]) == ([], [1, 1])
 

@@ -37,8 +37,8 @@ def built(tmp_path_factory):
     project = make_project(tmp_path_factory.mktemp("neighbours"))
     rows = [row for number in range(8) for row in day(number, 20)]
     project.record({0: [batch(rows)], 1: [batch(rows)]})
-    project.build(DAYS[0])
-    project.build(DAYS[2])
+    project.prebuilt(DAYS[0])
+    project.prebuilt(DAYS[2])
     return project
 
 

@@ -48,7 +48,7 @@ def published(tmp_path_factory):
     """The data set with 15 days built."""
     project = prepared(tmp_path_factory.mktemp("published"))
     for number in range(15):
-        project.build(name(number))
+        project.prebuilt(name(number))
     return project
 
 

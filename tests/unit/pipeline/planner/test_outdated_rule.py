@@ -27,7 +27,7 @@ CAUSES = "outdated: spec.seed: 7 → 8"
 @pytest.fixture
 def outdated(project):
     """The data set with one interval, whose seed was changed after its publication."""
-    project.build()
+    project.prebuilt()
     project.edit("seed: 7", "seed: 8")
     return project
 

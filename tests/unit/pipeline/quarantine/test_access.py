@@ -42,7 +42,7 @@ for _ in range(int(sys.argv[3])):
 
 @pytest.fixture
 def built(project):
-    project.build()
+    project.prebuilt()
     return project
 
 

@@ -46,7 +46,7 @@ def broken(project):
     for number, value in ((3, b"not json"), (5, b""), (7, b"\xff\xfe"), (9, LARGE), (11, b"{}")):
         rows[number] = {"value": value, "timestamp": START_MS + number, "key": b"a key"}
     project.record({0: [batch(rows)], 1: [batch(rows[:4])]})
-    project.build()
+    project.prebuilt()
     write(project, CODE)
     return project
 

@@ -11,7 +11,7 @@ __all__ = ["project"]
 @pytest.fixture
 def place(project, tmp_path):
     project.edit("samples_per_shard: 50", "samples_per_shard: 50, chunk_bytes: 64")
-    project.build()
+    project.prebuilt()
     folder = tmp_path / "master"
     folder.mkdir()
     return Place(tmp_path / "root", folder)

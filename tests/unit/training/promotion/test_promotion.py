@@ -30,7 +30,7 @@ DAYS = ("2024-03-01", "2024-03-02")
 
 @pytest.fixture
 def clicks(trained):  # noqa: F811
-    trained.build(DAYS[0])
+    trained.prebuilt(DAYS[0])
     return trained
 
 
@@ -43,7 +43,7 @@ def make(project, score=1, gate="min: 1", *, more="", name=DAYS[0]):
     lines.append(f'train: {{entry: "train:main", window: 1, {model}}}')
     path.write_text("\n".join(lines) + "\n")
     if not project.folder.generations(name):
-        project.build(name)
+        project.prebuilt(name)
     return run(project, name)
 
 

@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def clicks(trained, store):  # noqa: F811
-    trained.build(DAYS[0])
+    trained.prebuilt(DAYS[0])
     return replace(trained, env=replace(trained.env, stores={"hdfs_default": str(store)}))
 
 

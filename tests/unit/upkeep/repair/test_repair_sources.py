@@ -187,7 +187,7 @@ def test_a_backup_gives_files_with_the_published_digests_only(published, tmp_pat
 
 def test_another_generation_with_the_same_file_gives_it(published):
     before = contents(published)
-    published.build(rebuild="the same again")
+    published.prebuilt(rebuild="the same again")
     name = damage(published)
     published.edit("seed: 7", "seed: 8")
     report = repaired(published, 1)
@@ -206,7 +206,7 @@ def test_a_changed_lookup_is_taken_from_the_kept_ones(project):
         '{"value": row["value"] * int(lookups["rates"]["b"][0].as_py()), "label": n}',
         "preprocess.py",
     )
-    project.build()
+    project.prebuilt()
     before = contents(project)
     name = damage(project)
     rates.write_text("a,b\n1,3\n")
@@ -229,7 +229,7 @@ def test_a_changed_lookup_is_taken_from_the_kept_ones(project):
 )
 def test_other_outputs_are_repaired_alike(project, change):
     project.edit(*change)
-    project.build()
+    project.prebuilt()
     before = contents(project)
     for name in [*shards(project), "CHUNKS.arrow", "statistics.json"]:
         (project.folder.version(DAY, 1) / name).unlink()
@@ -240,7 +240,7 @@ def test_other_outputs_are_repaired_alike(project, change):
 def test_documents_come_from_the_folder_of_the_data_set(project):
     (project.env.datasets / "clicks" / "LICENCE.txt").write_text("free\n")
     project.edit("seed: 7", "seed: 7\ndocuments: [LICENCE.txt]")
-    project.build()
+    project.prebuilt()
     before = contents(project)
     place = project.folder.version(DAY, 1) / "documents"
     shutil.rmtree(place)
@@ -261,7 +261,7 @@ def test_a_replayed_generation_is_repaired_by_its_own_plan(published):
         'row = record.json() if record.value != b"not json" else {"value": 0.5}',
         "preprocess.py",
     )
-    published.build(replay=True)
+    published.prebuilt(replay=True)
     before = contents(published, 2)
     lose_topic(published)
     flip(published.folder.version(DAY, 2) / shards(published)[0])
@@ -272,7 +272,7 @@ def test_a_replayed_generation_is_repaired_by_its_own_plan(published):
 def test_an_empty_version_is_repaired(project):
     project.record({0: [], 1: [], 2: []})
     project.record({partition: [batch_of_later_days()] for partition in range(3)})
-    project.build()
+    project.prebuilt()
     assert project.version().manifest.empty
     before = contents(project)
     for name in shards(project):
@@ -292,7 +292,7 @@ def test_labels_of_uploads_are_joined_again_from_kept_bytes(tmp_path):
 
     labelled = make_labelled(tmp_path)
     labelled.put("a.csv", csv_of([(n, 0, None) for n in range(0, 80, 2)]))
-    labelled.build()
+    labelled.prebuilt()
     path = labelled.version().path
     before = {each.name: each.read_bytes() for each in path.rglob("*") if each.is_file()}
     for shard in path.glob("*-train-*"):

@@ -31,7 +31,7 @@ def built(tmp_path_factory):
     project.record({partition: [batch(rows)] for partition in range(3)})
     project.edit("seed: 7", "seed: 7\nretention: {keep_intervals: 3, landing: {keep: 100}}")
     for name in DAYS:
-        project.build(name)
+        project.prebuilt(name)
     for _ in range(3):
         prune(context(project), [each for each in KINDS if each.name != "boundaries"])
     return project
@@ -107,7 +107,7 @@ def test_a_neighbour_plans_the_same_as_before_and_a_rebuild_fits_in_between(week
 
 
 def test_an_interval_between_that_is_not_retired_keeps_its_boundaries(week):
-    week.build(DAYS[1], rebuild="the audit")
+    week.prebuilt(DAYS[1], rebuild="the audit")
     found = run(week)
     assert told(found.expired) == {}  # each is evidence for the next, or needed
     assert there(week) == ALL
@@ -243,5 +243,5 @@ def test_retired_by_a_person_they_go_with_the_next_run(week):
 
 
 def test_without_a_retired_interval_nothing_goes(project):
-    project.build(DAYS[0])
+    project.prebuilt(DAYS[0])
     assert list(KIND[0].find(context(project))) == []

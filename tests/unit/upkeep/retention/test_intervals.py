@@ -22,8 +22,8 @@ def three(project):
     """Three intervals, the first with two generations; only the newest two intervals are kept."""
     project.edit("seed: 7", "seed: 7\nretention: {keep_intervals: 2, landing: {keep: 100}}")
     for day in DAYS:
-        project.build(day)
-    project.build(DAYS[0], rebuild="again")
+        project.prebuilt(day)
+    project.prebuilt(DAYS[0], rebuild="again")
     return project
 
 

@@ -24,7 +24,7 @@ def run(project, **options):
 @pytest.fixture
 def built(project):
     """An interval, and one file of each folder that no plan names."""
-    project.build()
+    project.prebuilt()
     for path in (project.folder.code(NOBODY), project.folder.lookup(NOBODY)):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"{}")

@@ -25,7 +25,7 @@ def built(tmp_path):
     """Three days, built just now, which are retired when they are 1,200 days old."""
     project = make_project(tmp_path)
     for day in DAYS:
-        project.build(day)
+        project.prebuilt(day)
     project.edit("seed: 7", "seed: 7\nretention: {keep_intervals_days: 1200}")
     return project
 

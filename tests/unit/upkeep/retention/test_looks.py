@@ -54,10 +54,10 @@ def test_a_run_looks_a_few_times_at_each_interval(project, looks):
 
 
 def test_a_later_look_has_seen_nothing_of_the_one_before(project):
-    project.build()
+    project.prebuilt()
     context = Context.of(project.spec, project.env)
     assert context.look.generations("2024-03-01") == [1]
-    project.build(rebuild="another order")
+    project.prebuilt(rebuild="another order")
     assert context.look.generations("2024-03-01") == [1]
     again = context.again()
     assert again.look.generations("2024-03-01") == [1, 2]

@@ -43,7 +43,7 @@ def labelled(tmp_path):
     for name, data, day in (*files, ("b.csv", B, SECOND), ("c.csv", SHARED, NEW)):
         project.put(name, data, day=day)
     for day in DAYS:
-        project.build(day)
+        project.prebuilt(day)
     project.edit("seed: 7", "seed: 7\nretention: {uploads: {keep_days: 30}}")
     retire(context(project), OLD, "no longer wanted")
     return project
@@ -166,7 +166,7 @@ def used(request, labelled):
         with hold_build(labelled.folder, OLD, 2, "a test", length=timedelta(minutes=5)):
             yield labelled, "it is being built"
     elif request.param == "published":
-        labelled.build(OLD, rebuild="the audit")
+        labelled.prebuilt(OLD, rebuild="the audit")
         yield labelled, None
     else:
         with hold_versions(labelled.folder, [(NEW, 1)], "a test", length=timedelta(minutes=5)):
@@ -261,7 +261,7 @@ def test_a_file_that_is_exchanged_at_the_last_moment_is_put_back(labelled, tmp_p
 def test_two_retired_intervals_with_one_content_go_together_or_not(labelled):
     labelled.edit("retention: {uploads: {keep_days: 30}}", "retention: {uploads: {keep: 1}}")
     labelled.put("b2.csv", A, day=SECOND)
-    labelled.build(SECOND, rebuild="more labels")
+    labelled.prebuilt(SECOND, rebuild="more labels")
     retire(context(labelled), SECOND, "no longer wanted, too")
     run(labelled)
     assert digest(A) in there(labelled)  # the newer of the two has it, and stays

@@ -23,10 +23,10 @@ DAY = "2024-03-01"
 def rebuilt(project):
     """Four generations of one interval, one of another; the newest two are kept."""
     project.edit("seed: 7", "seed: 7\nretention: {keep_generations: 2}")
-    project.build("2024-03-02")
-    project.build()
+    project.prebuilt("2024-03-02")
+    project.prebuilt()
     for number in range(3):
-        project.build(rebuild=f"try {number}")
+        project.prebuilt(rebuild=f"try {number}")
     return project
 
 
@@ -49,7 +49,7 @@ def test_generations_beyond_what_is_kept_are_removed_for_good(rebuilt):
     with pytest.raises(NotFoundError, match="g0001"):
         rebuilt.version(generation=1)
     assert run(rebuilt) == []
-    rebuilt.build(rebuild="one more")
+    rebuilt.prebuilt(rebuild="one more")
     assert rebuilt.version().manifest.generation == 5
 
 

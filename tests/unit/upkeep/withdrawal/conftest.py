@@ -13,7 +13,7 @@ ADA = Maker("ada", "builder", "labels of yesterday")
 def project(tmp_path):
     """One generation of ``DAY``."""
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     return project
 
 
@@ -21,5 +21,5 @@ def project(tmp_path):
 def twice(project):
     """A second generation of ``DAY``, from other code; g0001 is good, g0002 is for readers."""
     project.edit("seed: 7", "seed: 8")
-    project.build(rebuild="another seed")
+    project.prebuilt(rebuild="another seed")
     return project

@@ -68,7 +68,7 @@ def test_a_run_that_is_repeated_with_its_old_reason_gives_no_new_one(twice):
 
 def test_the_reason_of_a_first_build_is_in_its_plan_alone_and_is_spent_too(project):
     hide(project)
-    project.build(rebuild="they were right")
+    project.prebuilt(rebuild="they were right")
     hide(project)
     with pytest.raises(WithdrawnError, match="'they were right' is that of"):
         project.build(rebuild="they were right")

@@ -19,7 +19,7 @@ BEN = replace(ADA, who="ben")
 def test_a_run_hides_no_correction_that_was_built_after_it(twice):
     withdraw(twice.env, "clicks", DAY, None, RUN)
     twice.edit("seed: 8", "seed: 9")
-    twice.build(rebuild="corrected")
+    twice.prebuilt(rebuild="corrected")
     again = withdraw(twice.env, "clicks", DAY, None, RUN)
     assert (again.mark.generation, again.readers_get, again.is_new) == (2, 3, False)
 

@@ -86,7 +86,7 @@ def test_a_damaged_generation_before_is_found_first_and_nothing_changes(twice):
 
 
 def test_equal_content_before_is_not_what_readers_should_turn_to(project):
-    project.build(rebuild="once more")
+    project.prebuilt(rebuild="once more")
     with pytest.raises(ConflictError, match="has the same content as clicks/2024-03-01/g0002"):
         go(project)
     go(project, 1)
@@ -121,7 +121,7 @@ def test_the_same_decision_again_does_nothing_and_hides_no_second_generation(twi
 def test_a_later_generation_is_withdrawn_for_the_same_reason_again(twice):
     go(twice)
     twice.edit("seed: 8", "seed: 9")
-    twice.build(rebuild="a third seed")
+    twice.prebuilt(rebuild="a third seed")
     assert go(twice).mark.generation == 3
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_generation_can_be_withdrawn_and_speaks_against_every_build(pr
     project.edit("seed: 7", "seed: 8")
     with pytest.raises(WithdrawnError, match="withdrawn by ada"):
         project.build()
-    project.build(rebuild="the disk was replaced")
+    project.prebuilt(rebuild="the disk was replaced")
     assert project.version().name == "2024-03-01/g0002"
 
 
@@ -212,7 +212,7 @@ def test_tags_do_not_move_to_nothing_or_to_damage(project):
     with pytest.raises(ConflictError, match="to which prod could move; nothing was changed"):
         go(project, move_tags=True)
     project.edit("seed: 7", "seed: 8")
-    project.build(rebuild="another seed")
+    project.prebuilt(rebuild="another seed")
     (project.version().path / "extra").touch()
     with pytest.raises(FormatError, match="g0002 is damaged"):
         go(project, 1, move_tags=True)

@@ -29,7 +29,7 @@ __all__ = ["project"]
 
 @pytest.fixture
 def version(project):
-    project.build()
+    project.prebuilt()
     return project.version()
 
 

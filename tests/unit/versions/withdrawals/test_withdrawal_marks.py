@@ -136,7 +136,7 @@ def test_a_mark_speaks_against_its_fingerprint_and_against_its_content_alone(fol
 
 def test_a_mark_made_by_hand_gets_its_facts_from_the_manifest(tmp_path):
     project = make_project(tmp_path)
-    project.build()
+    project.prebuilt()
     manifest = project.version().manifest
     project.folder.withdrawal_mark(DAY, 1).touch()
     (mark,) = withdrawals(project.folder, DAY)

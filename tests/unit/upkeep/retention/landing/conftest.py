@@ -18,7 +18,7 @@ def template(tmp_path_factory):
     project = make_project(tmp_path_factory.mktemp("template"))
     project.edit("seed: 7", "seed: 7\nretention: {landing: {keep_days: 30}}")
     for number, name in enumerate((DAY, NEXT)):
-        project.build(name)
+        project.prebuilt(name)
         published(project, name, NOW - timedelta(days=40 - 20 * number))
     return project
 
