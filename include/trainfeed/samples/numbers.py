@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from trainfeed.samples.sketches import (
     TopValues,
     byte_counts,
     byte_values,
+    filled_bins,
     quantiles,
 )
 
@@ -189,15 +190,12 @@ class _Summary:
     def take(self, block: NDArray[Any]) -> None:
         """Add rows, shape ``(n, num)``, or ``(n,)`` of one component, with ``n`` from 1 on."""
         rows = np.ascontiguousarray(block.T).reshape(len(self.moments), -1)
-        # A signalling NaN of a narrower type would be a warning in the log of the build.
-        with np.errstate(invalid="ignore"):
-            floats = rows.astype(np.float64, copy=False)
-        if block.dtype.kind == "f" and not (is_finite := np.isfinite(floats)).all():
-            self._take_finite(rows, floats, is_finite)
-            return
-        self._extend(Moments.of_rows(rows, floats))
-        if self.bins is not None:
-            self.bins.add(floats)
+        finite: Sequence[NDArray[Any]] = list(rows)
+        if block.dtype.kind == "f" and not (is_finite := np.isfinite(rows)).all():
+            finite = [row[there] for row, there in zip(rows, is_finite, strict=True)]
+            counts = zip(self.not_finite, finite, strict=True)
+            self.not_finite = [known + rows.shape[1] - len(row) for known, row in counts]
+        self._take_finite(finite)
         self._count(rows)
 
     def merge(self, other: _Summary) -> None:
@@ -252,20 +250,18 @@ class _Summary:
                 entry["top"] = top.to_json()["top"]
         return entries
 
-    def _take_finite(
-        self, rows: NDArray[Any], floats: NDArray[np.float64], is_finite: NDArray[np.bool_]
-    ) -> None:
-        """Add the numbers of each component that are finite, shape ``(num, n)``."""
-        finite = [row[there] for row, there in zip(rows, is_finite, strict=True)]
-        doubles = finite
-        if floats is not rows:
-            doubles = [row[there] for row, there in zip(floats, is_finite, strict=True)]
-        pairs = zip(finite, doubles, strict=True)
-        self._extend([Moments.of_rows(row[None], double[None])[0] for row, double in pairs])
+    def _take_finite(self, rows: Iterable[NDArray[Any]]) -> None:
+        """Add the finite numbers of each component, shape ``(n,)`` each."""
+        moments, filled = [], []
+        for row in rows:
+            # One by one: the numbers of a component stay in the cache of the processor.
+            floats = row.astype(np.float64, copy=False)
+            moments.append(Moments.of(row, floats))
+            if self.bins is not None:
+                filled.append(filled_bins(floats))
+        self._extend(moments)
         if self.bins is not None:
-            self.bins.add(doubles)
-        counts = zip(self.not_finite, finite, strict=True)
-        self.not_finite = [known + rows.shape[1] - len(row) for known, row in counts]
+            self.bins.add(filled)
 
     def _count(self, rows: NDArray[Any]) -> None:
         """Add the integers of each component whose values are still counted."""

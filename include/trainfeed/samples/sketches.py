@@ -174,13 +174,10 @@ class Bins:
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
 
-    def add(self, rows: Iterable[NDArray[np.float64]]) -> None:
-        """Count the finite numbers of each component, shape ``(n,)`` each."""
-        keys, counts = [], []
-        for number, row in enumerate(rows):
-            ranks, found = _counted(row)
-            keys.append(ranks + number * _NUM_BINS)
-            counts.append(found)
+    def add(self, filled: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+        """Add what ``filled_bins`` returns for the numbers of each component."""
+        ranks, counts = zip(*filled, strict=True)
+        keys = [each + number * _NUM_BINS for number, each in enumerate(ranks)]
         self._take(np.concatenate(keys), np.concatenate(counts))
 
     def merge(self, other: Bins) -> None:
@@ -232,7 +229,7 @@ class Bins:
             )
 
 
-def _counted(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def filled_bins(numbers: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the ranks of the bins that finite numbers fill, ascending, and their counts."""
     if not len(numbers):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -298,27 +295,19 @@ class Moments:
     high: float | None = None
 
     @classmethod
-    def of_rows(cls, rows: NDArray[Any], floats: NDArray[np.float64]) -> list[Moments]:
-        """Return the moments of each row of finite numbers, in their dtype and as float64.
-
-        Args:
-            rows: Shape ``(k, n)``.
-            floats: The same numbers, shape ``(k, n)``.
-        """
-        if not rows.shape[1]:
-            return [cls()] * len(rows)
+    def of(cls, numbers: NDArray[Any], floats: NDArray[np.float64]) -> Moments:
+        """Return the moments of finite numbers, in their dtype and as float64, shape ``(n,)``."""
+        if not len(numbers):
+            return cls()
         with np.errstate(over="ignore", invalid="ignore"):
             # Distances from the mean are squared, and not the numbers: the difference of two large
             # sums would lose precision.
-            means = floats.mean(axis=1)
-            distances = floats - means[:, np.newaxis]
-            squares = np.square(distances, out=distances).sum(axis=1)
-        columns = (means, squares, rows.min(axis=1), rows.max(axis=1))
+            mean = floats.mean()
+            distances = floats - mean
+            squares = np.square(distances, out=distances).sum()
         # Adding zero turns -0.0 into 0.0; which of the two min() returns depends on the processor.
-        return [
-            cls(rows.shape[1], mean, square, low + 0, high + 0)
-            for mean, square, low, high in zip(*(c.tolist() for c in columns), strict=True)
-        ]
+        low, high = numbers.min().item() + 0, numbers.max().item() + 0
+        return cls(len(numbers), float(mean), float(squares), low, high)
 
     @classmethod
     def of_counts(cls, values: NDArray[np.int64], counts: NDArray[np.int64]) -> Moments:
