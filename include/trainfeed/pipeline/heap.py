@@ -9,7 +9,8 @@ import pyarrow as pa
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
-_LARGE_BYTES: Final = 4 << 20
+# Above the batches of landing files, of 6 MB: a batch reuses the memory of the one before.
+_LARGE_BYTES: Final = 8 << 20
 _KEPT_BYTES: Final = 64 << 20
 _libc: Final = ctypes.CDLL(None)
 

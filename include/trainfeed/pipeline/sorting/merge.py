@@ -299,7 +299,7 @@ class Merge:
             rows = np.concatenate([cursor.take(bound) for cursor in cursors])
             if len(rows):
                 positions = (rows[name] for name in ("source", "offset", "ordinal"))
-                yield rows[sample_order(rows["key"], self._hashes, *positions)]
+                yield rows.take(sample_order(rows["key"], self._hashes, *positions))
             for cursor in cursors:
                 # Rows of one key must be put in order together. The run whose last key is the
                 # bound may have more of them, so it loads more even if it has enough rows.

@@ -103,7 +103,8 @@ class RecordColumn:
             whole = pa.concat_arrays([pa.array([], pa.binary()), *map(_as_binary, parts)])
             return whole.take(pa.array(order))
         empty = np.empty(0, dtype=f"V{self._size}")
-        return self._wrap(np.concatenate([empty, *map(self.rows, parts)])[order])
+        # ``take`` needs half the time of an index.
+        return self._wrap(np.concatenate([empty, *map(self.rows, parts)]).take(order))
 
     def rows(self, records: pa.Array) -> NDArray[np.void]:
         """Return records of one size as a void array of shape (n,) that shares their memory."""
