@@ -1,4 +1,4 @@
-"""The offsets of the parts of a record, its checks, and memory for decoded columns."""
+"""The offsets of the parts of a record, its checks, columns as records, and memory for columns."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainfeed.errors import FormatError
+from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.recordio import record_bounds
-from trainfeed.samples.schema import Field, Presence, Schema, require_no_values
+from trainfeed.samples.schema import (
+    PRESENCE,
+    Field,
+    Presence,
+    Schema,
+    as_array,
+    present_rows,
+    require_no_values,
+    set_bits,
+)
 
 # --- Memory for columns that is used again once no array refers to it
 
@@ -355,3 +364,49 @@ def _places(schema: Schema) -> tuple[FieldPlace, ...]:
         for field in schema
         if field.is_fixed
     )
+
+
+# --- Columns of many samples to records, without a step per sample
+
+
+def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
+    """Return records as a structured array; see ``TypedCodec.encode_columns``."""
+    num_samples = common_length(schema.names, columns)
+    # Every byte is written below, except those of absent fields, which must be zero.
+    new = np.zeros if schema.optional else np.empty
+    records = new(num_samples, schema.record_dtype)
+    items = records.view(items_dtype(schema))
+    bit = 0
+    for field in schema:
+        column = columns.get(field.name)
+        if not field.optional:
+            if column is None:
+                raise SampleShapeError(f"field {field.name!r}: expected {field}, got no column")
+            values = as_array(field, column, num_samples)
+            if (target := items[field.name]).dtype.kind == "V":
+                values = np.ndarray(num_samples, target.dtype, values)
+            target[...] = values
+            continue
+        rows = present_rows(field, column, num_samples)
+        set_bits(records[PRESENCE], bit, rows)
+        if column is not None:
+            values = np.ma.getdata(column)[rows]
+            records[field.name][rows] = as_array(field, values, len(values))
+        bit += 1
+    return records
+
+
+def common_length(names: tuple[str, ...], columns: Mapping[str, NDArray[Any]]) -> int:
+    """Return the number of samples in columns.
+
+    Raises:
+        SampleShapeError: Columns differ in length, or a name is not in ``names``, or there is no
+            column.
+    """
+    if not columns or not columns.keys() <= set(names):
+        raise SampleShapeError(f"expected columns of the fields {list(names)}, got {list(columns)}")
+    lengths = {name: len(column) for name, column in columns.items()}
+    num_samples = next(iter(lengths.values()))
+    if any(length != num_samples for length in lengths.values()):
+        raise SampleShapeError(f"expected columns of one length, got {lengths}")
+    return num_samples

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, SampleShapeError
+from trainfeed.samples.layout import common_length
 from trainfeed.samples.numbers import BLOCK_VALUES, ByteNumbers, Numbers
 from trainfeed.samples.schema import Field, Schema, as_array, as_bytes, present_rows, refuse
 from trainfeed.samples.sketches import TopValues, byte_values
-from trainfeed.samples.typed import common_length
 
 # --- The fields whose components have statistics: those of a fixed, small shape
 

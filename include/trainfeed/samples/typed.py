@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,17 +17,15 @@ from trainfeed.samples.layout import (
     RecordLayout,
     items_dtype,
     record_places,
+    records_of_columns,
     require_booleans,
 )
 from trainfeed.samples.schema import (
-    PRESENCE,
     Field,
     Schema,
     as_array,
     as_bytes,
     masked_rows,
-    present_rows,
-    set_bits,
 )
 
 # --- Records to samples, one by one or by chunks; every count and length is verified
@@ -300,15 +299,10 @@ _PLAIN: Final = {
 }
 
 # Errors of the direct call for values of a wrong type or range.
-_REFUSALS: Final = (
-    SampleShapeError,
-    KeyError,
-    TypeError,
-    ValueError,
-    OverflowError,
-    struct.error,
-)
+_REFUSALS: Final = (SampleShapeError, KeyError, TypeError, ValueError, OverflowError, struct.error)
 
+_Encode: TypeAlias = Callable[[Mapping[str, Any]], bytes]
+_Pack: TypeAlias = Callable[..., bytes]
 _Fixed: TypeAlias = Callable[[Any], Any]
 _Variable: TypeAlias = Callable[[Any], tuple[int, bytes]]
 
@@ -349,7 +343,9 @@ class SampleEncoder:
         # One format for the whole head: presence bits, fixed fields, counts; ``<`` also turns
         # padding off.
         self._pack = struct.Struct(f"<{presence}{codes}{len(self._variable)}I").pack
-        self._encode = self._encode_optional if schema.optional else self._encode_required
+        self._encode: _Encode = self._encode_optional if schema.optional else self._encode_required
+        if not schema.optional and not self._variable:
+            self._encode = _fixed_encoder(schema, self._fixed, self._pack)
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the record of a sample.
@@ -370,8 +366,6 @@ class SampleEncoder:
         if len(sample) != len(self._names):
             raise KeyError
         fixed = [convert(sample[name]) for name, convert in self._fixed]
-        if not self._variable:
-            return self._pack(*fixed)
         variable = [convert(sample[name]) for name, convert in self._variable]
         head = self._pack(*fixed, *[count for count, _ in variable])
         return b"".join([head, *[data for _, data in variable]])
@@ -414,6 +408,55 @@ class SampleEncoder:
                 as_array(field, sample[field.name])
 
 
+def _fixed_encoder(schema: Schema, fixed: Sequence[tuple[str, _Fixed]], pack: _Pack) -> _Encode:
+    """Return ``encode`` for required fields of fixed size.
+
+    Two or three fields are written out. Of others, the types of all values are compared at once.
+    """
+    count, names, converts = len(fixed), *zip(*fixed, strict=True)
+    if count in _WRITTEN_OUT:
+        return _WRITTEN_OUT[count](pack, names, converts)
+    arrays = [(i, convert) for i, convert in enumerate(converts) if schema[names[i]].shape]
+    natural = [bytes if schema[name].shape else _natural_type(schema[name]) for name in names]
+
+    def encode(sample: Mapping[str, Any]) -> bytes:
+        if len(sample) != count:
+            raise KeyError
+        values = [*map(sample.__getitem__, names)]
+        for i, convert in arrays:
+            values[i] = convert(values[i])
+        if [*map(type, values)] != natural:
+            values = [*map(operator.call, converts, map(sample.__getitem__, names))]
+        return pack(*values)
+
+    return encode
+
+
+def _two_fields(pack: _Pack, names: Sequence[str], converts: Sequence[_Fixed]) -> _Encode:
+    (first, second), (to_first, to_second) = names, converts
+
+    def encode(sample: Mapping[str, Any]) -> bytes:
+        if len(sample) != 2:
+            raise KeyError
+        return pack(to_first(sample[first]), to_second(sample[second]))
+
+    return encode
+
+
+def _three_fields(pack: _Pack, names: Sequence[str], converts: Sequence[_Fixed]) -> _Encode:
+    (first, second, third), (to_first, to_second, to_third) = names, converts
+
+    def encode(sample: Mapping[str, Any]) -> bytes:
+        if len(sample) != 3:
+            raise KeyError
+        return pack(to_first(sample[first]), to_second(sample[second]), to_third(sample[third]))
+
+    return encode
+
+
+_WRITTEN_OUT: Final = {2: _two_fields, 3: _three_fields}
+
+
 def _or_absent(convert: Callable[[Any], Any], absent: Any, field: Field) -> Callable[[Any], Any]:
     """Return ``convert``, for an optional field with None mapped to ``absent``."""
     if not field.optional:
@@ -431,14 +474,16 @@ def _fixed_field(field: Field) -> _FixedField:
     return _FixedField(f"{num_bytes}s", bytes(num_bytes), _fixed_array(field, num_values))
 
 
+def _natural_type(field: Field) -> type:
+    """Return the type that struct takes directly; it refuses numbers that are out of range."""
+    return {"b": bool, "f": float}.get(field.values_dtype.kind, int)
+
+
 def _scalar(field: Field) -> _Fixed:
-    # struct accepts values of these types directly, and refuses numbers that are out of range.
-    natural = {"b": bool, "f": float}.get(field.values_dtype.kind, int)
-    same = field.values_dtype.type
+    natural, same = _natural_type(field), field.values_dtype.type
 
     def convert(value: Any) -> Any:
-        kind = type(value)
-        if kind is natural or kind is same:
+        if type(value) is natural or type(value) is same:
             return value
         return as_array(field, value).item()
 
@@ -448,15 +493,13 @@ def _scalar(field: Field) -> _Fixed:
 def _fixed_array(field: Field, num_values: int) -> _Fixed:
     dtype, shape = field.values_dtype, field.item_shape
     pack = struct.Struct(f"<{num_values}{_CODES[field.dtype]}").pack
-    plain, is_vector = _PLAIN[dtype.kind], len(shape) == 1
+    plain, is_vector, ndarray = _PLAIN[dtype.kind], len(shape) == 1, np.ndarray
 
     def convert(value: Any) -> bytes:
-        kind = type(value)
-        if kind is np.ndarray:
-            if value.dtype == dtype and value.shape == shape:
-                # The common case: bytes of the array as they are, in C order.
-                return value.tobytes()  # type: ignore[no-any-return]
-        elif is_vector and kind in _LISTS and plain.issuperset(map(type, value)):
+        if type(value) is ndarray and value.dtype == dtype and value.shape == shape:
+            # The common case: bytes of the array as they are, in C order.
+            return value.tobytes()
+        if is_vector and type(value) in _LISTS and plain.issuperset(map(type, value)):
             return pack(*value)
         return as_array(field, value).tobytes()
 
@@ -495,52 +538,6 @@ def _variable_array(field: Field) -> _Variable:
     return convert
 
 
-# --- Columns of many samples to records, without a step per sample
-
-
-def records_of_columns(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.void]:
-    """Return records as a structured array; see ``TypedCodec.encode_columns``."""
-    num_samples = common_length(schema.names, columns)
-    # Every byte is written below, except those of absent fields, which must be zero.
-    new = np.zeros if schema.optional else np.empty
-    records = new(num_samples, schema.record_dtype)
-    items = records.view(items_dtype(schema))
-    bit = 0
-    for field in schema:
-        column = columns.get(field.name)
-        if not field.optional:
-            if column is None:
-                raise SampleShapeError(f"field {field.name!r}: expected {field}, got no column")
-            values = as_array(field, column, num_samples)
-            if (target := items[field.name]).dtype.kind == "V":
-                values = np.ndarray(num_samples, target.dtype, values)
-            target[...] = values
-            continue
-        rows = present_rows(field, column, num_samples)
-        set_bits(records[PRESENCE], bit, rows)
-        if column is not None:
-            values = np.ma.getdata(column)[rows]
-            records[field.name][rows] = as_array(field, values, len(values))
-        bit += 1
-    return records
-
-
-def common_length(names: tuple[str, ...], columns: Mapping[str, NDArray[Any]]) -> int:
-    """Return the number of samples in columns.
-
-    Raises:
-        SampleShapeError: Columns differ in length, or a name is not in ``names``, or there is no
-            column.
-    """
-    if not columns or not columns.keys() <= set(names):
-        raise SampleShapeError(f"expected columns of the fields {list(names)}, got {list(columns)}")
-    lengths = {name: len(column) for name, column in columns.items()}
-    num_samples = next(iter(lengths.values()))
-    if any(length != num_samples for length in lengths.values()):
-        raise SampleShapeError(f"expected columns of one length, got {lengths}")
-    return num_samples
-
-
 # --- The codec of a schema: samples or columns to records, and back
 
 
@@ -557,6 +554,11 @@ class TypedCodec:
         layout = RecordLayout(schema)
         self._decoder = SampleDecoder(schema, layout)
         self._variable = None if schema.is_fixed else VariableDecoder(schema, layout)
+
+    @property
+    def encoder(self) -> Callable[[Mapping[str, Any]], bytes]:
+        """``encode`` without a further call, for loops over samples."""
+        return self._encoder.encode
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the record of a sample.

@@ -200,7 +200,7 @@ class RecordMode:
     ) -> None:
         self._function = function
         self._rules = rules
-        self._codec = TypedCodec(schema)
+        self._encode = TypedCodec(schema).encoder
         self._split_fields = split_fields
         self._tally = tally
         self._tell = told.record
@@ -213,92 +213,97 @@ class RecordMode:
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``limits.block_bytes``."""
-        block = _Block(landed, source)
-        # Local names, because the loop runs once per record.
-        tell, samples_of, encode = self._tell, self._samples_of, self._codec.encode
+        block, num_bytes, field_hash = _Block(landed, source), 0, 0
+        # Local names and few calls, because the loop runs once per record.
+        tell, call, encode = self._tell, self._function.call, self._encode
+        add_record, add_row = block.records.append, block.rows.append
+        add_ordinal, add_hash = block.ordinals.append, block.hashes.append
+        split = self._split_fields
         # With much memory, a block takes more than a record can: none too large may hide in it.
         most = min(self._limits.block_bytes, self._limits.sample_bytes)
+        record: Record | None = None
         for row, record in enumerate(iter_landed(landed, source, self._rules)):
             tell(record.offset)
-            field_hash = None
             try:
-                for ordinal, sample in enumerate(samples_of(record)):
+                try:
+                    samples = call(record)
+                except Reject as reject:
+                    self._tally.reject(source, record.offset, record.value, reject)
+                    continue
+                if isinstance(samples, Filtered):
+                    length = len(record.value or b"")
+                    self._tally.filter(source, samples.reason, [record.offset], length)
+                    continue
+                for ordinal, sample in enumerate(samples):
                     # Encoded before the next sample is asked for: a function may reuse its arrays.
                     encoded = encode(sample)
-                    if not ordinal and self._split_fields is not None:
-                        field_hash = self._split_fields.of_sample(sample)
-                    block.add(row, ordinal, encoded, field_hash)
-                    if block.num_bytes > most:
+                    if split is not None:
+                        field_hash = field_hash if ordinal else split.of_sample(sample)
+                        add_hash(field_hash)
+                    add_record(encoded)
+                    add_row(row)
+                    add_ordinal(ordinal)
+                    num_bytes += len(encoded)
+                    if num_bytes > most:
                         self._require_fitting(record, len(encoded))
-                        yield block.finish()
-                        block = _Block(landed, source)
+                        yield self._finished(block, record)
+                        num_bytes = 0
             except SampleShapeError as error:
                 message = f"broke the schema: {error}"
                 raise self._function.mistake(record, message, SCHEMA_REMEDY) from error
-        yield block.finish()
+        yield self._finished(block, record)
+
+    def _finished(self, block: _Block, record: Record | None) -> SampleBlock:
+        """Return the block, and empty it; ``record`` is the last one that the function got."""
+        if record is not None:
+            self._function.refuse_fork(record)
+        return block.finish()
 
     def _require_fitting(self, record: Record, num_bytes: int) -> None:
         """Refuse a sample that is too large."""
         if num_bytes > self._limits.sample_bytes:
             raise self._limits.refusal(num_bytes, partial(self._function.mistake, record))
 
-    def _samples_of(self, record: Record) -> list[Any]:
-        """Return the samples of a record; none, with a count, if the function turned it down."""
-        try:
-            result = self._function.call(record)
-        except Reject as reject:
-            self._tally.reject(record.source, record.offset, record.value, reject)
-            return []
-        if isinstance(result, Filtered):
-            num_bytes = len(record.value or b"")
-            self._tally.filter(record.source, result.reason, [record.offset], num_bytes)
-            return []
-        return result
-
 
 class _Block:
-    """A block that grows record by record.
+    """A block that grows record by record: the loop of ``RecordMode`` appends to its lists.
 
     Args:
         landed: The records.
         source: Source string of the records.
 
     Attributes:
-        num_bytes: Size of the encoded samples.
+        records: The encoded samples.
+        rows: Row of every sample's record in ``landed``.
+        ordinals: Number of every sample within its record.
+        hashes: Split hash of every sample, or nothing when single records are split.
     """
 
     def __init__(self, landed: pa.RecordBatch, source: str) -> None:
         self._landed = landed
         self._source = source
-        self._records: list[bytes] = []
-        self._rows: list[int] = []
-        self._ordinals: list[int] = []
-        self._hashes: list[int] = []
-        self.num_bytes = 0
-
-    def add(self, row: int, ordinal: int, encoded: bytes, field_hash: int | None) -> None:
-        """Append an encoded sample of a record, and the record's split hash if there is one."""
-        self._records.append(encoded)
-        self._rows.append(row)
-        self._ordinals.append(ordinal)
-        if field_hash is not None:
-            self._hashes.append(field_hash)
-        self.num_bytes += len(encoded)
+        self.records: list[bytes] = []
+        self.rows: list[int] = []
+        self.ordinals: list[int] = []
+        self.hashes: list[int] = []
 
     def finish(self) -> SampleBlock:
-        """Return the block."""
-        rows = np.array(self._rows, dtype=np.int64)
-        ordinals = np.array(self._ordinals, dtype=np.int32)
+        """Return the block, and empty the lists for the next one."""
+        rows = np.array(self.rows, dtype=np.int64)
+        ordinals = np.array(self.ordinals, dtype=np.int32)
         offsets, stamps = (self._landed.column(name).to_numpy() for name in ("offset", "timestamp"))
-        return SampleBlock(
+        block = SampleBlock(
             source=self._source,
             offsets=offsets[rows],
             ordinals=ordinals,
             stamps=stamps[rows],
-            records=pa.array(self._records, pa.large_binary()),
-            field_hashes=np.array(self._hashes, dtype=np.uint64) if self._hashes else None,
+            records=pa.array(self.records, pa.large_binary()),
+            field_hashes=np.array(self.hashes, dtype=np.uint64) if self.hashes else None,
             num_bytes=int(value_lengths(self._landed)[rows[ordinals == 0]].sum()),
         )
+        for values in (self.records, self.rows, self.ordinals, self.hashes):
+            values.clear()
+        return block
 
 
 def iter_landed(
@@ -359,6 +364,10 @@ class LabelledFunction:
             row = int(judged.rows[self._labels.first_wrong_row(judged.all_samples())])
             message = f"broke the schema: {error}"
             raise self.batch_mistake(batch, row, message, SCHEMA_REMEDY) from error
+
+    def refuse_fork(self, record: Record) -> None:
+        """Refuse to go on in a child of any fork."""
+        self._function.refuse_fork(record)
 
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
         """Return the error for a mistake of the function at a record."""

@@ -295,6 +295,10 @@ _MOST_CHARS: Final = 500
 _FORKED: Final = "forked, and the child returned from it"
 _FORK_REMEDY: Final = "end the child with os._exit inside the function, or start a subprocess"
 
+# One entry more in the child of each fork by Python: a look takes a tenth of ``os.getpid``.
+_forks: Final[list[None]] = []
+os.register_at_fork(after_in_child=lambda: _forks.append(None))
+
 
 class SampleFunction(Protocol):
     """A function from records to samples, as modes call it; see ``UserFunction``."""
@@ -302,6 +306,8 @@ class SampleFunction(Protocol):
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered: ...
 
     def call_batch(self, batch: pa.RecordBatch) -> Judged: ...
+
+    def refuse_fork(self, record: Record) -> None: ...
 
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError: ...
 
@@ -346,6 +352,7 @@ class UserFunction:
         self._again = again
         self._folder = spec.folder
         self._process = os.getpid()
+        self._num_forks = len(_forks)
 
     def call(self, record: Record) -> list[Mapping[str, Any]] | Filtered:
         """Return the samples of a record, at least one, or the reason why it is filtered.
@@ -362,7 +369,7 @@ class UserFunction:
             message = self._raised(error)
             remedy = "fix the function, or raise Reject for broken records"
             raise self.mistake(record, message, remedy) from error
-        if os.getpid() != self._process:
+        if len(_forks) != self._num_forks:
             raise self.mistake(record, _FORKED, _FORK_REMEDY)
         # ``type(…) is dict`` first: nearly all functions return dicts, and the test of an abstract
         # class takes longer.
@@ -393,6 +400,18 @@ class UserFunction:
             return judge(returned, self._names, batch.num_rows)
         except WrongBatchError as error:
             raise self.batch_mistake(batch, error.row, str(error), error.remedy) from error
+
+    def refuse_fork(self, record: Record) -> None:
+        """Refuse to go on in a child of any fork, also one by C code, which ``call`` does not see.
+
+        Args:
+            record: The last record that the function got.
+
+        Raises:
+            PreprocessError: This is another process than that of the constructor.
+        """
+        if os.getpid() != self._process:
+            raise self.mistake(record, f"{_FORKED}, at an earlier record or", _FORK_REMEDY)
 
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
         """Return the error for a mistake of the function at a record."""

@@ -87,6 +87,14 @@ def test_a_forked_child_that_returns_is_told_with_the_record(misbehave):
     told(caught, "forked, and the child returned from it", AT, "os._exit")
 
 
+def test_a_child_that_c_code_forks_is_told_at_the_end_of_its_batch(misbehave):
+    """Python does not notice such a fork, and the child goes on with the next records."""
+    fork = "child = ctypes.CDLL(None).fork()\n        child and os.waitpid(child, 0)"
+    with pytest.raises(PreprocessError) as caught:
+        misbehave(fork, head="import ctypes")
+    told(caught, "forked, and the child returned from it", "kafka:clicks/0 offset 19", "os._exit")
+
+
 def test_a_forked_child_that_raises_is_told_with_the_record(misbehave):
     what = "child = os.fork()\n        if not child: 1 / 0\n        os.waitpid(child, 0)"
     with pytest.raises(PreprocessError) as caught:
