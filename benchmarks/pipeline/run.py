@@ -45,8 +45,14 @@ class Way:
 
 def ways(peers: str) -> list[Way]:
     """Return all ways to build."""
-    ours = (sys.executable, "-m", "benchmarks.pipeline.ours", "{place}")
-    found = [Way(f"trainfeed {form}", (*ours, form, "{out}")) for form in ("batch", "record")]
+    found = [
+        Way(f"{name} {form}", (sys.executable, "-m", module, "{place}", form, "{out}"))
+        for name, module in (
+            ("trainfeed", "benchmarks.pipeline.ours"),
+            ("floor", "benchmarks.pipeline.floor"),
+        )
+        for form in ("batch", "record")
+    ]
     for engine in ("polars", "duckdb", "pyspark"):
         for form in ("records", "parquet"):
             script = str(HERE / "peers" / f"{engine}_peer.py")
