@@ -61,7 +61,8 @@ def write_published(folder: Path, _: SetA, b: SetB) -> None:
 
     from trainfeed.core.config import Environment, KafkaSettings
     from trainfeed.files.stores import Location
-    from trainfeed.pipeline.local import BuildRequest, build
+    from trainfeed.pipeline import BuildRequest
+    from trainfeed.pipeline.local import build
     from trainfeed.sources import LANDING_SCHEMA, record_topic
     from trainfeed.specification import load_spec
     from trainfeed.versions import init_root

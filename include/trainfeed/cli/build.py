@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -28,19 +28,20 @@ from trainfeed.cli.printing import (
     print_rows,
     printable_lines,
     progress,
+    shown_at_work,
 )
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, intervals_in, parse_range
 from trainfeed.errors import ConfigError, TrainFeedError
-from trainfeed.pipeline import JsonObject, OutdatedRule
-from trainfeed.pipeline.local import BuildRequest
+from trainfeed.pipeline import BuildRequest, JsonObject, OutdatedRule
 from trainfeed.pipeline.local import build as run_build
-from trainfeed.pipeline.preview import DryRun, describe, preview
-from trainfeed.pipeline.preview import dry_run as run_dry
 from trainfeed.specification import DatasetSpec, TrainingWish
 from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.versions.interval_notes import told_passed_over
 from trainfeed.versions.layout import generation_name, parse_generation
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.preview import DryRun
 
 # --- The options ``--engine`` and ``--spark-connection``: where preprocessing runs this time
 
@@ -103,13 +104,9 @@ def build_one(
 ) -> None:
     """Build an interval as asked, and print the report."""
     place = f"{spec.name}/{interval.name}"
-    with error_console().status("") as status:
+    with shown_at_work("") as tell:
         report = run_build(
-            spec,
-            interval,
-            env,
-            request,
-            on_stage=lambda stage: status.update(f"{place}: {stage}"),
+            spec, interval, env, request, on_stage=lambda stage: tell(f"{place}: {stage}")
         )
     print_json(report.to_json()) if as_json else print_mapping(report.to_json())
 
@@ -269,6 +266,8 @@ def print_dry_runs(
     Raises:
         TrainFeedError: The error of planning, without ``is_range``.
     """
+    from trainfeed.pipeline.preview import describe, dry_run
+
     reports: list[DryRun | _Refused] = []
     failed = 0
     with progress(f"planning {spec.name}") as tell:
@@ -276,7 +275,7 @@ def print_dry_runs(
             tell(len(intervals), number)
             try:
                 reports.append(
-                    run_dry(
+                    dry_run(
                         spec,
                         interval,
                         env,
@@ -294,7 +293,9 @@ def print_dry_runs(
         told = [report.to_json() for report in reports]
         print_json(told if is_range else told[0])
     else:
-        typer.echo("\n".join(line for report in reports for line in _told(spec, report)))
+        for report in reports:
+            lines = report.lines(spec) if isinstance(report, _Refused) else describe(report)
+            typer.echo("\n".join(lines))
     if failed:
         print_message(
             f"{failed} of {len(intervals)} intervals cannot be planned: a build of them would fail"
@@ -316,11 +317,8 @@ class _Refused:
             "error": {"kind": self.kind, "message": self.message},
         }
 
-
-def _told(spec: DatasetSpec, report: DryRun | _Refused) -> list[str]:
-    if isinstance(report, _Refused):
-        return [f"dry run of {spec.name}/{report.interval}: {report.kind}: {report.message}"]
-    return describe(report)
+    def lines(self, spec: DatasetSpec) -> list[str]:
+        return [f"dry run of {spec.name}/{self.interval}: {self.kind}: {self.message}"]
 
 
 # --- ``trainfeed build``: intervals on this machine, without Airflow
@@ -452,6 +450,8 @@ def _preview(
         raise ConfigError(
             "expected no --rebuild and no --outdated beside --limit, which publishes nothing"
         )
+    from trainfeed.pipeline.preview import preview
+
     # A preview also shows the output of the function.
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
     with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):

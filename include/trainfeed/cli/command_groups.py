@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from trainfeed.core.imports import without_collection
+
 # --- Lets parameters that need no conversion be read without pydantic, by which typer reads all
 
 _PLAIN: Final = (bool, float, int, str)
@@ -90,7 +92,8 @@ class Entry:
     def load(self, package: str) -> Any:
         """Import the command, and return it as typer's own command or group."""
         module, _, attribute = self.home.partition(":")
-        found = getattr(import_module(module, package), attribute)
+        with without_collection():
+            found = getattr(import_module(module, package), attribute)
         parent = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
             parent.add_typer(found, name=self.name)

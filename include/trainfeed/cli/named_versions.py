@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -21,11 +21,13 @@ from trainfeed.specification import (
     load_spec,
     shown_number,
 )
-from trainfeed.versions import Coverage, DatasetFolder, Version, cover
+from trainfeed.versions import DatasetFolder
 from trainfeed.versions.layout import is_generation, is_name, parse_generation
-from trainfeed.versions.tag import cover_tag
 from trainfeed.versions.tag_files import Tag, require_tag
 from trainfeed.versions.withdraw import look_for_withdrawal
+
+if TYPE_CHECKING:
+    from trainfeed.versions import Coverage, Version
 
 # --- The intervals that a command is asked for, as NAME/INTERVAL, NAME/FIRST/LAST or --interval
 
@@ -91,6 +93,8 @@ class LookTarget:
             WindowError: The interval is not valid.
             NotFoundError: The version is not published.
         """
+        from trainfeed.versions import Version
+
         if self.asked is None and self.tag is None:
             raise ConfigError(
                 f"expected NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {self.folder.name!r}"
@@ -117,6 +121,9 @@ class LookTarget:
 
     def coverage(self) -> Coverage:
         """Return the state of the intervals of the range, or of the tag."""
+        from trainfeed.versions import cover
+        from trainfeed.versions.tag import cover_tag
+
         if self.tag is not None:
             return cover_tag(self.folder, self.tag, self.asked)
         return cover(self.folder, self.asked or "")

@@ -121,6 +121,16 @@ def print_mapping(value: Mapping[str, object]) -> None:
 
 
 @contextmanager
+def shown_at_work(what: str) -> Iterator[Callable[[str], object]]:
+    """Show on a terminal what is at work; yield a function that changes the text."""
+    if not sys.stderr.isatty():
+        yield str
+        return
+    with error_console().status(what) as status:
+        yield status.update
+
+
+@contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal; yield a function of the total (0: unknown) and the number done."""
     from rich import progress as rich_progress

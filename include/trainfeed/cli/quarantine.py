@@ -42,7 +42,7 @@ from trainfeed.core.config import Environment
 from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import posix
-from trainfeed.pipeline.local import BuildRequest
+from trainfeed.pipeline import BuildRequest
 from trainfeed.pipeline.quarantine import Quarantine, QuarantinedRecord
 from trainfeed.pipeline.quarantine_access import read_raw, read_raw_at
 from trainfeed.pipeline.review import (

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from trainfeed.core.csv_text import CsvRows, require_names
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
@@ -165,11 +163,16 @@ def _parse(path: Path, data: pa.Buffer, types: Mapping[str, str], rules: Reading
             case ".arrow":
                 return pa.ipc.open_file(file).read_all()
             case ".csv" if rules is ReadingRules.GUESSED:
-                return pyarrow.csv.read_csv(file)
+                from pyarrow.csv import read_csv
+
+                return read_csv(file)
             case ".csv":
                 return _read_exact_csv(path, data, types)
             case _:
-                return pyarrow.parquet.read_table(file)
+                # Of all commands, few read a lookup, and of these few such a file.
+                from pyarrow.parquet import read_table
+
+                return read_table(file)
     except (pa.ArrowException, OSError, csv.Error, ValueError) as error:
         raise ConfigError(f"lookup file {path} cannot be read: {error}; replace it") from error
 

@@ -5,6 +5,7 @@ Callers import a stage where they run it, because each stage imports numpy and p
 
 from trainfeed.pipeline.reports import (
     Build,
+    BuildRequest,
     JsonObject,
     OutdatedRule,
     PlanRef,
@@ -18,6 +19,7 @@ from trainfeed.pipeline.reports import (
 
 __all__ = [
     "Build",
+    "BuildRequest",
     "JsonObject",
     "OutdatedRule",
     "PlanRef",

@@ -1,4 +1,8 @@
-"""Runs all stages of one interval from this process, without Airflow, several tasks at once."""
+"""Runs all stages of one interval from this process, without Airflow, several tasks at once.
+
+Nothing heavy is imported with this module: a build starts its workers first, and they import what
+their jobs need while this process imports the stages.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +11,27 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment, KafkaSettings
+from trainfeed.core.imports import without_collection
 from trainfeed.core.intervals import Interval
 from trainfeed.errors import EngineError
-from trainfeed.pipeline.build_attempts import build_attempt
-from trainfeed.pipeline.check import check
-from trainfeed.pipeline.convert import convert
-from trainfeed.pipeline.functions.account import fitting_processes
-from trainfeed.pipeline.functions.jobs import StageJob, memory_ran_out
-from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.pipeline.publish import publish
 from trainfeed.pipeline.reports import (
     MAPPED_STAGES,
     Build,
+    BuildRequest,
     JsonObject,
-    OutdatedRule,
     PlanReport,
     PublishReport,
     SkipReport,
     StageReport,
 )
-from trainfeed.pipeline.spark.application import SparkApplication
-from trainfeed.pipeline.spark.cluster import SparkCluster
-from trainfeed.pipeline.stage import kept
 from trainfeed.pipeline.workers.pool import (
     Death,
     WorkerLimits,
@@ -50,6 +43,9 @@ from trainfeed.pipeline.workers.pool import (
 from trainfeed.specification import DatasetSpec, ResourceSpec
 from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.versions.layout import parse_generation
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.spark.cluster import SparkCluster
 
 # --- Runs several tasks of a stage at once from one process, as a scheduler does on many machines
 
@@ -76,6 +72,8 @@ class _Share(ResourceSpec):
 
 def at_once(spec: DatasetSpec, num_units: int) -> int:
     """Return how many tasks of a stage fit into the memory, each with room for one sample."""
+    from trainfeed.pipeline.functions.account import fitting_processes
+
     return max(1, min(spec.resources.processes, num_units, fitting_processes(spec)))
 
 
@@ -109,6 +107,9 @@ def _run_in_worker(
     build: Build,
     unit: int,
 ) -> StageReport:
+    from trainfeed.pipeline.functions.jobs import StageJob, memory_ran_out
+    from trainfeed.pipeline.stage import kept
+
     spec, env = build.spec, build.env
     recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
     job = StageJob(stage, replace(build, env=replace(env, kafka=recorded)), unit)
@@ -171,26 +172,6 @@ def _end(tasks: Sequence[Future[_Report]]) -> None:
 
 
 # --- Runs all stages of one interval from this process, without Airflow, as the command line does
-
-
-@dataclass(frozen=True)
-class BuildRequest:
-    """The options of a build besides its interval.
-
-    Attributes:
-        rebuild: The reason for building a published interval again, or None.
-        allow_gap: The reason for accepting that retention deleted records, or None.
-        untrained: The reason why no training of the interval is wanted, or None.
-        outdated: The rule for a published version that is outdated; see ``plan``.
-        replay: Whether to build the interval from its last plan and landing files, without its
-            source, if that build quarantined records.
-    """
-
-    rebuild: str | None = None
-    allow_gap: str | None = None
-    untrained: str | None = None
-    outdated: OutdatedRule = OutdatedRule.FAIL
-    replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,8 +243,12 @@ def build(
     if spec.preprocess.engine == "spark":
         _cluster_of(spec, env)  # wrong settings are told before the source is read
     on_stage("plan")
-    # The workers start while this process plans; those of the engine spark are in its executors.
-    start_workers(0 if spec.preprocess.engine == "spark" else spec.resources.processes)
+    if not DatasetFolder(Path(env.root), spec.name).interval(interval.name).exists():
+        # It will be built: workers start while this process imports and plans.
+        _start_workers(spec)
+    with without_collection():
+        from trainfeed.pipeline.plan import plan
+
     planned = plan(
         spec,
         interval,
@@ -278,10 +263,20 @@ def build(
     begun = Build(spec, env, planned.ref)
     _mark_training(begun, planned.generation, request.untrained)
     seconds = {"plan": planned.seconds}
-    with nullcontext() if planned.is_published else build_attempt(begun, "build"):
+    if planned.is_published:
+        # The other stages have nothing to do, and are not even imported.
+        own = ("ingest", "spark") if spec.preprocess.engine == "spark" else MAPPED_STAGES
+        seconds |= dict.fromkeys([*own, "check"], 0.0)
+        published, reads = _publish(begun, on_stage, seconds), 0
+    else:
         published, reads = _run(begun, planned, on_stage, seconds)
     verdict = planned.verdict if planned.is_published else published.verdict
     return BuildReport(published, verdict, reads, seconds, planned.note)
+
+
+def _start_workers(spec: DatasetSpec) -> None:
+    """Start the workers of a build; those of the engine spark are in its executors."""
+    start_workers(0 if spec.preprocess.engine == "spark" else spec.resources.processes)
 
 
 def _mark_training(build: Build, generation: str, why_none: str | None) -> None:
@@ -303,13 +298,26 @@ def _run(
     seconds: dict[str, float],
 ) -> tuple[PublishReport, int]:
     """Run all tasks; return the report of ``publish``, and the number of source reads."""
+    _start_workers(build.spec)
+    with without_collection():
+        from trainfeed.pipeline.build_attempts import build_attempt
+
     reads = 0
-    for stage, reports in _stages(build, planned, on_stage):
-        with _timed(stage, on_stage, seconds):
-            reads += sum(report.source_reads for report in reports)
+    with build_attempt(build, "build"):
+        for stage, reports in _stages(build, planned, on_stage):
+            with _timed(stage, on_stage, seconds):
+                reads += sum(report.source_reads for report in reports)
+        return _publish(build, on_stage, seconds), reads
+
+
+def _publish(
+    build: Build, on_stage: Callable[[str], object], seconds: dict[str, float]
+) -> PublishReport:
+    with without_collection():
+        from trainfeed.pipeline.publish import publish
+
     with _timed("publish", on_stage, seconds):
-        published = publish(build)
-    return published, reads
+        return publish(build)
 
 
 @contextmanager
@@ -326,23 +334,30 @@ def _stages(
     build: Build, planned: PlanReport, on_stage: Callable[[str], object]
 ) -> Iterator[tuple[str, Iterator[StageReport]]]:
     """Yield every stage between ``plan`` and ``publish``, and an iterator that runs its tasks."""
+    with without_collection():
+        from trainfeed.pipeline.check import check
+        from trainfeed.pipeline.convert import convert
+        from trainfeed.pipeline.ingest import ingest
+        from trainfeed.pipeline.preprocess import preprocess
+
     on_spark = build.spec.preprocess.engine == "spark"
     mapped: tuple[Callable[[Build, int], StageReport], ...] = (ingest, preprocess, convert)
     for name, stage in zip(MAPPED_STAGES, mapped, strict=True):
+        # ``preprocess`` stays in this process, because it runs its functions in workers by itself.
+        # ``ingest`` from a cluster stays, because the credentials must not reach the workers:
+        # functions of users run in the same workers later.
+        stays = stage is preprocess or (stage is ingest and not _is_recorded(build.spec, build.env))
         if stage is ingest or not on_spark:
-            yield name, _mapped(build, stage, range(planned.tasks[name]))
+            yield name, _mapped(build, stage, range(planned.tasks[name]), stays=stays)
     if on_spark:
         yield "spark", (_on_spark(each, on_stage) for each in [build])
     yield "check", (check(each) for each in [build])
 
 
 def _mapped(
-    build: Build, stage: Callable[[Build, int], StageReport], units: range
+    build: Build, stage: Callable[[Build, int], StageReport], units: range, *, stays: bool
 ) -> Iterator[StageReport]:
-    # ``preprocess`` stays in this process, because it runs its functions in workers by itself.
-    # ``ingest`` from a cluster stays, because the credentials must not reach the workers:
-    # functions of users run in the same workers later.
-    stays = stage is preprocess or (stage is ingest and not _is_recorded(build.spec, build.env))
+    """Run the tasks of a stage, in this process if it ``stays`` there."""
     num_tasks = at_once(build.spec, len(units))
     run_in = stage if stays or num_tasks == 1 else in_worker(stage)
     run = partial(run_in, replace(build, spec=share_of(build.spec, num_tasks)))
@@ -350,11 +365,15 @@ def _mapped(
 
 
 def _on_spark(build: Build, on_stage: Callable[[str], object]) -> StageReport:
+    from trainfeed.pipeline.spark.application import SparkApplication
+
     cluster = _cluster_of(build.spec, build.env)
     return SparkApplication(build, cluster, lambda far: on_stage(f"spark: {far}")).run()
 
 
 def _cluster_of(spec: DatasetSpec, env: Environment) -> SparkCluster:
+    from trainfeed.pipeline.spark.cluster import SparkCluster
+
     return SparkCluster.of(env.spark, spec.preprocess.connection)
 
 

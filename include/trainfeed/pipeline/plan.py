@@ -21,7 +21,6 @@ from trainfeed.files import make_folders
 from trainfeed.files.stores import Location, posix, require_store_clock
 from trainfeed.functions import require_function
 from trainfeed.pipeline.code_copies import keep_code, keep_lookups
-from trainfeed.pipeline.functions.account import require_room_for_fields
 from trainfeed.pipeline.planner.decision import Asked, FoundPlan, find_plan, require_closed
 from trainfeed.pipeline.planner.fingerprint import check_interval_uploads, told_acknowledged
 from trainfeed.pipeline.planner.planner import Planner
@@ -156,6 +155,8 @@ def _prepare(
 ) -> None:
     """Refuse a build that lacks memory or space; keep its code; forget the last attempt."""
     if found.verdict == "build":
+        from trainfeed.pipeline.functions.account import require_room_for_fields
+
         require_room_for_fields(spec)
     keep_code(folder, spec)
     keep_lookups(folder, spec)

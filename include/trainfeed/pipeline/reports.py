@@ -64,6 +64,29 @@ class OutdatedRule(StrEnum):
     REBUILD = "rebuild"
 
 
+# --- The request for the build of an interval
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """The options of a build besides its interval.
+
+    Attributes:
+        rebuild: The reason for building a published interval again, or None.
+        allow_gap: The reason for accepting that retention deleted records, or None.
+        untrained: The reason why no training of the interval is wanted, or None.
+        outdated: The rule for a published version that is outdated; see ``plan``.
+        replay: Whether to build the interval from its last plan and landing files, without its
+            source, if that build quarantined records.
+    """
+
+    rebuild: str | None = None
+    allow_gap: str | None = None
+    untrained: str | None = None
+    outdated: OutdatedRule = OutdatedRule.FAIL
+    replay: bool = False
+
+
 # --- The report of stage ``plan``, and its JSON, from which the later tasks of a run start
 
 # The stages that a plan cuts into tasks.

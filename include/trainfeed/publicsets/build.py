@@ -21,7 +21,8 @@ from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.core.datacenters import local_source, local_target
 from trainfeed.errors import ConflictError, FormatError, SourceReplacedError
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.local import BuildReport, BuildRequest, build
+from trainfeed.pipeline import BuildRequest
+from trainfeed.pipeline.local import BuildReport, build
 from trainfeed.publicsets.catalogue import PublicSet, public_set
 from trainfeed.publicsets.originals import Originals
 from trainfeed.publicsets.versions import LICENCE_FILE, SOURCE_FILE, publishing_root

@@ -15,7 +15,7 @@ from trainfeed.errors import (
     PreprocessError,
     TrainFeedError,
 )
-from trainfeed.pipeline import local
+from trainfeed.pipeline import check as checking
 from trainfeed.pipeline.spark import application
 
 pytestmark = pytest.mark.nightly
@@ -105,14 +105,14 @@ def test_executors_that_are_killed_leave_no_trace(clicks, tmp_path, monkeypatch,
 
 def test_a_shard_that_is_lost_before_check_is_noticed(clicks, tmp_path, monkeypatch):
     there = clicks.at(tmp_path / "there", "spark")
-    check = local.check
+    check = checking.check
 
     def without_a_shard(build):
         (first, *_) = sorted((tmp_path / "there" / "root").rglob("clicks-train-*"))
         first.unlink()
         return check(build)
 
-    monkeypatch.setattr(local, "check", without_a_shard)
+    monkeypatch.setattr(checking, "check", without_a_shard)
     with pytest.raises(TrainFeedError, match="clicks-train-"):
         there.build()
     assert nothing_visible(there)

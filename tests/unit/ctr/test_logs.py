@@ -20,7 +20,8 @@ from tests.unit.ctr.conftest import DAYS, FOLDER, ROWS_PER_DAY
 from trainfeed.core.config import Environment
 from trainfeed.errors import ConfigError, ConflictError, FormatError
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.local import BuildRequest, build
+from trainfeed.pipeline import BuildRequest
+from trainfeed.pipeline.local import build
 from trainfeed.readers import open_dataset
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Version, init_root

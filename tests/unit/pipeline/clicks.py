@@ -15,7 +15,8 @@ import pyarrow as pa
 from trainfeed.core import canonical_json
 from trainfeed.core.config import Environment
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.local import BuildRequest, build
+from trainfeed.pipeline import BuildRequest
+from trainfeed.pipeline.local import build
 from trainfeed.sources import LANDING_SCHEMA, record_topic
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Version, init_root

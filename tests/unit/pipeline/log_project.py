@@ -12,7 +12,8 @@ import cramjam
 
 from tests.unit.pipeline.clicks import CODE
 from trainfeed.core.config import Environment
-from trainfeed.pipeline.local import BuildRequest, build
+from trainfeed.pipeline import BuildRequest
+from trainfeed.pipeline.local import build
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Version, init_root
 

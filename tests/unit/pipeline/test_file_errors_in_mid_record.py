@@ -16,7 +16,8 @@ from trainfeed.errors import (
     StorageError,
 )
 from trainfeed.files import os_errors
-from trainfeed.pipeline import local as pipeline
+from trainfeed.pipeline import ingest as ingesting
+from trainfeed.pipeline import local
 from trainfeed.pipeline import preprocess as _function_run
 from trainfeed.pipeline.functions import jobs as _group
 from trainfeed.sources import LandingFile
@@ -31,7 +32,7 @@ def mode(request, project, monkeypatch):
     """A build of twenty records in this process, in one of the modes."""
     project.record({0: [batch([event(i, START_MS + i) for i in range(ROWS)])]})
     monkeypatch.setattr(_function_run, "run_jobs", run_here)
-    monkeypatch.setattr(pipeline, "start_workers", str)
+    monkeypatch.setattr(local, "start_workers", str)
     if request.param == "batch":
         project.edit("input: record", "input: batch")
         (project.env.datasets / "clicks" / "preprocess.py").write_text(BATCH_CODE)
@@ -45,7 +46,7 @@ def failing(number, path):
 
 def after_ingest(monkeypatch, act):
     """Do something between two stages."""
-    ingest = pipeline.ingest
+    ingest = ingesting.ingest
 
     def stage(*arguments):
         report = ingest(*arguments)
@@ -53,7 +54,7 @@ def after_ingest(monkeypatch, act):
         return report
 
     stage.__name__ = "ingest"
-    monkeypatch.setattr(pipeline, "ingest", stage)
+    monkeypatch.setattr(ingesting, "ingest", stage)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
+from trainfeed.core.imports import without_collection
 from trainfeed.core.process_ties import leave_interrupts, tie_to_parent
 from trainfeed.errors import PreprocessError, TrainFeedError
 from trainfeed.pipeline.heap import give_back, return_large_blocks
@@ -56,7 +57,8 @@ def main(channel: int, progress: int, parent: int) -> None:
     # more time than sorting.
     pa.set_memory_pool(pa.system_memory_pool())
     return_large_blocks()
-    importlib.import_module(_OF_JOBS)
+    with without_collection():
+        importlib.import_module(_OF_JOBS)
     own = os.getpid()
     connection = Connection(channel)
     desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(RangeDone(index)))

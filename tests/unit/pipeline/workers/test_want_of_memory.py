@@ -162,8 +162,8 @@ def test_a_real_kernel_out_of_memory_is_told_with_the_setting(project, small_gro
 
 @pytest.mark.control_group
 def test_a_main_process_that_a_real_kernel_killed_is_told_of_by_the_next(project, small_group):
-    hoard = "local.check = lambda *_: [bytearray(b'x' * (1 << 20)) for _ in range(1500)]"
-    ended = build_in(small_group, project, f"from trainfeed.pipeline import local; {hoard}")
+    hoard = "check.check = lambda *_: [bytearray(b'x' * (1 << 20)) for _ in range(1500)]"
+    ended = build_in(small_group, project, f"from trainfeed.pipeline import check; {hoard}")
     assert ended.returncode == -9, ended.stderr
     ended = build_in(small_group, project)
     assert ended.returncode == 0, ended.stderr

@@ -19,11 +19,9 @@ NOT_NEEDED = {
 }
 
 
-def test_a_worker_does_without_the_modules_of_other_stages():
-    code = (
-        f"import sys, {_worker_main.__name__}, {_worker_main._OF_JOBS};"
-        "sys.stdout.write(' '.join(sys.modules))"
-    )
+def modules_after(imports):
+    """The modules of a new interpreter that has imported some."""
+    code = f"import sys, {imports}; sys.stdout.write(' '.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(INCLUDE)},
@@ -31,6 +29,16 @@ def test_a_worker_does_without_the_modules_of_other_stages():
         text=True,
         check=True,
     )
-    loaded = set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_a_command_starts_the_workers_of_a_build_before_it_imports_what_is_heavy():
+    loaded = modules_after("trainfeed.cli.build")
+    assert "trainfeed.pipeline.workers.pool" in loaded
+    assert not loaded & {"numpy", "pyarrow", "rich", "trainfeed.pipeline.plan"}
+
+
+def test_a_worker_does_without_the_modules_of_other_stages():
+    loaded = modules_after(f"{_worker_main.__name__}, {_worker_main._OF_JOBS}")
     assert "trainfeed.pipeline.functions.jobs" in loaded
     assert not loaded & NOT_NEEDED

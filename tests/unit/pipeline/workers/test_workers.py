@@ -16,7 +16,7 @@ from tests.unit.processes import LIMIT_S
 from trainfeed.core.faults import VARIABLE
 from trainfeed.errors import EngineError
 from trainfeed.pipeline import local as _parallel
-from trainfeed.pipeline import local as pipeline
+from trainfeed.pipeline import plan as planning
 from trainfeed.pipeline.workers import pool as _engine
 from trainfeed.pipeline.workers.pool import start_workers
 
@@ -37,6 +37,15 @@ def test_workers_started_early_are_those_that_do_the_work(project):
     project.edit("seed: 7", MANY)
     project.build()
     assert workers() == started
+
+
+def test_an_interval_that_is_published_starts_no_worker(project):
+    project.build()
+    _engine.stop_workers()
+    done = project.build()
+    assert done["verdict"] == "identical"
+    assert workers() == set()
+    assert done["seconds"].keys() == {"plan", "ingest", "preprocess", "convert", "check", "publish"}
 
 
 def test_a_worker_has_imported_what_jobs_need_before_its_first_one_comes():
@@ -66,7 +75,7 @@ def test_a_stage_whose_worker_was_killed_says_so_and_goes_on_in_the_next_run(
 
 def test_an_error_of_a_stage_in_a_worker_is_raised_here(project, monkeypatch):
     project.edit("seed: 7", MANY)
-    plan = pipeline.plan
+    plan = planning.plan
 
     def without_source(*args, **kwargs):
         planned = plan(*args, **kwargs)
@@ -74,7 +83,7 @@ def test_an_error_of_a_stage_in_a_worker_is_raised_here(project, monkeypatch):
             path.write_bytes(b"ARROW1 no more")
         return planned
 
-    monkeypatch.setattr(pipeline, "plan", without_source)
+    monkeypatch.setattr(planning, "plan", without_source)
     with pytest.raises(Exception, match="footer") as caught:
         project.build()
     assert type(caught.value).__module__ == "trainfeed.errors"
