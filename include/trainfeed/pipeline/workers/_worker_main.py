@@ -14,12 +14,9 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Final, NoReturn
 
-import pyarrow as pa
-
 from trainfeed.core.imports import without_collection
 from trainfeed.core.process_ties import leave_interrupts, tie_to_parent
 from trainfeed.errors import PreprocessError, TrainFeedError
-from trainfeed.pipeline.heap import give_back, return_large_blocks
 from trainfeed.pipeline.workers.protocol import (
     NOWHERE,
     STACK_SIGNAL,
@@ -51,14 +48,18 @@ def main(channel: int, progress: int, parent: int) -> None:
     adopt_orphans()
     leave_interrupts()
     faulthandler.register(STACK_SIGNAL, all_threads=False)
+    with without_collection():
+        import pyarrow as pa
+
+        from trainfeed.pipeline.heap import give_back, return_large_blocks
+
+        importlib.import_module(_OF_JOBS)
     # Several workers run at once, each for one core.
     pa.set_cpu_count(1)
     # With malloc a batch reuses the memory of the one before: new pages from the kernel would cost
     # more time than sorting.
     pa.set_memory_pool(pa.system_memory_pool())
     return_large_blocks()
-    with without_collection():
-        importlib.import_module(_OF_JOBS)
     own = os.getpid()
     connection = Connection(channel)
     desk = Desk(WorkerPlace(progress), on_piece=lambda index: connection.send(RangeDone(index)))
