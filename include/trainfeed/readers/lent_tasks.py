@@ -247,7 +247,8 @@ class DispatchedReader:
                 client.ask(
                     served,
                     finished=work.finished,
-                    failed=work.failed,
+                    # Of more, the leases run out: a farewell is one message.
+                    failed=work.failed[:_FAILURES_AT_ONCE],
                     returned=work.unread(),
                 )
         except ServiceError as error:

@@ -107,7 +107,7 @@ class Records:
         return Records(self.offsets[rows], self.stamps[rows])
 
 
-def joined(parts: Sequence[Records]) -> Records:
+def joined(parts: Sequence[Records | Stamps]) -> Records:
     """Return the records of all parts in the order of their offsets, each once."""
     offsets = np.concatenate([np.empty(0, np.int64), *(part.offsets for part in parts)])
     stamps = np.concatenate([np.empty(0, np.int64), *(part.stamps for part in parts)])
@@ -143,7 +143,7 @@ class View:
         return found
 
     def believed(self, found: Stamps) -> Records:
-        """Return the records with evidence."""
+        """Return the records with evidence: those stamped from 1970 to ``clock_ms``."""
         rows = (found.stamps >= 0) & (found.stamps <= self._clock_ms)
         return Records(found.offsets[rows], found.stamps[rows])
 
@@ -155,24 +155,33 @@ class View:
         found = self.read(max(low, offset - count), end, 2 * count)
         left, right = _cut(found, offset)
         if len(right.offsets) < count and right.reached < end:
-            right = _joined(right, self.read(max(offset, found.reached), end, count))
+            right = _appended(right, self.read(max(offset, found.reached), end, count))
         if len(left.offsets) < count and offset - count > low:
             left = self.before(low, offset, count)
         return left, right
 
     def before(self, low: int, offset: int, count: int) -> Stamps:
-        """Return the last ``count`` records of ``[low, offset)``; fewer if they are far apart."""
-        span = count
-        while True:
-            start = max(low, offset - span)
-            found = self.read(start, offset, max(count, span))
-            if len(found.offsets) >= count or start == low or span >= _FAR:
-                return Stamps(found.offsets[-count:], found.stamps[-count:], 0, found.reached)
-            # Records may be sparse (compaction, markers), so the span grows until they suffice.
+        """Return the last ``count`` records of ``[low, offset)``; fewer if they are far apart.
+
+        Of the last ``count`` offsets all records are read, however large they are.
+        """
+        span, start = count, max(low, offset - count)
+        found = self.read(start, offset, count)
+        while found.reached < offset:
+            found = _appended(found, self.read(found.reached, offset, count))
+        # Records may be sparse (compaction, markers), so the span grows until they suffice.
+        while len(found.offsets) < count and start > low and span < _FAR:
             span = min(4 * span, _FAR)
+            end, start = start, max(low, offset - span)
+            earlier = self.read(start, end, span)
+            if earlier.reached < end:
+                # Many large records: those next to the ones that were found are further on.
+                break
+            found = _appended(earlier, found)
+        return Stamps(found.offsets[-count:], found.stamps[-count:], 0, found.reached)
 
     def look_behind(self, offset: int, end: int) -> None:
-        """Read from ``offset`` on until a record has evidence, or ``_FAR`` is reached."""
+        """Read from ``offset`` on until a record has evidence, or about ``_FAR`` were read."""
         position, count = offset, BLOCK
         while position < end and not len(self.seen().from_offset(offset)) and count <= _FAR:
             position = self.read(position, end, count).reached
@@ -184,10 +193,8 @@ class View:
 
     def all_seen(self) -> Stamps:
         """Return the stamps of all records that were read."""
-        offsets = np.concatenate([np.empty(0, np.int64), *(each.offsets for each in self._seen)])
-        stamps = np.concatenate([np.empty(0, np.int64), *(each.stamps for each in self._seen)])
-        offsets, rows = np.unique(offsets, return_index=True)
-        return Stamps(offsets, stamps[rows], 0, 0)
+        found = joined(self._seen)
+        return Stamps(found.offsets, found.stamps, 0, 0)
 
 
 def _cut(found: Stamps, offset: int) -> tuple[Stamps, Stamps]:
@@ -198,7 +205,7 @@ def _cut(found: Stamps, offset: int) -> tuple[Stamps, Stamps]:
     )
 
 
-def _joined(first: Stamps, second: Stamps) -> Stamps:
+def _appended(first: Stamps, second: Stamps) -> Stamps:
     return Stamps(
         np.concatenate([first.offsets, second.offsets]),
         np.concatenate([first.stamps, second.stamps]),

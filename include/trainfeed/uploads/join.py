@@ -112,7 +112,14 @@ def labels_of(
                 " of uploads their earlier types, or new names",
                 path=str(path),
             ) from error
-    return merged(tables, fields, limit)
+    names = [f"upload {each.name} (receipt {each.number})" for each in uploads]
+    try:
+        return merged(tables, fields, limit, names)
+    except FormatError as error:
+        raise FormatError(
+            f"{error.args[0]}; nothing was published; the file was accepted with other key fields:"
+            " bring those of dataset.yaml back"
+        ) from error
 
 
 def _require_unchanged(folder: DatasetFolder, receipt: Receipt) -> None:

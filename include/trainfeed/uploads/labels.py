@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +20,12 @@ HASH: Final = "hash"
 KEY: Final = "key"
 _UPLOAD: Final = "upload"
 _ROW: Final = "row"
+# A batch ends at whichever comes first: few rows may have large labels.
 _BATCH_ROWS: Final = 4096
-# Sorting holds the rows, their order, and the sorted rows at once.
+_BATCH_BYTES: Final = 8 << 20
+# Most characters of labels in a message.
+_SHOWN_CHARS: Final = 200
+# Sorting holds the rows, sorted, filtered, and joined at once.
 _COPIES: Final = 4
 
 
@@ -90,13 +93,16 @@ def require_room(num_bytes: int, limit_bytes: int) -> None:
         )
 
 
-def merged(tables: list[pa.Table], fields: LabelFields, limit_bytes: int) -> Labels:
+def merged(
+    tables: list[pa.Table], fields: LabelFields, limit_bytes: int, names: Sequence[str] = ()
+) -> Labels:
     """Return the labels of uploads; of rows with equal keys, that of the newest upload counts.
 
     Args:
         tables: One of ``table_of_rows`` for each upload, at least one.
         fields: The fields.
         limit_bytes: The most bytes that sorting may take.
+        names: What a message calls each upload, by its place; nothing if there is only one.
 
     Raises:
         FormatError: An upload has rows of one key with different labels.
@@ -107,7 +113,7 @@ def merged(tables: list[pa.Table], fields: LabelFields, limit_bytes: int) -> Lab
     rows = pa.concat_tables(tables).sort_by(order).combine_chunks()
     same_key = _equal_to_next(rows, (HASH, KEY))
     same_upload = same_key & _equal_to_next(rows, (_UPLOAD,))
-    _require_equal(rows, np.flatnonzero(same_upload), fields)
+    _require_equal(rows, np.flatnonzero(same_upload), fields, names)
     is_first = np.concatenate([[True], ~same_key])[: len(rows)]
     repeated = int(same_upload.sum())
     return Labels(
@@ -121,10 +127,21 @@ def merged(tables: list[pa.Table], fields: LabelFields, limit_bytes: int) -> Lab
 def _batches(
     rows: Iterator[Mapping[str, Any]], fields: LabelFields, upload: int
 ) -> Iterator[pa.RecordBatch]:
-    first = 1
-    while taken := list(islice(rows, _BATCH_ROWS)):
+    first, taken, num_bytes = 1, list[Mapping[str, Any]](), 0
+    for row in rows:
+        taken.append(row)
+        num_bytes += sum(map(_size, row.values()))
+        if len(taken) == _BATCH_ROWS or num_bytes >= _BATCH_BYTES:
+            yield _batch(taken, fields, upload, first)
+            first, taken, num_bytes = first + len(taken), [], 0
+    if taken:
         yield _batch(taken, fields, upload, first)
-        first += len(taken)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _batch(
@@ -162,15 +179,21 @@ def _equal_to_next(rows: pa.Table, names: tuple[str, ...]) -> NDArray[np.bool_]:
     return equal
 
 
-def _require_equal(rows: pa.Table, places: NDArray[np.intp], fields: LabelFields) -> None:
+def _require_equal(
+    rows: pa.Table, places: NDArray[np.intp], fields: LabelFields, names: Sequence[str]
+) -> None:
     """Refuse rows of one upload that have the key of the next row, and other labels."""
     labels = rows.drop_columns([HASH, KEY, _UPLOAD, _ROW]).rename_columns(list(fields.labels.names))
-    for place in places.tolist():
-        pair = labels.slice(place, 2).to_pylist()
-        # By their texts: NaN does not equal itself, and 0.0 equals -0.0.
-        if repr(pair[0]) != repr(pair[1]):
-            first, second = rows[_ROW].slice(place, 2).to_pylist()
-            raise FormatError(
-                f"rows {first} and {second} have one key and different labels, {pair[0]} and"
-                f" {pair[1]}; rows of a file have no order: keep one of them"
-            )
+    for start in range(0, len(places), _BATCH_ROWS):
+        some = places[start : start + _BATCH_ROWS]
+        pairs = zip(labels.take(some).to_pylist(), labels.take(some + 1).to_pylist(), strict=True)
+        for place, (one, other) in zip(some.tolist(), pairs, strict=True):
+            # By their texts: NaN does not equal itself, and 0.0 equals -0.0.
+            if (text := repr(one)) != (other_text := repr(other)):
+                first, second = rows[_ROW].slice(place, 2).to_pylist()
+                of_upload = f" of {names[rows[_UPLOAD][place].as_py()]}" if names else ""
+                remedy = "" if names else "; rows of a file have no order: keep one of them"
+                raise FormatError(
+                    f"rows {first} and {second}{of_upload} have one key and different labels,"
+                    f" {text[:_SHOWN_CHARS]} and {other_text[:_SHOWN_CHARS]}{remedy}"
+                )

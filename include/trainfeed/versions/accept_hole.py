@@ -23,10 +23,12 @@ def accept_hole(
         dry_run: Whether to check everything and change nothing.
 
     Returns:
-        The decision that holds, and whether this call wrote it.
+        The decision that holds, which may be about more than ``asked``, and whether this call
+        wrote it.
 
     Raises:
-        ConflictError: It is no hole, or an interval of the schedule fits into it.
+        ConflictError: ``asked`` is no hole, has fractions of a second, or an interval of the
+            schedule fits into it.
         WindowError: ``asked`` is no range.
         FormatError: A manifest, a marker, a decision or the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
@@ -35,8 +37,14 @@ def accept_hole(
     start, end = format_time(span.start), format_time(span.end)
     wanted = AcceptedHole(folder.name, start, end, **vars(decision))
     for hole in accepted_holes(folder):
-        if hole.span == wanted.span:
+        if hole.span[0] <= span.start and span.end <= hole.span[1]:
             return hole, False
+    if span.start.microsecond or span.end.microsecond:
+        # The file of a decision has its name of whole seconds.
+        raise ConflictError(
+            f"expected a hole from a whole second to another, got {wanted.range}; nothing was"
+            " changed; name a range without fractions"
+        )
     _require_hole(folder, wanted)
     if dry_run:
         return wanted, False
@@ -48,6 +56,12 @@ def revoke_hole(
     folder: DatasetFolder, asked: str, decision: Decision, *, dry_run: bool = False
 ) -> tuple[AcceptedHole, bool]:
     """Take the acceptance of a hole back; the history keeps it.
+
+    Args:
+        folder: The data set.
+        asked: Exactly the hole that was accepted.
+        decision: Who takes it back, and why.
+        dry_run: Whether to check everything and change nothing.
 
     Returns:
         The decision that held, and whether this call removed it.
@@ -87,7 +101,8 @@ def _require_hole(folder: DatasetFolder, wanted: AcceptedHole) -> None:
     near = [(a, b) for a, b in pieces if a < end and start < b]
     if any(a <= start and end <= b for a, b in near):
         return
-    runs = name_runs([i for i in intervals if i.start < end and start < i.end])
+    left = [i for i in intervals if i.start < end and start < i.end]
+    runs = name_runs([each for each in left if not folder.skip(each.name).exists()])
     remedy = f"the hole there is {', '.join(range_text(*each) for each in near)}: accept that"
     if runs:
         remedy = (

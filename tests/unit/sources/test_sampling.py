@@ -98,18 +98,32 @@ def test_a_burst_in_three_million_records_takes_a_bounded_number_of_reads():
     assert topic.num_read <= 40_000
 
 
+class Large(MemoryTopic):
+    """Records of 1 MiB each: what a question may bring along bounds it."""
+
+    def read_stamps(self, partition, start, end, *, max_records, max_bytes=16 << 20):
+        most = min(max_records, max(1, max_bytes >> 20))
+        return super().read_stamps(partition, start, end, max_records=most)
+
+
 def test_large_records_are_not_all_read():
-    """Of 1 MiB each: what a question may bring along bounds it."""
-
-    class Large(MemoryTopic):
-        def read_stamps(self, partition, start, end, *, max_records, max_bytes=16 << 20):
-            most = min(max_records, max(1, max_bytes >> 20))
-            return super().read_stamps(partition, start, end, max_records=most)
-
     stamps = np.concatenate([steady(2_000), steady(2_000, at=START + DAY)])
     topic = Large(dict(enumerate(stamps.tolist())), hint=0)
     assert find(topic, START + DAY).offset == 2_000
     assert topic.num_read < 1_000
+
+
+def test_the_last_of_large_records_contradict_an_index_that_lags_behind():
+    """Those that are read together are not the last ones; twenty of the next day follow."""
+
+    class Lagging(Large):
+        def _offset_at(self, timestamp_ms):
+            return super()._offset_at(timestamp_ms) if timestamp_ms < START + DAY else None
+
+    stamps = np.concatenate([steady(30_000), steady(20, at=START + DAY, span_ms=HOUR)])
+    topic = Lagging(dict(enumerate(stamps.tolist())))
+    found = find(topic, START + DAY)
+    assert (found.offset, found.evidence.index_test) == (30_000, "contradicted")
 
 
 def test_holes_of_a_compacted_log_end_no_search():

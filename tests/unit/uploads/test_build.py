@@ -251,6 +251,18 @@ def test_a_changed_schema_reads_the_kept_uploads_again(labelled):
         labelled.build(rebuild="labels are bools")
 
 
+def test_rows_whose_keys_are_one_under_other_key_fields_are_named_with_their_upload(labelled):
+    now = "key: [id], labels: [label, note], join: left, defaults: {label: -1}"
+    earlier = "key: [id, label], labels: [note], join: left, defaults: {note: none}"
+    labelled.edit(now, earlier)
+    labelled.put("a.csv", csv_of([(1, 0, "a")]))
+    labelled.put("b.csv", csv_of([(2, 0, "a"), (2, 1, "b")]))
+    labelled.check()
+    labelled.edit(earlier, now)
+    with pytest.raises(FormatError, match=r"rows 1 and 2 of upload .*/b\.csv \(receipt 2\)"):
+        labelled.build()
+
+
 def test_a_dry_run_and_a_preview_show_the_labels_and_write_nothing(labelled):
     labelled.put("a.csv", csv_of([(1, 0, None)]))
     labelled.put("b.csv", b"id,label\n1,x\n")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.uploads.labelled import SPEC, make_labelled
+from trainfeed.errors import MemoryLimitError
 from trainfeed.pipeline.labels import LabelJoin
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
@@ -52,6 +53,20 @@ def test_both_modes_encode_a_joined_sample_alike(tmp_path, label, value, default
     decoded = [TypedCodec(schema).decode(record)["label"] for record in by_record]
     assert decoded[0] is not None
     assert (decoded[1] is None) == (default is None)
+
+
+def test_few_rows_of_large_labels_are_refused_before_they_are_all_in_memory(tmp_path):
+    fields = LabelFields.of(specified(tmp_path, "int64", "{dtype: str, optional: true}", None))
+    taken = []
+
+    def rows():
+        for number in range(1000):
+            taken.append(number)
+            yield {"id": number, "label": "x" * (1 << 20)}
+
+    with pytest.raises(MemoryLimitError):
+        table_of_rows(rows(), fields, 0, 16 << 20)
+    assert len(taken) <= 16
 
 
 def specified(tmp_path, key, label, default):

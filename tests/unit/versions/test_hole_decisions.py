@@ -44,6 +44,18 @@ def done(folder):
     return [each.action for each in actions(folder)]
 
 
+def test_a_part_of_an_accepted_hole_is_accepted(folder):
+    hole, _ = accept_hole(folder, HOLE, decision())
+    assert accept_hole(folder, "2026-03-02T01/2026-03-02T02", decision()) == (hole, False)
+
+
+def test_a_hole_with_fractions_of_a_second_is_refused(folder):
+    """Two of them would have one file."""
+    with pytest.raises(ConflictError, match="whole second"):
+        accept_hole(folder, "2026-03-02T00:00:00.25/2026-03-02T05", decision())
+    assert done(folder) == []
+
+
 def test_a_hole_that_no_interval_fits_is_missing_until_somebody_accepts_it(folder):
     with pytest.raises(WindowIncompleteError):
         cover(folder, RANGE).require("fail")

@@ -10,7 +10,7 @@ The plan's groups are the tasks of a map, the plan's shards those behind the shu
          report  ◄─ result ─────┘                             part file ► work folder
 
 The files are those of the local engine, so ``check`` and ``publish`` do not know which engine ran.
-Only ``_driver`` and ``_executor_tasks`` import pyspark, where they run: the submitting process does
+Only ``_driver`` and ``executor_tasks`` import pyspark, where they run: the submitting process does
 without it.
 """
 

@@ -188,7 +188,7 @@ class ExecutorTasks:
     def _task(self) -> Iterator[Stage]:
         """Yield the stage; an error that another attempt would meet again ends the application."""
         folder = ApplicationFolder.of_job(self.job_uri)
-        if (failure := _seen(folder)) is not None:
+        if (failure := folder.failure()) is not None:
             raise EngineError(f"not begun, another task has failed before: {failure.message}")
         try:
             stage = self._stage()
@@ -242,13 +242,6 @@ class ExecutorTasks:
             raise _unseen("landing area", self.job.landing)
 
 
-def _seen(folder: ApplicationFolder) -> Failure | None:
-    try:
-        return folder.failure()
-    except NotFoundError:
-        return None
-
-
 def _unseen(what: str, place: str) -> ConfigError:
     return ConfigError(
         f"expected the executor on {socket.gethostname()} to see the {what} {place} with the files"
@@ -260,8 +253,10 @@ def _unseen(what: str, place: str) -> ConfigError:
 @contextmanager
 def _scratch() -> Iterator[Location]:
     """Yield a folder of the executor's disk for one task."""
-    place = local_folder_of_executor()
-    with tempfile.TemporaryDirectory(dir=place, prefix="trainfeed-") as folder:
+    place = local_folder_of_executor() or tempfile.gettempdir()
+    with posix.map_errors(place):
+        made = tempfile.TemporaryDirectory(dir=place, prefix="trainfeed-")
+    with made as folder:
         yield Location.parse(folder)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# Tasks in one message.
+# Most tasks in one list of a message.
 MAX_TASKS = 1000
 
 # The largest whole number of the state file; a larger one is refused as it comes in.

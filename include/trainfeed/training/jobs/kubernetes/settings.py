@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainfeed.errors import ConfigError, JobRejectedError
 
 _PATH: Final = r"^(/[A-Za-z0-9._ -]+)+$"
-_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 Path = Annotated[str, Field(pattern=_PATH)]
-Name = Annotated[str, Field(pattern=_NAME)]
+# A namespace is one label of DNS, names of other objects are several.
+Label = Annotated[str, Field(pattern=f"^{_LABEL}$")]
+Name = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
+# The API has the seconds in 32 bits.
+_MOST_HOURS: Final = (2**31 - 1) // 3600
 _EXAMPLE: Final = (
     "{namespace: training, root: {path: /pfs/dataset, claim: cephfs},"
     " images: [registry/trainers/*]}"
@@ -38,6 +42,12 @@ class MountedRoot(_Settings):
     claim: Name | None = None
     host_path: Path | None = None
 
+    @model_validator(mode="after")
+    def _require_one_source(self) -> Self:
+        if self.claim is not None and self.host_path is not None:
+            raise ValueError("expected claim or host_path, got both")
+        return self
+
 
 class ClusterVolume(MountedRoot):
     """A volume that data sets may ask for by its name.
@@ -61,8 +71,8 @@ class ClusterSettings(_Settings):
         public: The public folder of the data centre, which every rank may read and none may write;
             without it, ranks have no public sets.
         image: Image of jobs that name none; trainfeed must be installed in it.
-        images: Patterns (``*``, ``?``) of the images that data sets may name, without tag and
-            digest.
+        images: Patterns of the images that data sets may name, without tag and digest, as of
+            ``fnmatch``; ``*`` matches ``/``, too.
         volumes: The volumes that data sets may ask for, by name.
         service_account: Service account of the pods; its token is not mounted.
         runtime: Name of the ClusterTrainingRuntime of TrainJobs.
@@ -71,7 +81,7 @@ class ClusterSettings(_Settings):
 
     kubeconfig: str | None = None
     context: str | None = None
-    namespace: Name = "default"
+    namespace: Label = "default"
     root: MountedRoot
     public: MountedRoot | None = None
     image: str | None = None
@@ -79,7 +89,7 @@ class ClusterSettings(_Settings):
     volumes: dict[str, ClusterVolume] = Field(default_factory=dict)
     service_account: Name | None = None
     runtime: Name = "torch-distributed"
-    keep_hours: Annotated[int, Field(ge=1)] = 7 * 24
+    keep_hours: Annotated[int, Field(ge=1, le=_MOST_HOURS)] = 7 * 24
 
     @classmethod
     def of(cls, clusters: Mapping[str, Mapping[str, Any]], connection: str) -> ClusterSettings:
@@ -113,13 +123,13 @@ class ClusterSettings(_Settings):
             if self.image is None:
                 raise JobRejectedError(
                     "expected train.image, got none, and the cluster's settings have no image;"
-                    " nothing was started; add one of both"
+                    " nothing was started; give one of them"
                 )
             return self.image
         name = _without_tag(asked)
         if asked != self.image and not any(fnmatchcase(name, pattern) for pattern in self.images):
             raise JobRejectedError(
-                f"expected an image that the installation allows"
+                "expected an image that the installation allows"
                 f" ({', '.join(self.images) or 'it allows none'}), got {asked!r}; nothing was"
                 " started; change train.image, or add it to the cluster's settings"
             )
@@ -133,7 +143,7 @@ class ClusterSettings(_Settings):
         """
         if name not in self.volumes:
             raise JobRejectedError(
-                f"expected a volume that the installation allows"
+                "expected a volume that the installation allows"
                 f" ({', '.join(sorted(self.volumes)) or 'it allows none'}), got {name!r}; nothing"
                 " was started; change train.volumes, or add it to the cluster's settings"
             )
@@ -149,6 +159,6 @@ def _without_tag(image: str) -> str:
 
 def _problems(error: ValidationError) -> str:
     return "; ".join(
-        f"{'.'.join(map(str, detail['loc']))}: {detail['msg'].lower()}"
+        f"{'.'.join(map(str, detail['loc']))}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
         for detail in error.errors(include_url=False, include_input=False)[:5]
     )

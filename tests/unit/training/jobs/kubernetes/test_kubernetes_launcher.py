@@ -552,11 +552,20 @@ def test_a_damaged_attempt_is_one_clear_error(ground):
         ({"root": {}}, r"root\.path: field required"),
         ({"volumes": {"x": {"path": "../etc"}}}, r"volumes\.x\.path"),
         ({"imagse": []}, "imagse: "),
+        ({"root": {"path": "pfs"}}, r"root\.path: string should match pattern '\^\(/\[A-Za-z"),
+        ({"root": {"path": "/pfs", "claim": "a", "host_path": "/b"}}, "root: .*got both"),
+        ({"keep_hours": 600_000}, "keep_hours: "),
+        ({"namespace": "a.b"}, "namespace: "),
     ],
 )
 def test_a_wrong_setting_of_a_cluster_is_named(change, says):
     with pytest.raises(ConfigError, match=rf"settings of the cluster 'k': {says}"):
         ClusterSettings.of({"k": {**SETTINGS, **change}}, "k")
+
+
+def test_names_of_claims_may_have_several_labels():
+    made = ClusterSettings.of({"k": {**SETTINGS, "root": {"path": "/p", "claim": "ceph.a"}}}, "k")
+    assert made.root.claim == "ceph.a"
 
 
 def test_without_the_extra_a_launch_says_what_to_install(ground, monkeypatch):
