@@ -66,7 +66,11 @@ def open_intervals(
         raise _no_list(intervals)
     data = TaggedData(published_root(root), name)
     found = _joined(data.folder, [data.cover(interval) for interval in intervals])
-    names = [version.path.parent.name for version in found.versions]
+    names = [
+        *(version.path.parent.name for version in found.versions),
+        *found.missing,
+        *(skip.interval for skip in found.skipped),
+    ]
     if len({*names}) < len(names):
         raise _no_list(intervals)
     found.require(missing)

@@ -211,16 +211,22 @@ def refusal(
         notes: Why waivers of the plan do not let them pass.
     """
     reasons = _reasons(stage, verdict.quarantine.reasons)
-    examples = {number: _examples(stage, gate) for number, gate in enumerate(gates)}
+    examples = {
+        number: _examples(stage, gate) if number < _MOST_GATES else ()
+        for number, gate in enumerate(gates)
+    }
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"
     lines = _gate_lines(gates, examples, counts)
     lines[0] = f"{name} is not published: {lines[0]}"
     lines += _what_became(stage, verdict, reasons)
-    lines += [*notes, kept(stage.spec), f"{_REMEDY}; or let it pass: {waive_command(stage)}"]
+    # What to do is never cut off.
+    end = "\n".join(
+        [*notes, kept(stage.spec), f"{_REMEDY}; or let it pass: {waive_command(stage)}"]
+    )
     report = check_report(stage, verdict, counts, reasons)
-    message = "\n".join(lines)
+    message = "\n".join(lines)[: max(0, _MOST_CHARS - len(end))]
     return GateError(
-        message[:_MOST_CHARS],
+        f"{message}\n{end}",
         report={**report, "offending": _offending(gates, examples)},
         question=_question(stage, gates),
     )
@@ -276,6 +282,8 @@ def _gate_lines(
         lines.append(f"{'and ' if number else ''}{line(gate, counts)}")
         for example in examples[number]:
             lines += example.lines(gate.check)
+    if len(gates) > _MOST_GATES:
+        lines.append(f"and {len(gates) - _MOST_GATES} more gates failed")
     return lines
 
 
@@ -312,7 +320,10 @@ def _offending(
 def _examples(stage: Stage, result: GateResult) -> Sequence[Example]:
     """Return the examples of a gate; for gates on statistics, look for some."""
     if result.check in _SEARCHED and result.field is not None:
-        return _offending_samples(stage, result, result.field)
+        # A spill file that cannot be read must not hide the gate.
+        with suppress(TrainFeedError):
+            return _offending_samples(stage, result, result.field)
+        return ()
     return result.examples
 
 
@@ -592,7 +603,7 @@ def _ledger(stage: Stage, accounts: list[RecordAccount]) -> Ledger:
     if seen != list(range(len(stage.plan.ranges))):
         raise GateError(
             f"expected spill files of {len(stage.plan.ranges)} ranges, as the plan has them, got"
-            f" {len(seen)}; {kept(stage.spec)}; {_BUILD_AGAIN}"
+            f" {len(seen)}, {len(set(seen))} of them different; {kept(stage.spec)}; {_BUILD_AGAIN}"
         )
     empty = {source: SourceLedger() for source in stage.plan.sources}
     ledger = Ledger.total([empty, *(account.ledger for account in accounts)])

@@ -120,7 +120,7 @@ class JoinAccount:
         return cls(JoinCounts.from_json(value["samples"]), **labels)
 
 
-# --- Joins samples with labels by key: a pure function of each sample and the labels of the
+# --- Joins samples with labels by key: a pure function of each sample and the labels
 
 # Reason of filtered records none of whose samples has a label.
 UNLABELLED: Final = "unlabelled"

@@ -16,7 +16,7 @@ from trainfeed.errors import ConfigError, OffsetOutOfRangeError
 
 # Most bytes of keys and values that one request for stamps may receive.
 MAX_STAMP_BYTES: Final = 16 << 20
-_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)

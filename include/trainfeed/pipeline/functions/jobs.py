@@ -301,10 +301,11 @@ def _told(plan: Plan, place: WorkerPlace) -> Iterator[None]:
 def _function(
     stage: Stage, code: Mapping[str, bytes], functions: dict[Hashable, object]
 ) -> UserFunction:
-    """Return the function: that of the last job if code and lookups are the same."""
+    """Return the function: that of the last job if code, fields and lookups are the same."""
     plan, spec = stage.plan, stage.spec
     lookups = (*sorted(plan.lookups.items()), plan.rules, repr(spec.lookup_types))
-    key = (str(spec.folder), plan.code["digest"], spec.preprocess.function, lookups)
+    called = (spec.preprocess.function, repr(spec.function_fields()))
+    key = (str(spec.folder), plan.code["digest"], called, lookups)
     function = functions.get(key)
     if not isinstance(function, UserFunction):
         functions.clear()

@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -63,8 +63,12 @@ class PosixTree(SmallCalls):
 
     def entries(self, parts: Parts) -> list[Entry]:
         """Return the entries of a folder, sorted by name; see ``Tree``."""
+        entries = []
         with self._listed(parts) as found:
-            entries = [entry_of(each.name, each.stat(follow_symlinks=False)) for each in found]
+            for each in found:
+                # One that has gone since the folder was read is not in it any more.
+                with suppress(FileNotFoundError):
+                    entries.append(entry_of(each.name, each.stat(follow_symlinks=False)))
         return sorted(entries, key=lambda entry: entry.name)
 
     def make_folder(self, parts: Parts, *, parents: bool = False) -> None:

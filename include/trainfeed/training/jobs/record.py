@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from trainfeed.core import canonical_json, faults
 from trainfeed.errors import FormatError, JobRejectedError, NotFoundError
 from trainfeed.files import is_there, is_unfinished, listed, make_folders, open_plain
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
@@ -21,16 +22,16 @@ from trainfeed.training.jobs.states import JobLook, JobState
 # --- The folder of a job: its job file, its attempts, its result
 
 _ATTEMPT: Final = re.compile(r"([0-9]{4,})\.json")
-_MAX_NOTE_BYTES: Final = 1 << 20
 
-
-# What a file of an attempt says, and ``file``: ``<job>/<file>``, which is missing without a seal.
+# A note about an attempt. Its member ``file`` is ``<job>/<file>``, so that no note passes for
+# another; unsealed notes of before lack it.
 _NOTES: Final[RecordFile[dict[str, Any]]] = RecordFile(
     dict,
     "a note about an attempt to run a job",
     "nothing was started; remove the job's folder, and train again",
     mode=0o644,
-    max_bytes=_MAX_NOTE_BYTES,
+    # The first one has the whole job, with all versions of its window.
+    max_bytes=canonical_json.MAX_BYTES,
     place=ONCE_UNSEALED["note of an attempt"],
 )
 
@@ -150,6 +151,11 @@ class JobRecord:
             JobRejectedError: There is no such attempt, or a file of it is damaged.
         """
         told, ended = self._note(number, ""), self._note(number, ".ended")
+        if told is None:
+            raise JobRejectedError(
+                f"expected attempt {number} in {self.home / 'attempts'}, there is none; nothing was"
+                " started; its attempts are numbered from 1"
+            )
         try:
             return JobAttempt(
                 number,
@@ -216,16 +222,22 @@ class JobRecord:
         The result of an attempt that did not succeed is moved to ``attempts``, so that the next
         attempt can write its own.
         """
-        if not self._write(number, ".ended", look.to_json()):
-            return
+        if self._write(number, ".ended", look.to_json()) and look.state is not JobState.SUCCEEDED:
+            faults.point("job.after_ended")
+            self.set_aside_result(number)
+
+    def set_aside_result(self, number: int) -> None:
+        """Move the result of an attempt that did not succeed to ``attempts``, if it is there.
+
+        A launch repeats it before the next attempt: whoever wrote down the end may be dead.
+        """
         result = self.home / RESULT_FILE
-        if look.state is not JobState.SUCCEEDED and result.is_file():
-            with posix.map_errors(result):
+        with posix.map_errors(result):
+            if is_there(result):
                 result.rename(self._path(number, ".result"))
 
     def _numbers(self) -> list[int]:
-        folder = self.home / "attempts"
-        names = [path.name for path in listed(folder)] if folder.is_dir() else []
+        names = [path.name for path in listed(self.home / "attempts")]
         return sorted(int(match[1]) for match in map(_ATTEMPT.fullmatch, names) if match)
 
     def _path(self, number: int, kind: str) -> Path:

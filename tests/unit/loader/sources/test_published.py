@@ -89,7 +89,12 @@ def test_a_gap_in_a_window_fails_or_is_skipped(built):
         open_intervals("clicks", ["2024-03-05"], missing="skip", **options)
     with pytest.raises(ConfigError, match="one of fail, skip, got 'list'"):
         open_intervals("clicks", names, missing="list", **options)
-    for no_list in ([], names[0], [names[0], names[0]], ["2024-03-01", "2024-03-01/2024-03-02"]):
+    twice = (
+        [names[0], names[0]],
+        ["2024-03-01", "2024-03-01/2024-03-02"],
+        ["2024-03-03/2024-03-04", "2024-03-04"],
+    )
+    for no_list in ([], names[0], *twice):
         with pytest.raises(ConfigError, match="expected a list of different intervals"):
             open_intervals("clicks", no_list, missing="skip", **options)
 

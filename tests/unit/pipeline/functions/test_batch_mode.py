@@ -295,3 +295,12 @@ def loads(record):
     except Exception:
         return {}
 """
+
+
+def test_a_worker_that_goes_on_takes_the_fields_of_the_next_build(project):
+    """The code is that of before, the schema is not."""
+    as_batches(project)
+    project.build()
+    project.edit("  label: {dtype: int64}\n", "")
+    with pytest.raises(PreprocessError, match=r"returned the columns.*label"):
+        project.build("2024-03-02")

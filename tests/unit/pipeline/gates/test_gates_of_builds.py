@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.unit.pipeline.conftest import project
 from tests.unit.pipeline.functions.test_batch_mode import CODE as BATCH_CODE
 from trainfeed.errors import ConfigError, GateError
+from trainfeed.pipeline.check import check
+from trainfeed.pipeline.convert import convert
+from trainfeed.pipeline.ingest import ingest
+from trainfeed.pipeline.plan import plan
+from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.reports import Build
 from trainfeed.pipeline.version import version_report
 
 __all__ = ["project"]
@@ -77,6 +84,20 @@ def test_every_kind_that_blocks_says_field_value_limit_counts_and_examples(proje
     offending = {each["name"]: each["examples"] for each in error.report["offending"]}
     assert set(offending) == {"unique of label", "accepted_values of label"}
     json.dumps(error.report)
+
+
+def test_a_damaged_spill_file_does_not_hide_the_gate_that_failed(project):
+    project.edit("seed: 7\n", "seed: 7\nquality: [{check: range, field: value, min: 5}]\n")
+    planned = plan(project.spec, project.interval(), project.env)
+    started = Build(project.spec, project.env, planned.ref)
+    for stage in (ingest, preprocess, convert):
+        stage(started, 0)
+    (spill,) = Path(project.env.work).rglob("00000.arrow")
+    data = bytearray(spill.read_bytes())
+    data[len(data) // 3] ^= 1
+    spill.write_bytes(data)
+    with pytest.raises(GateError, match="range of value is"):
+        check(started)
 
 
 def test_gates_that_ask_block_and_say_how_to_approve(project):

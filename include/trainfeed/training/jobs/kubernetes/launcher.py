@@ -407,6 +407,8 @@ def claim_attempt(
     if newest is None:
         # From here on, retention keeps the versions that the job file names.
         record.write(job)
+    else:
+        record.set_aside_result(newest.number)
     look()
     number = 1 if newest is None else newest.number + 1
     is_new = record.claim(job.model_copy(update={"attempt": number}), again)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import threading
 import tracemalloc
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,23 @@ class TestBothTrees:
         assert buffer[:3] == b"abc"
         source.close()
         source.close()
+
+    def test_a_file_that_goes_while_a_folder_is_listed_is_not_in_it(
+        self, tree, tmp_path, monkeypatch
+    ):
+        (tmp_path / "kept").write_bytes(b"abc")
+        (tmp_path / "gone").write_bytes(b"abc")
+        listed = tree._listed
+
+        @contextmanager
+        def then_removed(parts):
+            with listed(parts) as found:
+                names = list(found)
+                (tmp_path / "gone").unlink()
+                yield names
+
+        monkeypatch.setattr(tree, "_listed", then_removed)
+        assert [entry.name for entry in tree.entries(())] == ["kept"]
 
     def test_entries_say_what_has_each_name(self, tree, tmp_path):
         (tmp_path / "file").write_bytes(b"abc")

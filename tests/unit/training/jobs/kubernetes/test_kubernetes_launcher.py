@@ -248,6 +248,31 @@ def test_a_failed_job_follows_only_a_reason_and_each_reason_makes_one(ground):
     assert not launched(ground, job, "for fun")
 
 
+def test_a_result_that_a_killed_launch_left_is_not_that_of_the_next_attempt(ground, monkeypatch):
+    job = ground.job()
+    ground.start(job)
+    ground.leave_result(job)
+    ground.cluster.set_status(**FAILED)
+    with monkeypatch.context() as patch:
+        kill_at(patch, "job.after_ended")
+        with pytest.raises(Killed):
+            launched(ground, job, "fixed the disk")
+    record = ground.record(job)
+    assert record.newest_attempt().ended is not None
+    assert launched(ground, job, "fixed the disk")
+    assert record.result() is None
+    assert (record.home / "attempts" / "0001.result.json").is_file()
+
+
+def test_an_attempt_at_a_job_of_very_many_versions_can_be_read_again(ground):
+    job = ground.job()
+    (first, *_) = job.versions
+    many = [first.model_copy(update={"generation": f"g{n:04d}"}) for n in range(1, 10_000)]
+    large = job.model_copy(update={"versions": many, "attempt": 1})
+    assert ground.record(job).claim(large, None)
+    assert len(ground.record(job).attempt(1).job.versions) == len(many)
+
+
 def test_a_live_job_is_adopted_whatever_the_reason_and_the_resources(ground):
     job = ground.job()
     ground.start(job)
