@@ -134,7 +134,7 @@ class JavaService(ABC):
             shutil.rmtree(self._data, ignore_errors=True)
         self._spawn()
 
-    def wait(self, timeout_s: float = 60.0) -> None:
+    def wait(self, timeout_s: float = 180.0) -> None:
         """Wait until the service answers."""
         wait_until(self._usable, list(self._daemons.values()), what=self.name, timeout_s=timeout_s)
 

@@ -70,7 +70,7 @@ class Postgres:
             lambda: _READY in self.daemon.log_file.read_bytes(),
             [self.daemon],
             what="postgres",
-            timeout_s=60.0,
+            timeout_s=180.0,
         )
 
     def stop(self) -> None:

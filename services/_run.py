@@ -46,7 +46,7 @@ class Service(Protocol):
             ServiceError: The data could not be prepared.
         """
 
-    def wait(self, timeout_s: float = 60.0) -> None:
+    def wait(self, timeout_s: float = 180.0) -> None:
         """Wait until the service itself reports that it is usable.
 
         Raises:

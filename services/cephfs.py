@@ -298,7 +298,7 @@ class CephFS:
             self._cluster.create()
         self._cluster.start()
 
-    def wait(self, timeout_s: float = 60.0) -> None:
+    def wait(self, timeout_s: float = 180.0) -> None:
         """Wait until the mds is active, then mount the file system at :attr:`path`."""
         daemons = self._cluster.daemons.values()
         wait_until(self._cluster.active, daemons, what="cephfs", timeout_s=timeout_s)
@@ -344,7 +344,7 @@ class CephFS:
         (self._mounts / fuse.name).symlink_to(path)
         options = ["-f", "-n", f"client.{client}", "-r", subdir, "-o", "nonempty"]
         fuse.spawn([*self._cluster.command_line("ceph-fuse"), *options, str(path)])
-        wait_until(lambda: answers(path), [fuse], what=f"the mount at {path}", timeout_s=30.0)
+        wait_until(lambda: answers(path), [fuse], what=f"the mount at {path}", timeout_s=180.0)
 
     def unmount(self, path: Path) -> None:
         """Undo :meth:`mount`; does nothing without a mount at ``path``."""

@@ -74,7 +74,7 @@ class Spark:
                 host = _WORKERS[worker.name]
                 self._spawn(worker, "worker.Worker", host, f"worker-{number}-ui", own)
 
-    def wait(self, timeout_s: float = 60.0) -> None:
+    def wait(self, timeout_s: float = 180.0) -> None:
         """Wait until both workers are registered."""
         daemons = [self._master, *self._workers]
         wait_until(self._usable, daemons, what=self.name, timeout_s=timeout_s)
