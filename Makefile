@@ -24,10 +24,7 @@ ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytes
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
 SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
 # Integration, e2e and documents of `make test`, which leaves the marker ci out, and of `make ci`.
-# Tests of one service wait for it most of their time: those of three services run side by side.
-BY_SERVICE := tests/integration/hdfs tests/integration/cephfs tests/integration/kafka
-SIDE_BY_SIDE = $(BIN)python -m services run kafka hdfs cephfs -- $(BIN)python -m pytest -m "not nightly $(LANE)" -n 3 --dist loadgroup $(BY_SERVICE) $(PYTEST)
-OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs $(BY_SERVICE:%=--ignore=%) $(IF_CLUSTER) $(PYTEST)
+OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
@@ -180,11 +177,9 @@ model: setup-dev ## Five thousand random logs against an oracle: no record is lo
 # Of `make test` alone, and of what it runs before.
 test: LANE := and not ci
 test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: unit, model, integration, e2e and documents without the cases of `make ci` (docs/authors/suite.md); says what could not run here, and why
-	$(SIDE_BY_SIDE)
 	$(OTHERS)
 	$(SAY_CLUSTER)
 ci: unit model data/recordio-original/.done .venv-docs/.done .venv-spark/.done ## All of them, and Spark, without those of `make nightly`: docs/authors/suite.md
-	$(SIDE_BY_SIDE)
 	$(OTHERS)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)

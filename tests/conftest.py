@@ -81,8 +81,6 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--require: {sorted(unknown)} not in {sorted(SERVICES)}")
 
 
-# Before xdist looks at the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         folder, *rest = item.path.relative_to(ROOT).parts
@@ -91,8 +89,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in {"unit", "model", "dags"}:
             item.add_marker("unit")
         elif folder == "integration":
-            # With several processes, the tests of a service follow each other in one of them.
-            item.add_marker(pytest.mark.xdist_group(rest[0]))
             for service in NEEDS.get(rest[0], rest[:1]):
                 item.add_marker(pytest.mark.integration(service))
         elif folder == "e2e":
