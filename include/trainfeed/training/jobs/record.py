@@ -229,7 +229,8 @@ class JobRecord:
     def set_aside_result(self, number: int) -> None:
         """Move the result of an attempt that did not succeed to ``attempts``, if it is there.
 
-        A launch repeats it before the next attempt: whoever wrote down the end may be dead.
+        ``end`` calls it, and a launch calls it again before the next attempt, because the process
+        that called ``end`` may have been killed before the move.
         """
         result = self.home / RESULT_FILE
         with posix.map_errors(result):

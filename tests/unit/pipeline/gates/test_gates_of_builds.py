@@ -100,6 +100,15 @@ def test_a_damaged_spill_file_does_not_hide_the_gate_that_failed(project):
         check(started)
 
 
+def test_of_many_failed_gates_the_first_are_shown_and_the_remedy_ends_the_message(project):
+    gates = "".join(f"  - {{check: range, field: value, min: {n}}}\n" for n in range(500, 512))
+    project.edit("seed: 7\n", f"seed: 7\nquality:\n{gates}")
+    *_, last = lines = str(refused(project)).splitlines()
+    assert sum("range of value is" in line for line in lines) == 10
+    assert "and 2 more gates failed" in lines
+    assert f"trainfeed waive clicks/{DAY} --plan " in last
+
+
 def test_gates_that_ask_block_and_say_how_to_approve(project):
     error = refused(with_gates(project, "ask"))
     assert {gate["severity"] for gate in error.question["gates"]} == {"ask"}
