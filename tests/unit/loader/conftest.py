@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.shared_memory import named_segments
 from trainfeed.loader import RecordFiles
 from trainfeed.recordio import Codec, RecordWriter
 from trainfeed.samples import Field, Schema, TypedCodec
-
-SHM = Path("/dev/shm")
 
 # Records above 4 KiB make chunks of few records, so a small file has many chunks.
 SCHEMA = Schema((Field("image", "uint8", (4200,)), Field("label", "int64")))
@@ -109,10 +108,7 @@ def open_files():
 
 def traces():
     """Return processes, threads, open files and files in shared memory."""
-    # Other programs of the machine have files there too, semaphores of multiprocessing above all,
-    # which the loader makes none of.
-    ours = {path for path in SHM.iterdir() if path.name.startswith(("trainfeed", "psm_"))}
-    return children() | set(threading.enumerate()) | ours | open_files()
+    return children() | set(threading.enumerate()) | named_segments() | open_files()
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import os
 import signal
 import threading
 import traceback
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.shared_memory import named_segments
 from trainfeed.compat.paddle.loading import GeneratorLoader, require_memory
 from trainfeed.core import memory_group
 from trainfeed.decorators import batch, cache, shuffle
@@ -32,14 +32,14 @@ WAIT_S = 30
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    shared, threads = set(Path("/dev/shm").iterdir()), set(threading.enumerate())
+    segments, threads = named_segments(), set(threading.enumerate())
     yield
     gc.collect()
     for thread in set(threading.enumerate()) - threads:
         thread.join(WAIT_S)
     assert set(threading.enumerate()) <= threads
     assert not multiprocessing.active_children()
-    assert {path for path in Path("/dev/shm").iterdir() if "trainfeed" in path.name} <= shared
+    assert named_segments() <= segments
 
 
 def samples(n=10):
