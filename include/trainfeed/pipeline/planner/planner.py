@@ -157,7 +157,7 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
     spec = recipe.spec
     fingerprint_of = recipe.fingerprint_of(interval, inputs, uploads, rules)
     fingerprint = canonical_json.sha256_of(fingerprint_of)
-    sizes = Sizes.of(spec)
+    sizes = Sizes.of(spec).grown(spec, inputs)
     ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
     groups = group_ranges(ranges, sizes.task_span)
     shards = planned_shards(spec, inputs)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.plans import RUN_COPIES, SAMPLE_BYTES, Plan
 from trainfeed.pipeline.sorting.spill_files import (
     SPILL_SCHEMA,
     RecordColumn,
@@ -30,12 +30,6 @@ from trainfeed.versions.order import (
     split_seed,
 )
 
-# Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
-_OVERHEAD_BYTES: Final = 48
-# A run may take one sixth of the memory. Sorting holds the run three times: as blocks, joined, and
-# in order. The other half is for the next block (as returned, encoded, added) and for the batch
-# that is written.
-_COPIES: Final = 6
 _DTYPES: Final = (np.uint64, np.int32, np.int64, np.int32, np.int16)
 
 
@@ -82,7 +76,7 @@ class SampleSorter:
     ) -> None:
         self._plan = plan
         self._late_before = late_before
-        self._limit_bytes = limit_bytes // _COPIES
+        self._limit_bytes = limit_bytes // RUN_COPIES
         self._seed = spec.seed
         self._split_seed = split_seed(spec.name)
         self._bounds = SplitBounds.from_shares(spec.split.millionths)
@@ -173,4 +167,4 @@ class SampleSorter:
 
 
 def _bytes_of(block: SampleBlock) -> int:
-    return int(block.records.nbytes) + len(block.offsets) * _OVERHEAD_BYTES
+    return int(block.records.nbytes) + len(block.offsets) * SAMPLE_BYTES

@@ -1,0 +1,57 @@
+"""Cases that take long run in ``make ci`` alone; ``make test`` still goes through every file."""
+
+import ast
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests import slow_cases
+
+ROOT = Path(__file__).parents[2]
+REPORT = """
+<testsuites><testsuite>
+  <testcase classname="tests.unit.test_a" name="test_one[a b]" time="9.5"/>
+  <testcase classname="tests.unit.test_a" name="test_one[c]" time="0.1"/>
+  <testcase classname="tests.unit.b.test_b.TestAll" name="test_two" time="7"/>
+  <testcase classname="tests.unit.b.test_b.TestAll" name="test_three" time="5"/>
+  <testcase classname="tests.e2e.test_c" name="test_four" time="60"/>
+  <testcase classname="tests.e2e.test_c" name="test_five" time="50"/>
+</testsuite></testsuites>
+"""
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write the file anew from a report; return the names in it."""
+    file, report = tmp_path / "slow.txt", tmp_path / "report.xml"
+    file.write_text("4.0 tests/unit/test_gone.py::test_x\n9.0 tests/integration/i.py::test_y\n")
+    report.write_text(REPORT)
+    monkeypatch.setattr(slow_cases, "FILE", file)
+    monkeypatch.setattr(sys, "argv", ["slow_cases", str(report)])
+    slow_cases.main()
+    return slow_cases.slow_cases()
+
+
+def test_slow_ones_are_named_but_for_the_quickest_of_a_file(written):
+    assert written == {
+        "tests/integration/i.py::test_y",  # a folder that was not measured
+        "tests/unit/b/test_b.py::TestAll::test_two",
+        "tests/unit/test_a.py::test_one[a b]",
+    }
+
+
+def test_a_slow_case_is_there():
+    names = defaultdict(set)
+    for case in slow_cases.slow_cases():
+        path, _, name = case.partition("::")
+        names[path].add(name.split("[")[0].split("::")[-1])
+    missing = [path for path in names if not (ROOT / path).exists()]
+    assert not missing
+    for path, cases in names.items():
+        tree = ast.parse((ROOT / path).read_text())
+        there = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+        # Tests that a file takes from another one are imported there.
+        there |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
+        assert cases <= there, path
