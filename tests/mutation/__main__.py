@@ -2,7 +2,8 @@
 
 The program works in a copy of the tracked files. First all tests of ``make unit`` run once, with a
 call at each drawn line that writes down the test which gets there. Then each line is changed once,
-and the tests that get there run until one fails. Both go on where they were interrupted.
+and the tests that get there run until one fails: first those of ``make test``, then the slow ones,
+which ``make ci`` runs. Both go on where they were interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, draw
+from tests.slow_cases import slow_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = (".venv", "data")
@@ -136,16 +138,28 @@ def _outcome(copy: Path, mutant: Mutant, tests: list[str], limit_s: float) -> st
         return "no test of make unit gets there"
     path = copy / mutant.path
     path.write_bytes(mutant.applied((ROOT / mutant.path).read_bytes()))
-    chosen = copy / "chosen.txt"
-    chosen.write_text("".join(f"{test}\n" for test in tests))
+    slow = slow_cases()
+    parts = {
+        "make test": [test for test in tests if test not in slow],
+        "make ci": [test for test in tests if test in slow],
+    }
+    outcome = "not found"
     try:
-        done = _pytest(copy, ["-x", f"@{chosen}"], limit_s=limit_s)
+        for command, part in parts.items():
+            if part and (failed := _failing(copy, part, limit_s)):
+                return f"{command}: {failed}"
     except subprocess.TimeoutExpired:
-        return "not found within the limit"
+        outcome = "not found within the limit"
     finally:
         shutil.copy2(ROOT / mutant.path, path)
-    failed = _failed(done)
-    return f"found: {failed[0]}" if failed else "not found"
+    return outcome
+
+
+def _failing(copy: Path, tests: list[str], limit_s: float) -> str | None:
+    """Run tests until one fails; return its name."""
+    chosen = copy / "chosen.txt"
+    chosen.write_text("".join(f"{test}\n" for test in tests))
+    return next(iter(_failed(_pytest(copy, ["-x", f"@{chosen}"], limit_s=limit_s))), None)
 
 
 def _failed(output: str) -> list[str]:
