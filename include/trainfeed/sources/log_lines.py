@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -119,10 +121,10 @@ def _refuse_no_bytes(span: LineRange) -> None:
 def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
     """Yield the content of all members or frames of the file, one after another."""
     try:
-        with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), span.compression) as stream:
+        with _decompressed(file, span.compression) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 yield block
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, EOFError, OSError, zlib.error) as error:
         # An error with errno comes from the operating system, and does not mean damaged bytes.
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -132,6 +134,17 @@ def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
             " it",
             path=span.location.uri,
         ) from error
+
+
+def _decompressed(file: BinaryIO, compression: str) -> gzip.GzipFile | pa.CompressedInputStream:
+    """Return what a file decompresses to.
+
+    Zeros behind a member of gzip are passed over, as gzip does: tapes and blocks are filled up with
+    them. Arrow takes them for the start of a further member.
+    """
+    if compression == "gzip":
+        return gzip.GzipFile(fileobj=file, mode="rb")
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), compression)
 
 
 def _refuse_other_format(head: bytes, span: LineRange) -> None:

@@ -159,6 +159,14 @@ def test_members_of_a_compressed_file_are_one_stream(put, name, data, monkeypatc
     assert read(put(data, name)) == wanted
 
 
+def test_zeros_behind_a_member_of_gzip_are_passed_over(put):
+    members = gzip.compress(b"one\n", mtime=0), gzip.compress(b"two\n", mtime=0)
+    padded = b"".join((members[0], bytes(512), members[1], bytes(10_000)))
+    assert read(put(padded, "log.gz")) == [(0, b"one"), (4, b"two")]
+    with pytest.raises(FormatError, match="do not decompress"):
+        read(put(members[0] + bytes(512) + b"two\n", "other.gz"))
+
+
 @pytest.mark.parametrize(("name", "data"), [("log.gz", GZIP), ("log.zst", ZSTD)])
 def test_a_compressed_file_that_ends_early_is_named(put, name, data):
     members = {0, GZIP.find(b"\x1f\x8b", 2), ZSTD.find(b"\x28\xb5\x2f\xfd", 4)}
@@ -171,7 +179,7 @@ def test_a_compressed_file_that_ends_early_is_named(put, name, data):
 
 @pytest.mark.parametrize("name", ["log.gz", "log.zst"])
 @pytest.mark.parametrize(
-    "data", [b"plain lines\n", GZIP + b"rest", ZSTD + b"rest", GZIP + b"\0" * 8], ids=str
+    "data", [b"plain lines\n", GZIP + b"rest", ZSTD + b"rest", ZSTD + b"\0" * 8], ids=str
 )
 def test_what_does_not_decompress_is_named(put, name, data):
     with pytest.raises(FormatError, match=r"expected (gzip|zstd), as the file's name says"):
