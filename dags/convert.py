@@ -78,6 +78,13 @@ FORM: Final = {
         description="Columns of Parquet and Arrow, between commas, of any type, such as lists of"
         " text and maps.",
     ),
+    "rename": Param(
+        None,
+        type=["null", "string"],
+        title="Columns with other names",
+        description="Columns of Parquet, Arrow and CSV with the names of their fields, between"
+        " commas: user id=user, Time=time.",
+    ),
 }
 
 with DAG(

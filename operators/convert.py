@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = (
     *("input", "output", "shards", "prefix", "seed", "format", "codec"),
-    *("delimiter", "flatten", "json_columns"),
+    *("delimiter", "flatten", "json_columns", "rename"),
 )
 
 
@@ -49,6 +49,7 @@ class PlanConversionOperator(BaseOperator):
             ConversionRequest,
             FileFormat,
             plan_conversion,
+            renames_of,
         )
 
         params = context["params"]
@@ -65,7 +66,9 @@ class PlanConversionOperator(BaseOperator):
                 run=run_identity(context),
                 delimiter=params.get("delimiter") or None,
                 columns=ColumnOptions(
-                    _names(params.get("flatten")), _names(params.get("json_columns"))
+                    _names(params.get("flatten")),
+                    _names(params.get("json_columns")),
+                    renames_of(_names(params.get("rename"))),
                 ),
             )
             report = plan_conversion(request, conversion_roots())

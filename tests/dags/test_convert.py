@@ -220,8 +220,12 @@ def test_the_form_says_what_is_between_cells_and_what_becomes_of_structs(dag, pl
     asked = {
         "a.csv": ({"delimiter": ";"}, SourceOptions(csv=CsvOptions(";"))),
         "b.parquet": (
-            {"flatten": "image", "json_columns": "tags"},
-            SourceOptions(columns=ColumnOptions(("image",), ("tags",))),
+            {"flatten": "image", "json_columns": "tags", "rename": "image.path=name, tags=words"},
+            SourceOptions(
+                columns=ColumnOptions(
+                    ("image",), ("tags",), (("image.path", "name"), ("tags", "words"))
+                )
+            ),
         ),
     }
     for name, (changes, source) in asked.items():
@@ -237,8 +241,5 @@ def test_the_form_says_what_is_between_cells_and_what_becomes_of_structs(dag, pl
 
 
 def test_the_form_offers_what_files_do_not_say(dag):
-    assert {name: dag.params[name] for name in ("delimiter", "flatten", "json_columns")} == {
-        "delimiter": None,
-        "flatten": None,
-        "json_columns": None,
-    }
+    asked = ("delimiter", "flatten", "json_columns", "rename")
+    assert {name: dag.params[name] for name in asked} == dict.fromkeys(asked)

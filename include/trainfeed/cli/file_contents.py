@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -96,6 +96,14 @@ Flatten = Annotated[
         help="Parquet, Arrow: structs, between commas, whose parts become fields like image.bytes.",
     ),
 ]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        metavar="<old=new>",
+        help="Parquet, Arrow, CSV: name of the field for a column; once for each column.",
+    ),
+]
 Labels = Annotated[
     Path | None,
     typer.Option(
@@ -119,6 +127,7 @@ def source_options(  # noqa: PLR0913 (options of a command)
     encoding: str = "utf-8",
     flatten: str | None = None,
     json_columns: str | None = None,
+    rename: Sequence[str] | None = None,
 ) -> SourceOptions:
     """Return the options for reading files.
 
@@ -128,7 +137,14 @@ def source_options(  # noqa: PLR0913 (options of a command)
             the number of the first feature.
         FormatError: The features of a libsvm line cannot be counted.
     """
-    from trainfeed.conversion import ColumnOptions, CsvOptions, Format, SourceOptions, load_schema
+    from trainfeed.conversion import (
+        ColumnOptions,
+        CsvOptions,
+        Format,
+        SourceOptions,
+        load_schema,
+        renames_of,
+    )
 
     dtypes = {"label_dtype": label_dtype, "value_dtype": value_dtype}
     given = {name: dtype for name, dtype in dtypes.items() if dtype is not None}
@@ -143,7 +159,9 @@ def source_options(  # noqa: PLR0913 (options of a command)
         labels=labels,
         sparse=sparse,
         csv=csv,
-        columns=ColumnOptions(_between_commas(flatten), _between_commas(json_columns)),
+        columns=ColumnOptions(
+            _between_commas(flatten), _between_commas(json_columns), renames_of(rename or ())
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from trainfeed.cli.file_contents import (
     LabelDtype,
     Labels,
     NumFeatures,
+    Rename,
     RoundValues,
     SchemaFile,
     TextEncoding,
@@ -115,6 +116,7 @@ def convert(  # noqa: PLR0913 (options of a command)
     encoding: TextEncoding = "utf-8",
     flatten: Flatten = None,
     json_columns: JsonColumns = None,
+    rename: Rename = None,
     labels_output: Annotated[
         Path | None,
         typer.Option(
@@ -147,6 +149,7 @@ def convert(  # noqa: PLR0913 (options of a command)
         encoding=encoding,
         flatten=flatten,
         json_columns=json_columns,
+        rename=rename,
     )
     source = open_sample_file(file, reading)
     options = SinkOptions(None if to is None else Format(to), codec, reading.sparse, labels_output)
@@ -207,6 +210,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
     encoding: TextEncoding = "utf-8",
     flatten: Flatten = None,
     json_columns: JsonColumns = None,
+    rename: Rename = None,
     memory_mib: Annotated[
         int, typer.Option("--memory-mib", help="Memory for samples, in MiB.")
     ] = 128,
@@ -231,6 +235,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
         encoding=encoding,
         flatten=flatten,
         json_columns=json_columns,
+        rename=rename,
     )
     with progress("converting") as tell:
         manifest = convert_files(

@@ -7,6 +7,7 @@ from trainfeed.conversion.arrow import (
     ColumnOptions,
     open_arrow,
     open_parquet,
+    renames_of,
     write_arrow,
     write_parquet,
 )
@@ -110,6 +111,7 @@ __all__ = [
     "read_json_lines",
     "read_sparse",
     "read_webdataset",
+    "renames_of",
     "repair_file",
     "repair_in_place",
     "scatter_files",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -46,10 +46,42 @@ class ColumnOptions:
             becomes ``image.bytes`` and ``image.path``. Structs inside them are flattened too.
         as_json: Names of columns of any type, and of parts of flattened structs, that become
             fields of JSON text, in the form of ``trainfeed.conversion.arrow_json``.
+        renames: Pairs of the name of a column, or of a part of a flattened struct, and the name of
+            its field. They hold for columns of CSV, too.
     """
 
     flatten: tuple[str, ...] = ()
     as_json: tuple[str, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
+
+    def field_names(self, columns: Sequence[str]) -> list[str]:
+        """Return the names of the fields of columns.
+
+        Raises:
+            ConfigError: A column that is to be renamed is not there.
+        """
+        new = dict(self.renames)
+        if missing := new.keys() - set(columns):
+            raise ConfigError(
+                f"expected columns to rename, got {sorted(missing)}; the file has {list(columns)}"
+            )
+        return [new.get(name, name) for name in columns]
+
+
+def renames_of(pairs: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the renames that texts like ``user id=user`` ask for.
+
+    Raises:
+        ConfigError: A text has another form, or a column is renamed twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        # A column may have = in its name, a field may not.
+        old, _, new = pair.rpartition("=")
+        if not (old and new) or old in found:
+            raise ConfigError(f"expected OLD=NEW, each column once, got {pair!r:.200}")
+        found[old] = new
+    return tuple(found.items())
 
 
 @dataclass(frozen=True)
@@ -101,8 +133,8 @@ def columns_of(
     if stored is not None:
         if options != ColumnOptions():
             raise ConfigError(
-                "expected no columns to flatten or to turn into JSON for a file that carries a"
-                " schema of trainfeed; leave these options out"
+                "expected no columns to flatten, to turn into JSON or to rename for a file that"
+                " carries a schema of trainfeed; leave these options out"
             )
         schema = _stored_schema(columns, stored)
         return tuple(
@@ -137,7 +169,9 @@ class _Wanted:
     def __init__(self, options: ColumnOptions, nulls: Set[Place] | None) -> None:
         self._options = options
         self._nulls = nulls
+        self._renames = dict(options.renames)
         self._used: set[str] = set()
+        self._renamed: set[str] = set()
 
     def fields(self, column: pa.Field, place: Place) -> Iterator[TableColumn]:
         """Yield the fields of a column."""
@@ -145,15 +179,19 @@ class _Wanted:
         if name in self._options.as_json:
             self._used.add(name)
             require_json(name, kind)
-            field = Field(name, "str", (), self._optional(column, place))
+            field = Field(self._name(name), "str", (), self._optional(column, place))
             yield TableColumn(field, place, kind, is_json=True)
         elif pa.types.is_struct(kind) and name in self._options.flatten:
             self._used.add(name)
             yield from self._parts(column, place)
         else:
             dtype, shape = _dtype_and_shape(name, kind)
-            field = Field(name, dtype, shape, self._optional(column, place))
+            field = Field(self._name(name), dtype, shape, self._optional(column, place))
             yield TableColumn(field, place, kind)
+
+    def _name(self, column: str) -> str:
+        self._renamed.add(column)
+        return self._renames.get(column, column)
 
     def _parts(self, column: pa.Field, place: Place) -> Iterator[TableColumn]:
         for number in range(column.type.num_fields):
@@ -168,10 +206,11 @@ class _Wanted:
     def require_used(self, names: list[str]) -> None:
         """Check that every name in the options was found."""
         unused = {*self._options.flatten, *self._options.as_json} - self._used
+        unused |= self._renames.keys() - self._renamed
         if unused:
             raise ConfigError(
-                f"expected structs to flatten and columns to make JSON, got {sorted(unused)}; the"
-                f" file has {names}"
+                "expected structs to flatten, columns to make JSON and columns to rename, got"
+                f" {sorted(unused)}; the file has {names}"
             )
 
     def _optional(self, column: pa.Field, place: Place) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
+from trainfeed.conversion.arrow import ColumnOptions
 from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, open_input
 from trainfeed.conversion.json_lines import NOT_FINITE, parse_json, sample_checker, value_to_json
 from trainfeed.core.csv_text import ABSENT, CsvRows, csv_row, require_names
@@ -70,9 +71,15 @@ class CsvOptions:
 
 
 _DEFAULTS: Final = CsvOptions()
+_NO_RENAMES: Final = ColumnOptions()
 
 
-def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -> CsvOptions:
+def with_delimiter(
+    path: FilePath,
+    options: CsvOptions,
+    schema: Schema | None,
+    columns: ColumnOptions = _NO_RENAMES,
+) -> CsvOptions:
     """Return the options with the delimiter of a file; logs a delimiter taken from the header.
 
     Raises:
@@ -85,7 +92,7 @@ def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -
         return replace(options, delimiter="\t")
     found = _parted(path, options)
     if schema is not None:
-        known = set(schema.names)
+        known = {*schema.names, *dict(columns.renames)}
         found = {each: names for each, names in found.items() if known.issuperset(names)} or found
     if len(found) > 1:
         shown = " and ".join(_DELIMITERS[each] for each in found)
@@ -104,7 +111,11 @@ def with_delimiter(path: FilePath, options: CsvOptions, schema: Schema | None) -
 
 
 def read_csv(
-    path: FilePath, schema: Schema | None = None, *, options: CsvOptions = _DEFAULTS
+    path: FilePath,
+    schema: Schema | None = None,
+    *,
+    options: CsvOptions = _DEFAULTS,
+    columns: ColumnOptions = _NO_RENAMES,
 ) -> Iterator[Any]:
     """Yield the samples of a file.
 
@@ -112,16 +123,18 @@ def read_csv(
         path: The file.
         schema: Schema of the samples; None for dicts of text.
         options: How the text is read.
+        columns: The names of fields for columns of other names.
 
     Raises:
         FormatError: There is no header, or a row does not match the schema; has the line.
-        ConfigError: The delimiter is unknown.
+        ConfigError: The delimiter is unknown, or a column that is to be renamed is not there.
     """
-    options, check = with_delimiter(path, options, schema), sample_checker(schema, options.rules)
+    options = with_delimiter(path, options, schema, columns)
+    check = sample_checker(schema, options.rules)
     with open_input(path) as file, _as_text(file, options) as text:
         rows = CsvRows(_bounded(text), delimiter=options.delimiter or ",", quote=options.quote)
         try:
-            header = require_names(next(rows, None))
+            header = require_names(columns.field_names(require_names(next(rows, None))))
             _require_columns(header, schema)
             for cells in rows:
                 yield check(_row(header, cells, schema, rows, options.rules))

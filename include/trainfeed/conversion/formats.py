@@ -211,7 +211,8 @@ class SourceOptions:
         labels: IDX file of the labels, for a single file of images.
         sparse: How lines of libSVM are read.
         csv: How the text of CSV is read.
-        columns: How columns of Parquet and Arrow without a matching field are converted.
+        columns: How columns of Parquet and Arrow without a matching field are converted, and the
+            names of fields for columns of these and of CSV.
     """
 
     file_format: Format | None = None
@@ -228,10 +229,15 @@ class SourceOptions:
             ConfigError: An option does not apply.
         """
         tables = {Format.PARQUET, Format.ARROW}
-        if self.columns != _COLUMN_DEFAULTS and file_format not in tables:
+        renamed = ColumnOptions(renames=self.columns.renames)
+        if self.columns != renamed and file_format not in tables:
             raise ConfigError(
                 f"{path}: only columns of Parquet and Arrow are flattened or made JSON, this is"
                 f" {file_format}"
+            )
+        if self.columns.renames and file_format not in {*tables, Format.CSV}:
+            raise ConfigError(
+                f"{path}: only columns of Parquet, Arrow and CSV are renamed, this is {file_format}"
             )
         if self.csv != _CSV_DEFAULTS and file_format is not Format.CSV:
             raise ConfigError(
@@ -486,8 +492,8 @@ def json_lines_file(path: Path, file_format: Format, options: SourceOptions) -> 
 
 def csv_file(path: Path, file_format: Format, options: SourceOptions) -> SampleFile:
     """Return the rows of a CSV file; for errors see ``with_delimiter``."""
-    csv = with_delimiter(path, options.csv, options.schema)
-    read = partial(read_csv, path, options.schema, options=csv)
+    csv = with_delimiter(path, options.csv, options.schema, options.columns)
+    read = partial(read_csv, path, options.schema, options=csv, columns=options.columns)
     return _text_file(path, file_format, options, read)
 
 

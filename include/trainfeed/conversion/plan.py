@@ -290,6 +290,7 @@ class ConversionPlan:
             "delimiter": self.source.csv.delimiter,
             "flatten": list(self.source.columns.flatten),
             "json_columns": list(self.source.columns.as_json),
+            "renames": [list(pair) for pair in self.source.columns.renames],
         }
 
     @classmethod
@@ -312,7 +313,9 @@ class ConversionPlan:
         )
         files = tuple(ConversionInput(*file) for file in value["files"])
         columns = ColumnOptions(
-            tuple(value.get("flatten", ())), tuple(value.get("json_columns", ()))
+            tuple(value.get("flatten", ())),
+            tuple(value.get("json_columns", ())),
+            tuple((old, new) for old, new in value.get("renames", ())),
         )
         source = SourceOptions(csv=CsvOptions(value.get("delimiter")), columns=columns)
         return cls(folder, target, files, int(value["units"]), bool(value["beside"]), source)

@@ -92,6 +92,25 @@ def test_a_tar_of_webdataset_goes_in_and_out(cli, tmp_path):
     assert (status, "the tar ends early" in output, "repair" in messages) == (3, True, False)
 
 
+def test_columns_of_csv_take_the_names_of_fields(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("User Id;Zeit (s),ok\n1;2.5\n3;4.5\n")
+    fields = [{"name": "user", "dtype": "int64"}, {"name": "seconds", "dtype": "float32"}]
+    (tmp_path / "s.json").write_text(json.dumps(fields))
+    asked = ("--schema", "s.json", "--rename", "User Id=user")
+    status, _, messages = cli("convert", "a.csv", "a.jsonl", *asked, "--delimiter", ";")
+    assert (status, "Zeit (s),ok" in messages) == (3, True)
+    asked = (*asked, "--rename", "Zeit (s),ok=seconds")
+    # The names of the schema tell which of two characters separates the cells.
+    assert cli("convert", "a.csv", "a.jsonl", *asked)[0] == 0
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert rows == [{"user": 1, "seconds": 2.5}, {"user": 3, "seconds": 4.5}]
+    for wrong in ("none=a", "User Id", "ok=user"):
+        assert cli("convert", "a.csv", "b.jsonl", "--rename", wrong)[0] == 2
+    assert cli("convert", "a.csv", "b.jsonl", "--rename", "User Id=Zeit (s),ok")[0] != 0
+    assert cli("convert", "a.jsonl", "b.csv", "--rename", "user=id")[0] == 2
+    assert not (tmp_path / "b.jsonl").exists()
+
+
 def test_images_of_hugging_face_have_a_way_in(cli, tmp_path):
     rows = {"image": [{"bytes": b"x", "path": "a"}], "tags": [["é"]]}
     pq.write_table(pa.table(rows), tmp_path / "images.parquet")

@@ -20,6 +20,7 @@ from trainfeed.conversion import (
     SourceOptions,
     convert_files,
     open_sample_file,
+    renames_of,
     transcode,
 )
 from trainfeed.errors import ConfigError, FormatError
@@ -54,6 +55,42 @@ def opened(path, flatten=(), as_json=()):
 def images(request, tmp_path):
     """A file of images as Hugging Face stores them."""
     return write(tmp_path / request.param, IMAGES)
+
+
+def renamed(path, renames, flatten=(), as_json=()):
+    columns = ColumnOptions(flatten, as_json, tuple(renames.items()))
+    return open_sample_file(path, SourceOptions(columns=columns))
+
+
+def test_columns_and_parts_of_structs_take_the_names_that_were_asked_for(images):
+    renames = {"image.path": "name", "tags": "words", "label": "class_id"}
+    source = renamed(images, renames, ("image",), ("tags",))
+    assert source.schema.names == ("image.bytes", "name", "words", "class_id")
+    before = [list(each.values()) for each in opened(images, ("image",), ("tags",)).samples()]
+    assert [list(each.values()) for each in source.samples()] == before
+
+
+@pytest.mark.parametrize(
+    "renames", [{"none": "a"}, {"image": "picture"}, {"label": "tags"}, {"label": "not a name"}]
+)
+def test_a_rename_that_cannot_hold_is_refused(images, renames):
+    with pytest.raises(ConfigError):
+        renamed(images, renames, ("image",), ("tags",))
+
+
+@pytest.mark.parametrize("name", ["user id", "a=b", "Zeit (s)"])
+def test_a_column_whose_name_no_field_can_have_is_read_under_another(tmp_path, name):
+    path = write(tmp_path / "a.parquet", pa.table({name: [1, 2]}))
+    with pytest.raises(ConfigError, match="rename"):
+        opened(path)
+    source = renamed(path, dict(renames_of([f"{name}=user"])))
+    assert [each["user"] for each in source.samples()] == [1, 2]
+
+
+@pytest.mark.parametrize("pairs", [["a"], ["=b"], ["a="], ["a=b", "a=c"], [""]])
+def test_texts_that_ask_for_no_rename_are_refused(pairs):
+    with pytest.raises(ConfigError, match="OLD=NEW"):
+        renames_of(pairs)
 
 
 def test_a_struct_is_refused_by_a_message_that_names_the_ways(images):
@@ -123,7 +160,7 @@ def test_parts_that_hold_no_null_are_no_optional_fields(tmp_path):
 )
 def test_a_name_of_no_use_is_an_error(tmp_path, flatten, as_json):
     path = write(tmp_path / "a.arrow", IMAGES.select(["label"]))
-    with pytest.raises(ConfigError, match="expected structs to flatten and columns to make JSON"):
+    with pytest.raises(ConfigError, match="expected structs to flatten"):
         opened(path, flatten, as_json)
 
 
