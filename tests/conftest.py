@@ -27,7 +27,10 @@ ROOT = Path(__file__).parent
 # docs/authors/suite.md says for each what of it `make test` has.
 OF_CI = {
     "docs/test_site.py",
+    "e2e/test_convert_dag.py",
     "e2e/test_corrections.py",
+    "e2e/test_four_ways.py",
+    "e2e/test_look_first.py",
     "e2e/test_paused_training.py",
     "e2e/test_topology.py",
     "e2e/test_triggers.py",

@@ -6,9 +6,10 @@ Method: a broker with the records of ``benchmarks.pipeline.prepare`` in four par
 with lz4. All ways take turns, each in a new process that imports everything before it is timed.
 ``bare`` asks for 10,000 records at a time and drops them: it checks nothing, opens no record, and
 writes nothing. ``landed`` writes landing files, as ``ingest`` does for the ranges of a plan. With
-2, ``bare`` is two processes of two partitions each, and ``landed`` two tasks at once in the process
-of a build, which keeps the broker's credentials to itself. Seconds of the processor are those of
-the readers, without the broker, which shares the machine.
+2, ``bare`` is two processes of two partitions each, ``landed`` two tasks at once in the process of
+a build, which keeps the broker's credentials to itself, and ``tasks`` two tasks in processes of
+their own, as Airflow runs them. Seconds of the processor are those of the readers, without the
+broker, which shares the machine.
 
     python -m services run kafka -- python -m benchmarks.ingest FOLDER/x10
 """
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,7 +40,7 @@ from trainfeed.sources import KafkaTopic, LandingFile
 _BATCH: Final = 10_000
 _SILENCE_S: Final = 30.0
 _SERVERS: Final = "TEST_KAFKA_BOOTSTRAP_SERVERS"
-_WAYS: Final = ("bare", "landed")
+_WAYS: Final = (("bare", 1), ("landed", 1), ("bare", 2), ("landed", 2), ("tasks", 2))
 # What makes the loop fast; the rest are the defaults of librdkafka.
 _READING: Final = {
     "group.id": "bare",
@@ -63,9 +64,8 @@ def compare(
     _fill(topic, folder / "recorded" / "flights")
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
-        for way in _WAYS:
-            for count in (1, 2):
-                found.setdefault((way, count), []).append(_in_process(way, topic, count))
+        for way, count in _WAYS:
+            found.setdefault((way, count), []).append(_in_process(way, topic, count))
     for (way, count), results in found.items():
         rates = sorted(each["records"] / each["seconds"] / 1000 for each in results)
         used = statistics.median(each["cpu"] / each["records"] * 1e6 for each in results)
@@ -84,11 +84,13 @@ def one(way: str, topic: str, count: int) -> None:
         ends = {number: opened.log_range(number)[1] for number in opened.partitions()}
     parts = [dict(list(ends.items())[first::count]) for first in range(count)]
     start, used = time.perf_counter(), _used()
-    if way == "landed":
-        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(count) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(count) as pool:
+        if way == "landed":
             records = sum(pool.map(lambda part: _land(topic, part, Path(folder)), parts))
-    else:
-        records = sum(_in_children(topic, parts))
+        elif way == "tasks":
+            records = sum(_in_children(lambda part: _land(topic, part, Path(folder)), parts))
+        else:
+            records = sum(_in_children(lambda part: _bare(topic, part), parts))
     seconds = time.perf_counter() - start
     typer.echo(json.dumps({"records": records, "seconds": seconds, "cpu": _used() - used}))
 
@@ -99,20 +101,22 @@ def _in_process(way: str, topic: str, count: int) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def _in_children(topic: str, parts: list[dict[int, int]]) -> Iterator[int]:
-    """Run the bare loop here for one part, and in children that were forked for several."""
+def _in_children(
+    read: Callable[[dict[int, int]], int], parts: list[dict[int, int]]
+) -> Iterator[int]:
+    """Read one part here, and several in children that are forked."""
     if len(parts) == 1:
-        yield _bare(topic, parts[0])
+        yield read(parts[0])
         return
     children = []
     for part in parts:
         if not (child := os.fork()):
-            _bare(topic, part)
+            read(part)
             os._exit(0)
         children.append(child)
     for child, part in zip(children, parts, strict=True):
         if os.waitpid(child, 0)[1]:
-            raise ChildProcessError(f"the loop over the partitions {sorted(part)} failed")
+            raise ChildProcessError(f"the reader of the partitions {sorted(part)} failed")
         yield sum(part.values())
 
 
