@@ -144,6 +144,7 @@ source:
     cut_line: keep
     split_bytes: 64MiB
     max_line_bytes: 1MiB
+    long_lines: quarantine
     bytes_per_record: 90B
 preprocess: {function: "preprocess:make_sample"}
 schema:

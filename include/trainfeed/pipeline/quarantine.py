@@ -22,6 +22,7 @@ from trainfeed.files.stores import FileInfo, Location
 from trainfeed.pipeline.plans import Plan, load_plan
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.pipeline.sorting.spill_files import QUARANTINE_SCHEMA, ArrowWithTrailer
+from trainfeed.sources import LINE_TOO_LONG
 from trainfeed.versions import DatasetFolder
 
 # --- Excerpts of records for messages, reports and logs: short, printable, without secrets
@@ -128,7 +129,7 @@ class QuarantinedRecord(QuarantinedPlace):
     @property
     def may_be_cut(self) -> bool:
         """Whether the value may be longer than the bytes that are kept."""
-        return len(self.raw) >= MOST_RAW_BYTES
+        return len(self.raw) >= MOST_RAW_BYTES or self.reason == LINE_TOO_LONG
 
 
 @dataclass(frozen=True)

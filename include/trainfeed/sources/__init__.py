@@ -29,13 +29,14 @@ if TYPE_CHECKING:
         find_logs,
         list_entries,
     )
-    from trainfeed.sources.log_lines import LineRange, iter_lines
+    from trainfeed.sources.log_lines import LINE_TOO_LONG, LineRange, iter_lines
     from trainfeed.sources.opening import open_topic
     from trainfeed.sources.recorded import RecordedTopic, record_topic
     from trainfeed.sources.topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
 
 __all__ = [
     "LANDING_SCHEMA",
+    "LINE_TOO_LONG",
     "CompleteRule",
     "Evidence",
     "FolderEntries",

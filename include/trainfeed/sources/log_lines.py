@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, TruncatedError
@@ -24,6 +25,8 @@ from trainfeed.sources.log_folders import (
 
 # --- Reads log files line by line, as batches of ``LANDING_SCHEMA``
 
+# The reason with which lines are quarantined of which only the beginning is read.
+LINE_TOO_LONG: Final = "line_too_long"
 # Bytes read at once: about the memory for reading, besides one line.
 _BLOCK_BYTES: Final = 4 << 20
 # Bytes read at once behind the end of the range, where only the rest of one line is needed.
@@ -42,8 +45,10 @@ class LineRange:
         start: First byte of the range, as stored; 0 unless the file is plain.
         end: Byte behind the range, as stored; ``size_bytes`` unless the file is plain.
         timestamp_ms: Timestamp of every record, because a line has no time of its own.
-        max_line_bytes: Largest line; a longer one is an error.
+        max_line_bytes: Largest line.
         needs_lf: Whether a last line without LF is an error.
+        cuts_long: Whether a longer line is a record of its first ``max_line_bytes`` bytes and one
+            more, by which it is known; otherwise it is an error.
     """
 
     location: Location
@@ -54,6 +59,7 @@ class LineRange:
     timestamp_ms: int
     max_line_bytes: int
     needs_lf: bool = False
+    cuts_long: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end <= self.size_bytes:
@@ -203,6 +209,8 @@ class _Lines:
         self._stop = stop
         self._pending: list[bytes] = []
         self._pending_bytes = 0
+        # Bytes of the pending line that are not kept, because it is too long.
+        self._dropped_bytes = 0
         self._offset = offset
 
     @property
@@ -216,6 +224,15 @@ class _Lines:
         if not end:
             self._keep(block)
             return
+        if self._dropped_bytes:
+            first_end = block.index(b"\n")
+            yield self._long_line(self._dropped_bytes + first_end + 1)
+            if self.done or first_end + 1 == len(block):
+                return
+            block, end = block[first_end + 1 :], end - first_end - 1
+            if not end:
+                self._keep(block)
+                return
         data = b"".join((*self._pending, block[:end]))
         self._pending, self._pending_bytes = [], 0
         yield from self._cut(data)
@@ -227,16 +244,34 @@ class _Lines:
         if self._pending and not self.done:
             if self._span.needs_lf:
                 raise self._cut_off()
+            if self._dropped_bytes:
+                yield self._long_line(self._dropped_bytes)
+                return
             data = b"".join((*self._pending, b"\n"))
             # A CR at the very end stays in the record: it belongs to a line end only before LF.
             yield from self._cut(data, has_end=False)
         self._pending = []
 
     def _keep(self, block: bytes) -> None:
+        if self._dropped_bytes:
+            self._dropped_bytes += len(block)
+            return
         self._pending.append(block)
         self._pending_bytes += len(block)
         if self._pending_bytes > self._span.max_line_bytes + 1:  # + 1: the last byte may be a CR
-            raise self._too_long(self._offset)
+            if not self._span.cuts_long:
+                raise self._too_long(self._offset)
+            start = b"".join(self._pending)[: self._span.max_line_bytes + 1]
+            self._dropped_bytes = self._pending_bytes - len(start)
+            self._pending, self._pending_bytes = [start], len(start)
+
+    def _long_line(self, rest_bytes: int) -> pa.RecordBatch:
+        """Return the pending line, of which only the beginning was kept."""
+        value = b"".join(self._pending)
+        batch = self._batch(np.array([self._offset]), np.array([len(value)]), value)
+        self._offset += len(value) + rest_bytes
+        self._pending, self._pending_bytes, self._dropped_bytes = [], 0, 0
+        return batch
 
     def _cut(self, data: bytes, *, has_end: bool = True) -> Iterator[pa.RecordBatch]:
         # ``data`` is whole lines: line i has the bytes from ``starts[i]`` to its LF at ``ends[i]``.
@@ -251,12 +286,17 @@ class _Lines:
             if has_cr.any():
                 lengths -= has_cr
                 data = data.replace(b"\r\n", b"\n")
-        if lengths.max() > self._span.max_line_bytes:
+        is_long = lengths.max() > self._span.max_line_bytes
+        if is_long and not self._span.cuts_long:
             raise self._too_long(self._offset + int(starts[lengths.argmax()]))
         # Positions from before CRs were removed: offsets count the bytes of the file.
         offsets = starts + self._offset
         self._offset += len(symbols)
         batch = self._batch(offsets, lengths, data.replace(b"\n", b""))
+        if is_long:
+            place = batch.schema.get_field_index("value")
+            values = pc.binary_slice(batch.column(place), 0, self._span.max_line_bytes + 1)
+            batch = batch.set_column(place, batch.schema.field(place), values)
         if self._stop is not None:
             batch = batch.slice(0, int(np.searchsorted(offsets, self._stop)))
         for row in range(0, len(batch), BATCH_ROWS):
@@ -295,8 +335,8 @@ class _Lines:
     def _too_long(self, offset: int) -> FormatError:
         return FormatError(
             f"expected lines of at most {self._span.max_line_bytes} bytes, got a longer one;"
-            " nothing was published; raise source.logs.max_line_bytes in dataset.yaml, or replace"
-            " the file",
+            " nothing was published; raise source.logs.max_line_bytes in dataset.yaml, set"
+            " source.logs.long_lines: quarantine, or replace the file",
             path=self._span.location.uri,
             offset_bytes=offset,
         )

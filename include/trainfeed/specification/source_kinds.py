@@ -249,7 +249,10 @@ class LogsSourceSpec(Part):
         cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
         split_bytes: Approximate size of the pieces in which plain files are read.
-        max_line_bytes: Largest line; a longer line is an error.
+        max_line_bytes: Largest line.
+        long_lines: Whether a longer line stops the build (``fail``) or is quarantined with the
+            reason ``line_too_long`` (``quarantine``), which keeps and counts its first
+            ``max_line_bytes`` bytes and one more. A landing file cannot hold such a line.
         bytes_per_record: Expected size of a record, from which the numbers of tasks and shards
             follow; for compressed files the expected compressed size.
     """
@@ -266,6 +269,7 @@ class LogsSourceSpec(Part):
     cut_line: Literal["keep", "fail"] = "keep"
     split_bytes: Annotated[Size, Field(ge=1)] = 64 << 20
     max_line_bytes: Annotated[Size, Field(ge=1, le=256 << 20)] = 1 << 20
+    long_lines: Literal["fail", "quarantine"] = "fail"
     bytes_per_record: Annotated[Size, Field(ge=1)] = 256
 
     topics: ClassVar[tuple[TopicPart, ...]] = ()
@@ -277,6 +281,15 @@ class LogsSourceSpec(Part):
             raise WrongValueError(
                 "done or stable, not both", "one rule says when a folder is complete",
                 shows_got=False,
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_whole_lines(self) -> LogsSourceSpec:
+        if self.land and self.long_lines == "quarantine":
+            raise WrongValueError(
+                "long_lines: quarantine without land: true", "a landing file would have the"
+                " beginning of a line alone; leave one of them out", shows_got=False,
             )  # fmt: skip
         return self
 
@@ -314,8 +327,14 @@ class LogsSourceSpec(Part):
         return LateRule("keep")
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the values that determine the records; place, pieces and rules do not."""
-        return {"format": self.format, "bytes_per_record": self.bytes_per_record}
+        """Return the values that determine the records; place, pieces and rules do not.
+
+        The limit of lines does where longer ones are quarantined: else such a line has no version.
+        """
+        value = {"format": self.format, "bytes_per_record": self.bytes_per_record}
+        if self.long_lines == "quarantine":
+            value["max_line_bytes"] = self.max_line_bytes
+        return value
 
     def described(self) -> Iterator[str]:
         """Yield the folder with its connection."""

@@ -28,9 +28,19 @@ from trainfeed.pipeline.functions.account import (
     Tally,
     room_for_samples,
 )
-from trainfeed.pipeline.functions.modes import LabelledFunction, Mode, mode_of
+from trainfeed.pipeline.functions.modes import (
+    LabelledFunction,
+    Mode,
+    WithoutLongLines,
+    mode_of,
+)
 from trainfeed.pipeline.functions.user_function import SampleFunction, UserFunction
-from trainfeed.pipeline.inputs.source_readers import PieceReader, late_policies, late_skews
+from trainfeed.pipeline.inputs.source_readers import (
+    PieceReader,
+    late_policies,
+    late_skews,
+    longest_line_bytes,
+)
 from trainfeed.pipeline.labels import load_labels
 from trainfeed.pipeline.plans import Plan, PlannedRange
 from trainfeed.pipeline.reports import Build, JsonObject, StageReport
@@ -167,9 +177,11 @@ class Group:
             spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
         )
         plan, told = self._stage.plan, self._progress
-        return mode_of(
+        mode = mode_of(
             spec, plan.fields, function, self._tally, told=told, limits=limits, rules=plan.rules
         )
+        most_bytes = longest_line_bytes(spec)
+        return mode if most_bytes is None else WithoutLongLines(mode, self._tally, most_bytes)
 
     def _cut(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
         """Cut batches to the size that the function should get, and drop empty ones."""

@@ -33,6 +33,7 @@ from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.source_record import record_type
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
+from trainfeed.sources import LINE_TOO_LONG
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions.order import split_seed
 
@@ -162,6 +163,47 @@ def value_lengths(landed: pa.RecordBatch) -> NDArray[np.int32]:
         pc.binary_length(landed.column("value")), 0
     ).to_numpy()
     return lengths
+
+
+class WithoutLongLines:
+    """Quarantines the beginnings of lines that are too long; a mode gets the records between them.
+
+    Args:
+        mode: The mode.
+        tally: Gets the records that yield no sample.
+        most_bytes: Length of the longest line that a function gets.
+    """
+
+    def __init__(self, mode: Mode, tally: TurnedDownRecords, most_bytes: int) -> None:
+        self._mode = mode
+        self._tally = tally
+        self._most_bytes = most_bytes
+
+    @property
+    def rows_at_once(self) -> int:
+        """That of the mode."""
+        return self._mode.rows_at_once
+
+    def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
+        """Yield the blocks of the mode."""
+        start = 0
+        for row in np.flatnonzero(value_lengths(landed) > self._most_bytes).tolist():
+            yield from self._between(landed, source, start, row)
+            record = landed.slice(row, 1)
+            (offset,), (value,) = record["offset"].to_pylist(), record["value"].to_pylist()
+            message = (
+                f"expected lines of at most {self._most_bytes} bytes, got a longer one, of which"
+                " the beginning is kept"
+            )
+            self._tally.reject(source, offset, value, Reject(LINE_TOO_LONG, message))
+            start = row + 1
+        yield from self._between(landed, source, start, landed.num_rows)
+
+    def _between(
+        self, landed: pa.RecordBatch, source: str, start: int, end: int
+    ) -> Iterator[SampleBlock]:
+        if start < end:
+            yield from self._mode.blocks(landed.slice(start, end - start), source)
 
 
 # --- Calls a preprocessing function record by record, and encodes its samples block by block

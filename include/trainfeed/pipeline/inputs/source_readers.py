@@ -479,6 +479,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         timestamp_ms=planned.timestamp_ms,
         max_line_bytes=_logs(stage).max_line_bytes,
         needs_lf=_logs(stage).cut_line == "fail",
+        cuts_long=_logs(stage).long_lines == "quarantine",
     )
     _check_file(stage, planned)
     try:
@@ -663,14 +664,21 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
         end=size,
         timestamp_ms=0,
         max_line_bytes=logs.max_line_bytes,
+        cuts_long=logs.long_lines == "quarantine",
     )
+    before: tuple[int, bytes] | None = None
     for batch in iter_lines(span):
         offsets, values = (batch.column(name).to_pylist() for name in ("offset", "value"))
-        following = [*offsets[1:], offsets[-1] + len(values[-1]) + 1]
-        for offset, value, end in zip(offsets, values, following, strict=True):
-            # A value has no line end, but the copy needs the original one: its offsets must equal
-            # those of a build. A distance of two bytes between two lines was CR LF.
-            yield value + (b"\r\n" if end - offset > len(value) + 1 else b"\n")
+        for offset, value in zip(offsets, values, strict=True):
+            if before is not None:
+                # A value has no line end, but the copy needs the original one: its offsets must
+                # equal those of a build. A distance of two bytes between two lines was CR LF, a
+                # larger one the rest of a line that is too long.
+                rest = offset - before[0] - len(before[1]) - 2
+                yield before[1] + (b" " * rest + b"\r\n" if rest >= 0 else b"\n")
+            before = offset, value
+    if before is not None:
+        yield before[1] + b"\n"
 
 
 def _write(path: Path, data: bytes, compression: str) -> None:
@@ -694,6 +702,14 @@ READERS: Final[dict[type[SourceKind], SourceReader]] = {
 def reader_of(spec: DatasetSpec) -> SourceReader:
     """Return the reader for the source of a data set."""
     return READERS[type(spec.source.kind)]
+
+
+def longest_line_bytes(spec: DatasetSpec) -> int | None:
+    """Return the length beyond which a line is quarantined; None where no line is."""
+    kind = spec.source.kind
+    if not isinstance(kind, LogsSourceSpec) or kind.long_lines == "fail":
+        return None
+    return kind.max_line_bytes
 
 
 def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:

@@ -25,6 +25,8 @@ from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.planner.decision import folder_of_logs, require_complete
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
+from trainfeed.pipeline.quarantine import raw_records
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.stage import Stage
 from trainfeed.versions import Ledger
 
@@ -356,6 +358,54 @@ def test_a_line_that_is_too_long_is_named(project):
     assert not project.folder.interval(DAY).exists()
     project.edit("max_line_bytes: 15B", "split_bytes: 64MiB")
     assert project.build()["samples"] == 175
+
+
+def quarantine(project, most_bytes, before="split_bytes: 64MiB"):
+    after = f"max_line_bytes: {most_bytes}B, long_lines: quarantine"
+    project.edit(before, after)
+    return after
+
+
+def test_a_line_that_is_too_long_is_quarantined_if_the_specification_says_so(project):
+    part = project.logs / "part-0.txt"
+    long = b'{"value": 1, "note": "' + b"x" * 5_000 + b'"}\r\n'
+    with_end = part.read_bytes().rstrip() + b"\n"
+    part.write_bytes(long + with_end + long + b'{"value": 2}\n' + long.rstrip())
+    setting = quarantine(project, 1_000)
+    report = project.build()
+    assert (report["samples"], report["quarantined"]) == (176, 25)
+    manifest = project.version().manifest
+    assert manifest.quarantine["reasons"] == {"line_too_long": 3, "not_json": 22}
+    ledger = Ledger.from_json(manifest.ledger)[SOURCES[0]]
+    assert ledger.read.records == 104
+    kept = list(raw_records(quarantine_of_version(project.version()), "line_too_long"))
+    assert [(record.raw, record.may_be_cut) for record in kept] == [(long[:1_001], True)] * 3
+    content = manifest.content_digest
+    # Pieces and tasks of any size give the same version.
+    project.edit(setting, f"{setting}, split_bytes: 777B")
+    assert project.build(rebuild="other pieces")["verdict"] == "built"
+    assert project.version().manifest.content_digest == content
+    assert project.version().manifest.quarantine == manifest.quarantine
+    # With a higher limit the lines are records, which are read whole.
+    quarantine(project, 6_000, f"{setting}, split_bytes: 777B")
+    report = project.build(rebuild="longer lines")
+    assert (report["samples"], report["quarantined"]) == (179, 22)
+
+
+def test_the_limit_of_lines_is_part_of_what_a_version_is_made_of_where_it_quarantines(project):
+    setting = quarantine(project, 1_000)
+    project.build()
+    quarantine(project, 2_000, setting)
+    with pytest.raises(ConflictError):
+        project.build()
+    project.edit("max_line_bytes: 2000B, long_lines: quarantine", setting)
+    assert project.build()["verdict"] == "identical"
+
+
+def test_landing_and_the_beginnings_of_lines_exclude_each_other(project):
+    project.edit("split_bytes: 64MiB", "land: true, long_lines: quarantine")
+    with pytest.raises(ConfigError, match="long_lines: quarantine without land: true"):
+        project.spec  # noqa: B018 - reads the file
 
 
 def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(project):

@@ -67,6 +67,7 @@ def span(location, start=0, end=None, **changes):
         end=size if end is None else end,
         timestamp_ms=17,
         max_line_bytes=changes.pop("max_line_bytes", 1 << 20),
+        cuts_long=changes.pop("cuts_long", False),
     )
 
 
@@ -115,6 +116,32 @@ def test_pieces_of_few_bytes_and_blocks_of_few_bytes_give_the_same_lines(
     monkeypatch.setattr(_logs_lines, "_REST_BYTES", 2)
     location = put(data)
     assert read_in_pieces(location, list(range(num_bytes, len(data), num_bytes))) == expected(data)
+
+
+@given(
+    data=st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\r\n", b"bc", b"x" * 9]), max_size=30),
+    block_bytes=st.integers(1, 12),
+    max_line_bytes=st.integers(1, 8),
+    cut=st.integers(1, 20),
+)
+def test_of_a_line_that_is_too_long_the_beginning_is_read(
+    tmp_path_factory, data, block_bytes, max_line_bytes, cut
+):
+    data = b"".join(data)
+    path = tmp_path_factory.mktemp("logs") / "log.txt"
+    path.write_bytes(data)
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(data))
+    wanted = [(offset, value[: max_line_bytes + 1]) for offset, value in expected(data)]
+    asked = {"max_line_bytes": max_line_bytes, "cuts_long": True}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_logs_lines, "_BLOCK_BYTES", block_bytes)
+        patched.setattr(_logs_lines, "_REST_BYTES", 2)
+        for file in (path, packed):
+            assert read(Location.parse(str(file)), **asked) == wanted
+        edges = [0, *range(cut, len(data), cut), len(data)]
+        pieces = (read(Location.parse(str(path)), *edge, **asked) for edge in pairwise(edges))
+        assert [record for piece in pieces for record in piece] == wanted
 
 
 @given(data=st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\r\n", b"bc"]), max_size=40))
