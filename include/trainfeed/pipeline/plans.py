@@ -118,7 +118,7 @@ class PlannedFile(_Counted):
 
     Attributes:
         path: Path of the file below the location of the connection.
-        compression: none, gzip or zstd.
+        compression: none, gzip, zstd, bz2, lz4 or snappy.
         timestamp_ms: Timestamp of every record of the file: the start of the interval.
         start: 0.
         end: Length of the file.

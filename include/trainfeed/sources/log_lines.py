@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from trainfeed.errors import FormatError, TruncatedError
 from trainfeed.files.stores import Location
+from trainfeed.sources.compressed_logs import decompressed
 from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
 from trainfeed.sources.log_folders import (
     COMPRESSIONS,
@@ -40,7 +40,7 @@ class LineRange:
 
     Attributes:
         location: The file.
-        compression: none, gzip or zstd.
+        compression: none, or one of ``decompressed``.
         size_bytes: Length of the file as stored.
         start: First byte of the range, as stored; 0 unless the file is plain.
         end: Byte behind the range, as stored; ``size_bytes`` unless the file is plain.
@@ -127,10 +127,10 @@ def _refuse_no_bytes(span: LineRange) -> None:
 def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
     """Yield the content of all members or frames of the file, one after another."""
     try:
-        with _decompressed(file, span.compression) as stream:
+        with closing(decompressed(file, span.compression)) as stream:
             while block := stream.read(_BLOCK_BYTES):
                 yield block
-    except (pa.ArrowException, EOFError, OSError, zlib.error) as error:
+    except (pa.ArrowException, EOFError, OSError, ValueError, zlib.error) as error:
         # An error with errno comes from the operating system, and does not mean damaged bytes.
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -140,17 +140,6 @@ def _iter_decompressed(file: BinaryIO, span: LineRange) -> Iterator[bytes]:
             " it",
             path=span.location.uri,
         ) from error
-
-
-def _decompressed(file: BinaryIO, compression: str) -> gzip.GzipFile | pa.CompressedInputStream:
-    """Return what a file decompresses to.
-
-    Zeros behind a member of gzip are passed over, as gzip does: tapes and blocks are filled up with
-    them. Arrow takes them for the start of a further member.
-    """
-    if compression == "gzip":
-        return gzip.GzipFile(fileobj=file, mode="rb")
-    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), compression)
 
 
 def _refuse_other_format(head: bytes, span: LineRange) -> None:

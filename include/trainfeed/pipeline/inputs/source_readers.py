@@ -684,8 +684,9 @@ def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[
 def _write(path: Path, data: bytes, compression: str) -> None:
     if compression == "gzip":
         data = gzip.compress(data)
-    elif compression == "zstd":
-        data = bytes(cramjam.zstd.compress(data))
+    elif compression != "none":
+        module = {"bz2": cramjam.bzip2, "lz4": cramjam.lz4, "snappy": cramjam.snappy}
+        data = bytes(module.get(compression, cramjam.zstd).compress(data))
     path.write_bytes(data)
 
 

@@ -169,7 +169,7 @@ def test_a_triggered_run_says_what_is_missing_and_fails(folder, make_context):
 
 
 def test_a_folder_that_can_never_be_read_fails_at_once(folder, make_context):
-    (folder / "part-1.bz2").touch()
+    (folder / "part-1.xz").touch()
     (folder / "_SUCCESS").touch()
     with pytest.raises(AirflowFailException, match="expected a plain file or one of"):
         sensor().execute(make_context(**DAY))
@@ -230,7 +230,7 @@ def test_a_trigger_that_an_earlier_version_left_in_the_database_goes_on(folder):
 
 
 def test_a_trigger_fires_when_waiting_is_in_vain(folder):
-    (folder / "part-1.bz2").touch()
+    (folder / "part-1.xz").touch()
     (folder / "_SUCCESS").touch()
     assert len(events(trigger(folder))) == 1
 

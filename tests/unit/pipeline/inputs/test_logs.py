@@ -409,12 +409,12 @@ def test_landing_and_the_beginnings_of_lines_exclude_each_other(project):
 
 
 def test_a_compression_that_is_not_read_stops_the_plan_until_it_is_hidden(project):
-    odd = project.logs / "part-4.bz2"
-    odd.write_bytes(b"BZh9")
-    with pytest.raises(FormatError, match=r"one of \.gz, \.zst, got 'part-4\.bz2'.*hide it"):
+    odd = project.logs / "part-4.xz"
+    odd.write_bytes(b"\xfd7zXZ\0")
+    with pytest.raises(FormatError, match=r"one of \.gz, .*\.sz, got 'part-4\.xz'.*hide it"):
         project.build()
     assert list(project.folder.path.glob("plans/**/*.json")) == []
-    odd.rename(odd.with_name("_part-4.bz2"))
+    odd.rename(odd.with_name("_part-4.xz"))
     assert project.build()["samples"] == 175
 
 
