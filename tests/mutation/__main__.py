@@ -12,9 +12,11 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, draw
@@ -22,6 +24,7 @@ from tests.slow_cases import slow_cases
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = (".venv", "data")
+_MOST_FILE_BYTES = 4 << 30
 PROBE = """
 import os
 _SEEN = set()
@@ -169,13 +172,26 @@ def _failed(output: str) -> list[str]:
 
 
 def _pytest(copy: Path, arguments: list[str], *, limit_s: float | None) -> str:
+    """Run pytest, and return what it printed; on a disk, as a changed line may write for ever."""
+    scratch = copy.with_name("scratch")
+    scratch.mkdir(exist_ok=True)
     environ = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'include'}", "PYTHONNOUSERSITE": "1"}
+    environ |= {"PYTEST_DEBUG_TEMPROOT": str(scratch)}
     environ.pop("AIRFLOW_HOME", None)
-    done = subprocess.run(
-        ["nice", "-n", "10", sys.executable, *PYTEST, *arguments],
-        cwd=copy, env=environ, capture_output=True, text=True, check=False, timeout=limit_s,
+    process = subprocess.Popen(
+        ["nice", "-n", "10", "prlimit", f"--fsize={_MOST_FILE_BYTES}", sys.executable, *PYTEST, *arguments],
+        cwd=copy, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        start_new_session=True,
     )  # fmt: skip
-    return done.stdout
+    try:
+        printed, _ = process.communicate(timeout=limit_s)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        shutil.rmtree(scratch, ignore_errors=True)
+    if process.returncode not in {0, 1, 2}:
+        raise RuntimeError(f"pytest ended with {process.returncode}: {printed[-2000:]}")
+    return printed
 
 
 def _lines(path: Path) -> list[dict[str, object]]:

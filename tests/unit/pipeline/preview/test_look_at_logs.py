@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import cramjam
 import pyarrow as pa
 import pytest
 
@@ -14,6 +15,9 @@ from trainfeed.errors import LogsMissingError, WindowOpenError
 from trainfeed.pipeline.local import build
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preview import describe, dry_run, preview
+from trainfeed.pipeline.quarantine import raw_records
+from trainfeed.pipeline.quarantine_access import quarantine_of_version
+from trainfeed.versions import Version
 
 
 @pytest.fixture
@@ -69,6 +73,41 @@ def test_a_preview_reads_the_first_lines_of_every_file(logs, limit, records):
     report = preview(logs.spec, logs.interval(), logs.env, limit=limit)
     assert report["records"] == records
     assert tree(logs.path) == before
+
+
+@pytest.mark.parametrize("suffix", [".zst", ".bz2", ".lz4", ".snappy", ".sz"])
+def test_a_preview_of_a_compressed_file_gives_the_samples_of_a_build(logs, suffix):
+    (packed,) = logs.path.glob("logs/*/*/b.log.gz")
+    modules = {".zst": cramjam.zstd, ".bz2": cramjam.bzip2, ".lz4": cramjam.lz4}
+    text = gzip.decompress(packed.read_bytes())
+    path = packed.with_name(f"b.log{suffix}")
+    path.write_bytes(modules.get(suffix, cramjam.snappy).compress(text))
+    packed.unlink()
+    for each in (path, path.parent):
+        os.utime(each, (0, 0))
+    report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
+    built = build(logs.spec, logs.interval(), logs.env).to_json()
+    assert (report["records"], report["samples"]) == (90, built["samples"])
+    assert sum(report["quarantined"].values()) == built["quarantined"]
+
+
+def test_a_preview_of_lines_that_are_too_long_has_the_positions_of_a_build(logs):
+    logs.edit('%d}"}', '%d}", max_line_bytes: 100B, long_lines: quarantine}')
+    (path,) = logs.path.glob("logs/*/*/a.log")
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\r\n".join((b"x" * 500, *lines[:5], b"y" * 101, *lines[5:])))
+    for each in (path, path.parent):
+        os.utime(each, (0, 0))
+    build(logs.spec, logs.interval(), logs.env)
+    version = Version.resolve(logs.folder, logs.interval().name, None)
+    assert version.manifest.quarantine["reasons"]["line_too_long"] == 2
+    rejected = raw_records(quarantine_of_version(version))
+    kept = [(record.source, record.offset) for record in rejected]
+    report = preview(logs.spec, logs.interval(), logs.env, limit=1000)
+    assert report["quarantined"] == version.manifest.quarantine["reasons"]
+    shown = [(each["source"], each["offset"]) for each in report["first_quarantined"]]
+    assert len(shown) > 1
+    assert shown == kept[: len(shown)]
 
 
 def test_a_preview_names_the_files_as_a_build_does(logs):
