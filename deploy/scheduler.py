@@ -1,7 +1,7 @@
 """``python -m deploy.scheduler``: ``airflow scheduler`` with the imports of tasks.
 
 The processes of tasks are forks of the scheduler's. A module that the scheduler has imported need
-not be imported by a task, which then takes half the time. docs/authors/measured-month.md has the
+not be imported by a task, which then takes half the time. docs/authors/measured.md has the
 figures.
 """
 

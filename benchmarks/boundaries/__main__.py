@@ -8,7 +8,7 @@ Method: topics held in memory count the records that are looked at; six days, bo
 every day from the first to the last. With ``--kafka HOST:PORT`` a topic of 100 partitions is made,
 filled and planned; a run with empty boundary files is one figure. Stage ``plan`` is called as a
 build does, with everything around the boundaries: states, losses, pieces, the plan file.
-docs/authors/measured-boundaries.md has the results.
+docs/authors/measured.md has the results.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def measure(
 
 
 def print_table(results: dict[str, dict[str, dict[str, list[float]]]]) -> None:
-    """Print what docs/authors/measured-formats.md has: ratios, beside those that are wanted."""
+    """Print what docs/authors/measured.md has: ratios, beside those that are wanted."""
     print("\n| case | trainfeed, M/s | beside, M/s | ratio | of CPU time | wanted | |")
     print("| --- | ---: | --- | ---: | ---: | ---: | --- |")
     for (case, mine, other), wanted in WANTED.items():

@@ -6,7 +6,7 @@ request starts (``POST /api/v2/backfills``), and where does the time go?
 Method: an empty database, root, landing and work; a recorded topic; the processes of
 docker-compose.yaml. Times of tasks are those of Airflow's REST API; what a stage itself needs is in
 its report. CPU is from the kernel's accounts, for each part of Airflow with its descendants.
-docs/authors/measured-month.md has the results.
+docs/authors/measured.md has the results.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Method: the processes of docker-compose.yaml with its settings for recovery; a p
 started again within two seconds, as a container engine does. A seeded list of kinds of processes is
 killed one after the other, at random distances, each time one process by random choice. All runs
 are looked at every two seconds. In the end every manifest is compared with one that the pipeline
-made without Airflow. docs/authors/measured-month.md has the results.
+made without Airflow. docs/authors/measured.md has the results.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Builds every day of 2013 from a recorded topic. Then a day is withdrawn and built right, a
 withdrawal is taken back, a shard is damaged, landing files are lost, a quarter is retired, and a
 tag moves twice. After each step a reader that is not trainfeed's holds all versions against the
-producer's account. docs/operations/a-year-put-right.md has the output.
+producer's account. docs/authors/measured.md has the results.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Builds every day of 2013 from a recorded topic with planted troubles, and then does what people do:
 looks for what is missing, reads the quarantine, mends the function, brings versions forward. After
 each step all versions are held against the producer's account by a reader that is not trainfeed's.
-docs/operations/a-year.md has the output.
+docs/authors/measured.md has the results.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def durations(client, run):
 
 
 def tell(ground, launcher, seconds, tasks):
-    """Print the figures of docs/authors/measured-training.md."""
+    """Print the figures of docs/authors/measured.md."""
     figures = {"data set": ground.dataset, "launcher": launcher, "root": str(ground.root)}
     print(json.dumps({**figures, "seconds": round(seconds, 1), "tasks": tasks}))  # noqa: T201
 

@@ -1,4 +1,4 @@
-"""Prints the tables of docs/authors/measured-loader-peers.md from a run kept by ``run.py --json``.
+"""Prints the tables of docs/authors/measured.md from a run kept by ``run.py --json``.
 
 python benchmarks/loader/peers/table.py RESULTS
 """
