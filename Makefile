@@ -230,7 +230,7 @@ nightly-fuzz: setup-dev data/atheris/.done ## An hour of fuzzing of all that rea
 setup-peers: .venv/bin/uv ## Create .venv-peers: the frameworks, and what the benchmarks of loader and formats compare with (9 GB)
 	$(BIN)uv venv --quiet --allow-existing .venv-peers
 	$(BIN)uv pip install --quiet --no-deps --python .venv-peers/bin/python --require-hashes -r requirements/peers.txt
-peers: setup-peers data/scikit-learn/.done data/obp/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks
+peers: setup-peers data/scikit-learn/.done data/obp/.done ## The real frameworks: adapters, wirings, two ranks, the programs of docs/guides/frameworks.md
 	set -e; for file in tests/peers/test_*.py; do $(IN_PEERS) $$file; done
 peers-short: .venv/bin/uv ## One process of most of them, in some minutes
 	@echo "installing what requirements/peers-short.txt pins (8 GB)"

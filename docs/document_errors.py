@@ -24,8 +24,8 @@ _HEAD: Final = """\
 <!-- Written by `make docs` from the docstrings of `trainfeed.errors`. -->
 
 Everything that trainfeed raises on purpose. A message says what was expected, what was found,
-where, what was kept, and what to do. [Bad input](../operations/bad-input.md) has the outcome of each
-case, the [runbook](../operations/runbook.md) what to do about a task that failed.
+where, what was kept, and what to do. [Bad input](../operations/bad-input.md) has the outcome of
+each case, the [runbook](../operations/runbook.md) what to do about a task that failed.
 
 The *outcome* is what a scheduler does with a task that raised it: **retry** tries again by itself,
 **fail** ends the task at once, because a try without a change would fail in the same way.

@@ -1,4 +1,4 @@
-"""Draws the rooms of trainfeed into ARCHITECTURE.md, from the code and the contracts on imports.
+"""Draws the packages of trainfeed into a page for authors, from the code and the import contracts.
 
 ``python docs/document_rooms.py [--check]``. A line is a folder, or a module that is in none:
 its depth, how many modules it has, and the first sentence of its docstring. Rooms stand in the
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PAGE: Final = ROOT / "ARCHITECTURE.md"
+PAGE: Final = ROOT / "docs" / "authors" / "packages.md"
 PACKAGE: Final = ROOT / "include" / "trainfeed"
 BEGIN: Final = "<!-- rooms: written by make docs -->\n```text\n"
 END: Final = "```\n<!-- end of rooms -->\n"

@@ -28,13 +28,44 @@ ROOT_PAGES: Final = {
 # The README is the front page of the repository; the site has one of its own.
 PAGE_OF: Final = {**ROOT_PAGES, "README.md": "index.md"}
 NO_PAGES: Final = (".py", ".pyc", "mkdocs.yml")
-# How much more, or less, a page counts in the search than others: users come before authors.
+# The search is for users: it leaves out the pages of authors.
+AUTHORS: Final = "authors/"
+# How much more, or less, a page counts in the search than others.
 BOOSTS: Final = {
-    "authors/": 0.2,
     "reference/api/": 0.5,
     "guides/": 1.5,
     "concepts/": 2,
     "tutorials/": 2,
+}
+# Words that a reader may look for, and that the page does not have, or not in its title.
+SYNONYMS: Final = {
+    "concepts/glossary.md": "words terms vocabulary definitions meaning",
+    "guides/add-a-data-set.md": "new dataset own data create define",
+    "guides/conversion.md": "parquet csv json webdataset tar libsvm arrow reshard shuffle export",
+    "guides/frameworks.md": "pytorch torch lightning jax tensorflow keras paddle huggingface",
+    "guides/gates.md": "quality checks validation expectations thresholds",
+    "guides/install-the-reader.md": "install wheel pip pypi package image docker trainer",
+    "guides/models.md": "promote rollback registry production candidate",
+    "guides/prediction.md": "inference serve serving score online",
+    "guides/tags.md": "pin freeze release snapshot same data again label versions",
+    "guides/trigger-and-backfill.md": "history past days rerun manual run",
+    "operations/compare.md": "diff compare differ changed between versions",
+    "operations/deploy.md": "docker compose production install team server",
+    "operations/lineage.md": "provenance which model read used origin trace",
+    "operations/outdated.md": "stale rebuild code changed bring-forward",
+    "operations/quarantine.md": "bad rejected invalid broken records rows dead letter",
+    "operations/repair.md": "corrupt damaged bit flip checksum mismatch backup",
+    "operations/servers.md": "prometheus metrics tls token audit",
+    "operations/retention.md": "delete old cleanup disk space prune remove expire",
+    "operations/status.md": "missing days late alert monitor freshness complete gaps cron",
+    "operations/upgrading.md": "update migrate version change release",
+    "operations/waivers.md": "override ignore failed gate publish anyway",
+    "operations/withdraw.md": "undo revert roll back hide build bad version",
+    "reference/errors.md": "exception message disk full",
+    "what-it-does-not-do.md": (
+        "limits limitations features s3 timezone time zone local windows avro protobuf registry"
+        " gdpr privacy erase delete user users person records streaming iceberg"
+    ),
 }
 DECISIONS: Final = "authors/adr"
 FENCES: Final = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
@@ -54,7 +85,8 @@ def main(folder: Path) -> None:
             write(folder / name, page(f"docs/{name}") if path.suffix == ".md" else path)
     for source, name in ROOT_PAGES.items():
         write(folder / name, page(source))
-    write(folder / DECISIONS / "README.md", "\n".join(decisions()))
+    page_of_decisions = f"{DECISIONS}/README.md"
+    write(folder / page_of_decisions, head(page_of_decisions) + "\n".join(decisions()))
 
 
 def write(target: Path, content: str | Path) -> None:
@@ -70,11 +102,18 @@ def page(source: str) -> str:
     """Return the text of a page as the site has it; ``source`` is its path in the repository."""
     parts = FENCES.split((ROOT / source).read_text(encoding="utf-8"))
     here = place(source) or ""
-    boost = next((boost for folder, boost in BOOSTS.items() if here.startswith(folder)), 1)
-    head = f"---\nsearch: {{boost: {boost}}}\n---\n"
-    return head + "".join(
+    return head(here) + "".join(
         f"\n{part}\n" if part.startswith("```") else changed(part, source) for part in parts
     )
+
+
+def head(here: str) -> str:
+    """Return what the search is told about a page of the site."""
+    if here.startswith(AUTHORS):
+        return "---\nsearch: {exclude: true}\n---\n"
+    boost = next((boost for folder, boost in BOOSTS.items() if here.startswith(folder)), 1)
+    words = ", ".join(SYNONYMS.get(here, "").split())
+    return f"---\nsearch: {{boost: {boost}}}\ntags: [{words}]\n---\n"
 
 
 def changed(text: str, source: str) -> str:

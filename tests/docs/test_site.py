@@ -34,6 +34,22 @@ SEARCHES = {
     "late records": "concepts/boundaries.html",
     "scheduler ended": "operations/runbook.html",
 }
+# What a newcomer would type, in words that the pages need not have. The page comes first.
+QUESTIONS = {
+    "which days are missing": "operations/status.html",
+    "undo a build": "operations/withdraw.html",
+    "delete a user's records": "what-it-does-not-do.html",
+    "alert when late": "operations/status.html",
+    "s3": "what-it-does-not-do.html",
+    "install wheel": "guides/install-the-reader.html",
+    "prometheus": "operations/servers.html",
+    "waive a gate": "operations/waivers.html",
+    "parquet": "guides/conversion.html",
+    "time zone": "what-it-does-not-do.html",
+    "compare two versions": "operations/compare.html",
+    "bad records": "operations/quarantine.html",
+}
+MISSED_QUESTIONS = 1
 LOADING = {
     "script": "src",
     "link": "href",
@@ -186,17 +202,36 @@ def browser():
         yield browser
 
 
+def found_in(site, browser, text):
+    """The pages that a search finds, the best one first."""
+    browser.open((site / "index.html").as_uri())
+    browser.type("//input[@name='query']", text)
+    results = "//ol[contains(@class, 'md-search-result__list')]"
+    browser.find(f"{results}/li")
+    first = browser.attribute(results, "innerHTML")
+    links = re.findall(r'href="([^"?#]+)[^"]*"', first)
+    return list(dict.fromkeys(link.partition("/site/")[2] or link for link in links))
+
+
 @pytest.mark.timeout(600)
 def test_the_search_finds_what_users_look_for_without_a_server(site, browser):
     for text, page in SEARCHES.items():
-        browser.open((site / "index.html").as_uri())
-        browser.type("//input[@name='query']", text)
-        results = "//ol[contains(@class, 'md-search-result__list')]"
-        browser.find(f"{results}/li")
-        first = browser.attribute(results, "innerHTML")
-        links = re.findall(r'href="([^"?#]+)[^"]*"', first)
-        found = list(dict.fromkeys(link.partition("/site/")[2] or link for link in links))
+        found = found_in(site, browser, text)
         assert page in found[:3], (text, found[:8])
+
+
+@pytest.mark.timeout(600)
+def test_the_page_that_answers_a_question_comes_first(site, browser):
+    found = {text: found_in(site, browser, text)[:3] for text in QUESTIONS}
+    missed = {text: found[text] for text, page in QUESTIONS.items() if page not in found[text][:1]}
+    assert len(missed) <= MISSED_QUESTIONS, missed
+
+
+def test_the_search_leaves_out_the_pages_of_authors(site):
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    assert not [
+        each["location"] for each in index["docs"] if each["location"].startswith("authors")
+    ]
 
 
 def test_no_list_table_or_block_of_code_is_left_as_text(site):

@@ -1,4 +1,4 @@
-"""The programs of docs/guides/frameworks run as they stand: alone, resumed, and on two ranks."""
+"""The programs of docs/guides/frameworks.md run as they stand: alone, resumed, and on two ranks."""
 
 import os
 import re
@@ -12,8 +12,20 @@ from tests.peers import made
 from trainfeed.loader import DataLoader
 from trainfeed.readers import open_dataset
 
-PAGES = {path.stem: path for path in (made.ROOT / "docs/guides/frameworks").glob("*.md")}
-PAGES.pop("README")
+TITLES = {
+    "torch": "PyTorch",
+    "lightning": "Lightning",
+    "accelerate": "Hugging Face accelerate",
+    "trainer": "Hugging Face Trainer",
+    "mixed-precision": "Mixed precision on the CPU",
+    "torchdata": "torchdata: StatefulDataLoader",
+    "jax": "JAX",
+    "tensorflow": "TensorFlow and Keras",
+    "paddle": "Paddle",
+}
+PAGE = (made.ROOT / "docs/guides/frameworks.md").read_text()
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PAGES = {name: SECTIONS[title] for name, title in TITLES.items()}
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 PADDLE = ["-m", "paddle.distributed.launch", "--backend", "gloo", "--nproc_per_node", "2"]
 ON_RANKS = dict.fromkeys(["accelerate", "lightning", "torch", "torchdata", "trainer"], TORCHRUN)
@@ -72,9 +84,8 @@ def run(command, folder, environ):
 
 
 def program(name, folder):
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", PAGES[name].read_text(), re.MULTILINE | re.DOTALL
-    )
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGES[name], re.MULTILINE | re.DOTALL)
+    assert blocks
     (folder / "train.py").write_text("\n".join(blocks))
 
 

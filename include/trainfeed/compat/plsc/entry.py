@@ -65,7 +65,7 @@ def _check_precision(settings: EntrySettings) -> None:
         raise ConfigError(
             "expected float32, got set_mixed_precision(True): this training runs on the CPU, where"
             " PaddlePaddle computes in float32 without saying so; nothing was trained; call"
-            " set_mixed_precision(False), or see docs/guides/frameworks/mixed-precision.md for"
+            " set_mixed_precision(False), or see docs/guides/frameworks.md for"
             " bfloat16 on the CPU with torch"
         )
 
