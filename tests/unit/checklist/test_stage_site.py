@@ -72,3 +72,10 @@ def test_the_decisions_are_listed_with_their_titles():
     lines = list(stage_site.decisions())
     assert "* [3](0003-commit.md): Publishing is one rename, and nothing after it can fail" in lines
     assert len(lines) == 2 + len(list((ROOT / "docs/authors/adr").glob("[0-9]*.md")))
+
+
+def test_the_search_knows_synonyms_of_pages_and_leaves_out_those_of_authors():
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert set(stage_site.SYNONYMS) <= pages
+    assert "undo" in stage_site.head("operations/withdraw.md")
+    assert stage_site.head("authors/measured.md") == "---\nsearch: {exclude: true}\n---\n"
