@@ -178,8 +178,9 @@ def _pytest(copy: Path, arguments: list[str], *, limit_s: float | None) -> str:
     environ = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'include'}", "PYTHONNOUSERSITE": "1"}
     environ |= {"PYTEST_DEBUG_TEMPROOT": str(scratch)}
     environ.pop("AIRFLOW_HOME", None)
+    limited = ["nice", "-n", "10", "prlimit", f"--fsize={_MOST_FILE_BYTES}"]
     process = subprocess.Popen(
-        ["nice", "-n", "10", "prlimit", f"--fsize={_MOST_FILE_BYTES}", sys.executable, *PYTEST, *arguments],
+        [*limited, sys.executable, *PYTEST, *arguments],
         cwd=copy, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         start_new_session=True,
     )  # fmt: skip
