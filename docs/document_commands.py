@@ -12,10 +12,12 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from typer.main import get_command
 
-from docs._writing import cell, write_or_check
+from docs._writing import anchor, cell, write_or_check
 from trainfeed.cli._app import app
+from trainfeed.cli._command_table import HEADINGS
 
 _PAGE: Final = "reference/commands.md"
+_PROGRAM: Final = "trainfeed"
 _KINDS: Final = {str: "text", int: "whole number", float: "number", Path: "path"}
 _HEAD: Final = """\
 # Commands
@@ -30,16 +32,36 @@ status means. Every command takes `--help`.
 
 def documents() -> Mapping[str, str]:
     """The text of the page, by its name."""
-    return {_PAGE: "\n".join([_HEAD, *_commands(get_command(app), "trainfeed")])}
+    return {_PAGE: "\n".join([_HEAD, *_parts(get_command(app))])}
+
+
+def _parts(program: Any) -> Iterator[str]:
+    """Yield the part of the program, then those of its commands under the headings of its help."""
+    yield from _own(program, _PROGRAM)
+    for heading, entries in HEADINGS.items():
+        yield f"## {heading}\n"
+        yield "| command | |\n| --- | --- |"
+        for each in entries:
+            name = f"`{_PROGRAM} {each.name}`"
+            yield f"| [{name}](#{anchor(name)}) | {cell(each.help)} |"
+        yield ""
+        for each in entries:
+            yield from _commands(program.commands[each.name], f"{_PROGRAM} {each.name}")
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
     """Yield the parts of a command and of those below it, in the order of the help."""
-    yield f"## `{name}`\n"
+    yield from _own(command, name)
+    for title, each in getattr(command, "commands", {}).items():
+        yield from _commands(each, f"{name} {title}")
+
+
+def _own(command: Any, name: str) -> Iterator[str]:
+    """Yield what a command says of itself: help, usage, example and parameters."""
+    yield f"{'##' if name == _PROGRAM else '###'} `{name}`\n"
     yield f"{_paragraphs(command.help)}\n"
     parameters = [each for each in command.params if not getattr(each, "hidden", False)]
-    below = getattr(command, "commands", {})
-    if not below:
+    if not hasattr(command, "commands"):
         yield f"```text\n{name}{_usage(parameters)}\n```\n"
     if example := _example(command.epilog):
         yield f"Example: `{example}`\n"
@@ -47,8 +69,6 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield "| argument | takes | default | what it is |\n| --- | --- | --- | --- |"
         yield from (_row(parameter) for parameter in parameters)
         yield ""
-    for title, each in below.items():
-        yield from _commands(each, f"{name} {title}")
 
 
 def _usage(parameters: list[Any]) -> str:

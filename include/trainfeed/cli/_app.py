@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed import __version__
-from trainfeed.cli._command_table import COMMANDS
+from trainfeed.cli._command_table import COMMANDS, HEADINGS
 from trainfeed.cli.command_groups import group_on_demand
 from trainfeed.cli.printing import error_console, print_message, printable_lines, program
 from trainfeed.errors import ConfigError, FormatError, TrainFeedError
@@ -26,7 +26,7 @@ _STATUSES: Final = (
 )
 
 app = typer.Typer(
-    cls=group_on_demand("trainfeed.cli", COMMANDS),
+    cls=group_on_demand("trainfeed.cli", HEADINGS),
     help="Nightly training data: complete, atomic, reproducible.",
     epilog=f"Example: trainfeed ls. {_STATUSES} docs/guides/command-line.md has the rest.",
     no_args_is_help=True,

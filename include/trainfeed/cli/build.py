@@ -365,7 +365,10 @@ def build(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: JsonOrList = False,
 ) -> None:
-    """Build and publish intervals of a data set, or preview the result of a build.
+    """Build and publish intervals of a data set.
+
+    With --limit the result of the first records is shown, with --dry-run what would be done;
+    nothing is published then.
 
     A range is built interval by interval; a failed interval does not stop the others, and one
     table lists all results. Status 0: all published; 1: one failed; 2: wrong usage or settings;

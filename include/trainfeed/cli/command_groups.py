@@ -80,7 +80,8 @@ class Entry:
         name: What is typed.
         home: ``MODULE:ATTRIBUTE`` of the function, or of the ``typer.Typer`` of a group; the module
             begins with a dot and is below the package of the group that lists it.
-        help: The first paragraph of its own help.
+        help: The first sentence of its own help, of at most 60 characters: it stands alone in
+            lists.
         example: A command line for its help; None for a group, which has its own.
     """
 
@@ -112,7 +113,7 @@ class _Listed(TyperCommand):
         self._package = package
 
     def get_short_help_str(self, _: int = 0) -> str:
-        """Return the whole line, however long; the list wraps it."""
+        """Return the whole sentence: completion shows it."""
         return self._entry.help
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -137,14 +138,14 @@ class _Loaded(Mapping[str, Any]):
         return len(self._entries)
 
 
-def group_on_demand(package: str, entries: Sequence[Entry]) -> type[TyperGroup]:
+def group_on_demand(package: str, headings: Mapping[str, Sequence[Entry]]) -> type[TyperGroup]:
     """Return the class of a group with these commands, for ``typer.Typer(cls=…)``.
 
     Args:
         package: The package that the homes of the commands are below.
-        entries: The commands, in the order of the help.
+        headings: The commands under the headings of the help, in their order.
     """
-    named = {entry.name: entry for entry in entries}
+    named = {entry.name: entry for entries in headings.values() for entry in entries}
 
     class GroupOnDemand(LightParameters, TyperGroup):
         def __init__(self, **attributes: Any) -> None:
@@ -155,5 +156,12 @@ def group_on_demand(package: str, entries: Sequence[Entry]) -> type[TyperGroup]:
 
         def get_command(self, _: Any, cmd_name: str) -> Any:
             return _Listed(named[cmd_name], package) if cmd_name in named else None
+
+        def format_commands(self, _: Any, formatter: Any) -> None:
+            # One width of the names for all headings, so that the sentences are one column.
+            width = max(map(len, named))
+            for heading, entries in headings.items():
+                with formatter.section(heading):
+                    formatter.write_dl([(each.name.ljust(width), each.help) for each in entries])
 
     return GroupOnDemand

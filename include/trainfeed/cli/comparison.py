@@ -204,7 +204,9 @@ def diff(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what two versions have not alike: plan, code, lookups, counts, statistics, samples.
+    """Show how two versions differ.
+
+    In plan, code, specification, lookups, counts, statistics and samples.
 
     Status 0 when they are equal, 3 when they differ or one is damaged, 1 when it cannot be told.
     """
@@ -292,7 +294,9 @@ def drift(
         typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
     ] = None,
 ) -> Result:
-    """Compare the distributions of versions with those before them, by their statistics alone.
+    """Compare the distributions of versions with earlier ones.
+
+    By their statistics alone; no sample is read.
 
     Distances and limits are those of the gate drift in the manifests; of versions without it they
     are computed. Status 3 when a distance is beyond its limit or a version is damaged; 1 when

@@ -57,8 +57,9 @@ def withdraw(
     ] = False,
     dry_run: CheckOnly = False,
 ) -> Result:
-    """Hide a published version: readers turn to the generation before, which is verified first.
+    """Hide a version; readers get the one before it.
 
+    The generation before is verified first.
     The same content is not built again without a new reason; trainfeed restore takes it back.
     Without gNNNN, the version that readers get, unless a newer one is withdrawn already. Status 1
     when it is withdrawn already for another reason, 3 when the generation before or a tag is
@@ -100,8 +101,9 @@ def restore(
     who: Who = None,
     dry_run: CheckOnly = False,
 ) -> Result:
-    """Take a withdrawal back: the version is verified, and readers may get it again.
+    """Give a withdrawn version back to readers.
 
+    The version is verified first.
     Without gNNNN, the newest withdrawn generation. The mark stays under another name. Status 1 when
     nothing is withdrawn or its files were removed, 3 when it is damaged.
     """
@@ -150,8 +152,9 @@ def tag(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--dry-run", help="Only show which intervals would change.")
     ] = False,
 ) -> Result:
-    """Give the versions of a range a name that does not follow later builds, or move it.
+    """Give versions a name that does not follow later builds.
 
+    Or move a name to other versions.
     The tag changes as a whole, or not at all; a reader that has opened it keeps its versions.
     Status 1 when an interval has no version, or another change came between.
     """
@@ -224,8 +227,9 @@ def untag(
         bool, typer.Option("--dry-run", help="Only show what the tag names.")
     ] = False,
 ) -> Result:
-    """Remove a tag; the versions and the history of the tag stay.
+    """Remove a tag; its versions stay.
 
+    The history of the tag stays, too.
     Retention no longer keeps the versions for the tag. Status 1 when there was never such a tag.
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
@@ -255,8 +259,9 @@ def accept_hole(
     revoke: Annotated[bool, typer.Option("--revoke", help="Take the acceptance back.")] = False,
     dry_run: CheckOnly = False,
 ) -> Result:
-    """Let readers go without a part between two versions into which no interval fits.
+    """Accept a hole between versions that no interval fills.
 
+    Readers go without this part then.
     A moved time of day leaves such a hole. Readers of a range with it list it with who and why.
     Status 1 when it is no hole, or when an interval of the schedule fits: build that one.
     """

@@ -9,7 +9,7 @@ from trainfeed.cli import file_contents, file_stats, new_files
 # --- ``trainfeed file``: commands on record files, and on other formats of samples
 
 app = typer.Typer(
-    help="Inspect, repair and convert files of records and samples.",
+    help="Look into files of records, repair and convert them.",
     epilog="Example: trainfeed file head shards/ -n 3",
     no_args_is_help=True,
 )

@@ -277,7 +277,10 @@ _ACCOUNT_COLUMNS: Final = ("file", "format", "bytes", "records", "chunks", "code
 
 @with_json
 def inspect(files: Files) -> Result:
-    """Show format, records, chunks, codecs and schema of files; status 3 if one is damaged."""
+    """Show format, records, chunks and schema of files.
+
+    Status 3 when one is damaged.
+    """
     from trainfeed.conversion import paths_of
 
     accounts = [_account(path) for path in paths_of(files)]
@@ -334,7 +337,10 @@ def verify(
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
 ) -> Result:
-    """Look for damage in headers and sizes, or in everything; status 3 if there is any."""
+    """Look for damage in files.
+
+    In headers and sizes; with --deep in everything. Status 3 when there is any.
+    """
     from trainfeed.conversion import paths_of
 
     problems: dict[str, list[str]] = {}
@@ -373,7 +379,10 @@ def index(
         ),
     ] = None,
 ) -> None:
-    """Print the places of the chunks of a RecordIO file, or the records of a TFRecord file."""
+    """Print where the chunks or records of a file begin.
+
+    The chunks of a RecordIO file, the records of a TFRecord file.
+    """
     from trainfeed.conversion import Format, format_of
     from trainfeed.files import SetWatch
     from trainfeed.files.stores.posix import create_exclusive

@@ -20,8 +20,9 @@ def init(
         str | None, typer.Argument(help="The folder; by default TRAINFEED_ROOT or ./data/root.")
     ] = None,
 ) -> Result:
-    """Make the publication root, the folder of all versions, or accept one that has versions.
+    """Make the publication root, the folder of all versions.
 
+    A folder that has versions already is accepted as it is.
     Versions in the folder are not changed. Builds refuse a folder without this step, because its
     name may be misspelt, or its file system not mounted.
     """

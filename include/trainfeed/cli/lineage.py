@@ -137,7 +137,9 @@ def lineage(
         str | None, typer.Option("--dataset", help="For a position: only this data set.")
     ] = None,
 ) -> Result:
-    """Show what went into a version, job or model, and what came of it, or of a record.
+    """Show what a version or model came from, and led to.
+
+    Also of a job, and of a record that is named by its position.
 
     Status 1 when a position is in no version, 3 when an entry is damaged; the others are shown.
     """

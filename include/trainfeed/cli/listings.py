@@ -47,7 +47,9 @@ def tags(
         bool, typer.Option("--history", help="All changes, the oldest first.")
     ] = False,
 ) -> Result:
-    """List the tags of a data set, or show what one names, or named.
+    """List the tags of a data set, or show one.
+
+    Of one: which versions it names, or named.
 
     Status 3 when a tag is damaged; the others are listed all the same. Aliases of models are
     another namespace: trainfeed models.
@@ -163,7 +165,9 @@ def history(
         str | None, typer.Option(help="Only from this time, UTC, as 2026-03-08.")
     ] = None,
 ) -> Result:
-    """Show what people and upkeep changed in a data set, the oldest first.
+    """Show who changed what in a data set, and why.
+
+    Changes by people and by upkeep, the oldest first.
 
     An action whose mark is not there is told: it was killed, or the mark was lost. Status 3 when a
     file of the history is damaged.
@@ -222,7 +226,9 @@ def show_leases(
         ),
     ] = None,
 ) -> Result:
-    """Show who reads or builds versions now, which retention therefore keeps, and until when.
+    """Show who reads or builds versions now.
+
+    Retention keeps these versions until the time that is shown.
 
     A lease that its process renews no more is listed as ended, until upkeep removes it. Status 3
     when a lease cannot be read; until its time has passed it keeps every version.

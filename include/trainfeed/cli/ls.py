@@ -51,7 +51,7 @@ def ls(
         ),
     ] = None,
 ) -> Result:
-    """List data sets, or the published intervals of one.
+    """List data sets, or the published versions of one.
 
     Status 3 when a version is damaged; the others are listed all the same.
     """
@@ -72,7 +72,7 @@ def show(
         ),
     ],
 ) -> Result:
-    """Show the manifest of one version, or list the versions of a data set or range."""
+    """Show the manifest of one version, or list versions."""
     return _chosen(target)
 
 

@@ -120,7 +120,7 @@ def aliases_of(folder: ModelFolder, number: int) -> list[str]:
 # --- ``trainfeed models``: lists, judges, promotes, rolls back and transfers models of trainings
 
 app = typer.Typer(
-    help="List the models of trainings, judge, promote, roll back, and copy to and from stores.",
+    help="List, judge, promote and copy the models of trainings.",
     epilog="Example: trainfeed models show flights@prod",
     no_args_is_help=True,
 )
@@ -170,8 +170,9 @@ def list_models(
 @app.command("show", epilog="Example: trainfeed models show flights/v0003")
 @with_json
 def show(target: Target) -> Result:
-    """Show a version of a model: job, data, metrics, files, and the history of its aliases.
+    """Show a version of a model: job, data, metrics, files.
 
+    And the history of its aliases.
     Also of one that retention removed: then who did, when, and by which rule.
     """
     folder, number = _target(target, Path(readable_environment().root))
@@ -199,8 +200,9 @@ def show(target: Target) -> Result:
 def judge(
     target: Annotated[str, typer.Argument(help="NAME/INTERVAL of a data set.")],
 ) -> Result:
-    """Compare the metrics of a training with its gate; if they pass, it becomes the candidate.
+    """Compare the metrics of a training with its gate.
 
+    If they pass, its model becomes the candidate.
     Trains first if the interval has no finished training. Status 1: the gate is closed.
     """
     name, _, asked = target.partition("/")
@@ -219,7 +221,10 @@ def judge(
 @app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
 @with_json
 def promote_model(target: Target, *, why: Why, who: Who = None) -> Result:
-    """Point prod to a version, whose files are verified first; the gate is not checked again."""
+    """Point prod to a version of a model.
+
+    Its files are verified first; the gate is not checked again.
+    """
     env = _writable_environment()
     folder, number = _target(target, Path(env.root))
     change, is_new = promote(folder, PROD, number, _reason(why), who=named_person(who))
@@ -252,7 +257,10 @@ def upload_model(
     target: Target,
     to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
 ) -> Result:
-    """Copy a version of a model to TO/NAME/VERSION on a store: complete, or not at all."""
+    """Copy a version of a model to a store.
+
+    To TO/NAME/VERSION: complete, or not at all.
+    """
     folder, number = _target(target, Path(readable_environment().root))
     return Result(upload_version(folder, number, Location.parse(to)))
 
@@ -268,7 +276,10 @@ def download_model(
         typer.Argument(help="The new folder; the one above it exists.", parser=target_path),
     ],
 ) -> Result:
-    """Copy a folder from a store to this machine: complete, or not at all."""
+    """Copy a folder from a store to this machine.
+
+    Complete, or not at all.
+    """
     return Result(download(Location.parse(source), folder).to_json())
 
 

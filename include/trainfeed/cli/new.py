@@ -24,7 +24,10 @@ def new(
         typer.Option("--batch", help="Write a function that gets many records at once, as arrays."),
     ] = False,
 ) -> Result:
-    """Make the folder of a new data set, with comments and sample records, ready to build."""
+    """Make the folder of a new data set, ready to build.
+
+    It has a commented dataset.yaml, a function, and sample records.
+    """
     env = environment_from_environ()
     created = new_dataset(env.datasets, name, batch=batch)
     command, interval = program(), created["interval"]

@@ -61,7 +61,10 @@ def repair(
     ] = False,
     file_format: AsFormat = None,
 ) -> Result:
-    """Write the whole parts of a damaged file to a new one, and report the dropped ranges."""
+    """Write the whole parts of a damaged file to a new one.
+
+    The ranges that were dropped are reported.
+    """
     from trainfeed.conversion import Format, format_of, repair_file, repair_in_place
 
     if (output is None) != in_place:
@@ -127,8 +130,9 @@ def convert(  # noqa: PLR0913 (options of a command)
         ),
     ] = None,
 ) -> Result:
-    """Write the samples of a file to a new one of any format, in their order.
+    """Write the samples of a file to a new one of any format.
 
+    In their order. Formats:
     recordio, tfrecord, parquet, arrow, jsonl, csv, idx, libsvm, webdataset (a tar), npy, npz.
     """
     from trainfeed.conversion import Format, SinkOptions, open_sample_file, transcode
@@ -173,7 +177,10 @@ def _telling(source: SampleFile, tell: Callable[[int, int], None]) -> SampleFile
 
 @with_json
 def merge(files: Files, output: Output) -> Result:
-    """Write the records of files to a new one, one file after another."""
+    """Write the records of several files to a new one.
+
+    One file after another.
+    """
     from trainfeed.conversion import merge_files, paths_of
 
     with progress("merging") as tell:
@@ -215,7 +222,7 @@ def reshard(  # noqa: PLR0913 (options of a command)
         int, typer.Option("--memory-mib", help="Memory for samples, in MiB.")
     ] = 128,
 ) -> Result:
-    """Write all samples of files to shards, shuffled over all of them."""
+    """Write samples to shards, shuffled over all of them."""
     from trainfeed.conversion import ConvertOptions, FileFormat, convert_files, paths_of
 
     if to not in set(FileFormat):
@@ -284,7 +291,10 @@ def process_base64(
     nranks: Annotated[int, typer.Option("--nranks", help="Number of files to make.")],
     seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
 ) -> Result:
-    """Shuffle base64 image files into one file per rank, with equal counts; inputs are kept."""
+    """Shuffle base64 image files into one file per rank.
+
+    The counts of the files are equal; the inputs are kept.
+    """
     from trainfeed import conversion
 
     with error_console().status(f"dealing out {file_list} to {nranks} files"):

@@ -145,7 +145,9 @@ def outdated(
         ),
     ] = False,
 ) -> Result:
-    """Show the versions that today's code, specification, lookups or uploads would build otherwise.
+    """Show versions that a build of today would make otherwise.
+
+    Because code, specification, lookups or uploads are others than those of the version.
 
     Status 0 when there are none; 1 when there are some, a source differs, or nothing is
     published; 3 when a version cannot be read.
@@ -247,7 +249,9 @@ def bring_forward(  # noqa: PLR0913 - options of a command
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Build the outdated intervals of a range again, oldest first; see trainfeed outdated.
+    """Build the outdated intervals of a range again.
+
+    Those that trainfeed outdated shows, the oldest first.
 
     A failed interval does not stop the others. Run the command again after a failure or a kill: it
     goes on with what is still outdated. Status 0: none is outdated now; 1: one failed, or the

@@ -11,12 +11,12 @@ from trainfeed.cli import pfs_administration, pfs_commands
 # --- ``trainfeed paddle …``: commands on shared storage under the names of PaddlePaddle's documents
 
 paddle = typer.Typer(
-    help="Commands on shared storage under PaddlePaddle's names: cp, ls, rm, mkdir.",
+    help="Use shared storage under PaddlePaddle's names.",
     epilog="Example: trainfeed paddle cp random_images-*-of-* pfs://home/",
     no_args_is_help=True,
 )
 _of_later_documents = typer.Typer(
-    help="The same commands, as later documents write them: paddle pfs cp.",
+    help="The same commands, as later documents write them.",
     epilog="Example: trainfeed paddle pfs cp random_images-*-of-* pfs://home/",
     no_args_is_help=True,
 )
@@ -34,7 +34,7 @@ paddle.add_typer(_of_later_documents, name="pfs")
 # --- ``trainfeed pfs``: shared storage for people
 
 app = typer.Typer(
-    help="Shared storage for people.",
+    help="Copy, list and serve files on shared storage.",
     epilog="Example: trainfeed pfs cp random_images-*-of-* pfs://home/folder/",
     no_args_is_help=True,
 )

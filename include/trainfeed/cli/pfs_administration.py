@@ -69,8 +69,9 @@ def serve(  # noqa: PLR0913 - options of a command
         float, typer.Option(min=15, help="Seconds for one request: a chunk of 4 MiB at most.")
     ] = 120.0,
 ) -> None:
-    """Serve homes and public files until SIGTERM, to users with a token of the scope pfs.
+    """Serve homes and public files to users with a token.
 
+    Until SIGTERM; the scope of the token is pfs.
     The name of a token, or of a client certificate, is the name of its user. A user reads and
     writes below /pfs/NAME/home/USER, and reads /pfs/NAME/public.
     """
@@ -104,7 +105,7 @@ _NO_LIMIT: Final = "none"
 _DIFFERENCES: Final = 3
 
 app = typer.Typer(
-    help="Users of shared storage on a CephFS: homes, keys and quotas, for its administrator.",
+    help="Manage users of shared storage on a CephFS.",
     epilog=f"Example: {_ADD}",
     no_args_is_help=True,
 )
@@ -165,8 +166,9 @@ def add(  # noqa: PLR0913 (one for each option)
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a home, its namespace, quotas and a key, or change those that differ.
+    """Make the home, quotas and key of a user, or change them.
 
+    And the namespace of the home; only what differs is changed.
     Options that are left out change nothing. After a kill the same command goes on.
     """
     wish = HomeWish(
@@ -198,8 +200,9 @@ def rm(
     yes: Annotated[bool, typer.Option("--yes", help="Confirm --remove-home.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a user's key and cut off its clients; the home stays, unless --remove-home.
+    """Revoke a user's key, and cut off its clients.
 
+    The home stays, unless --remove-home.
     After a kill the same command goes on.
     """
     if remove_home and not yes:
@@ -228,7 +231,10 @@ def ls(
     storage: StorageOptions,
     as_json: AsJson = False,
 ) -> None:
-    """List users with use and quotas; status 3 if anything differs from what add makes."""
+    """List users with use and quotas.
+
+    Status 3 when anything differs from what add makes.
+    """
     with error_console().status("users"):
         opened = storage.opened()
         users, of_public = list_users(opened), public_problems(opened)

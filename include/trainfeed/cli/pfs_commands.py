@@ -212,7 +212,10 @@ def stat(
 
 
 def du(paths: OptionalPaths = None, *, as_json: AsJson = False) -> None:
-    """Sum sizes of files below folders, and of unfinished copies among them."""
+    """Sum up the sizes of files below folders.
+
+    And of the unfinished copies among them.
+    """
 
     def rows(place: Place, failures: Failures) -> Iterator[dict[str, Any]]:
         entry = place.tree.stat(place.parts)
@@ -322,7 +325,10 @@ def rm(
 
 
 def mkdir(paths: Paths) -> None:
-    """Make folders and missing folders above them; a folder that is there is kept."""
+    """Make folders, and missing folders above them.
+
+    A folder that is there is kept.
+    """
     with Places() as places:
         failures = 0
         for place in [places.shared(path) for path in paths]:
@@ -400,7 +406,10 @@ def verify(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two contents, or a folder with the list of digests in it; 3 if they differ."""
+    """Compare two contents, or a folder with its digests.
+
+    The list of digests lies in the folder. Status 3 when they differ.
+    """
     if len(paths) > 2:
         raise ConfigError(f"expected one or two paths, got {len(paths)}; nothing was compared")
     with Places() as places, error_console().status("reading"):
@@ -451,7 +460,7 @@ def copy(
     ] = 4,
     as_json: AsJson = False,
 ) -> None:
-    """Copy files and folders; each is complete under its name, or absent."""
+    """Copy files and folders, each completely or not at all."""
     if len(paths) < 2:
         raise ConfigError(f"expected one or several sources and a target, got {paths}")
     with Places() as places:
@@ -523,7 +532,10 @@ def _progress() -> Iterator[Any]:
 # The arguments and options are those of ``copy``.
 @wraps(copy, assigned=("__annotations__",))
 def copy_with_manifests(paths: list[str], **options: Any) -> None:
-    """Copy files and folders; a whole set of shards with the manifest beside it."""
+    """Copy files and folders, and manifests of whole sets.
+
+    A whole set of shards is copied with the manifest beside it.
+    """
     manifests = _missing_manifests(paths[:-1])
     for each in manifests:
         print_message(f"{each} is copied too: it says what the records of these files are")

@@ -20,7 +20,7 @@ from trainfeed.publicsets import (
 )
 
 app = typer.Typer(
-    help="Public data sets: list, build, use.",
+    help="List, build and use public data sets.",
     epilog="Example: trainfeed public use mnist",
     no_args_is_help=True,
 )
@@ -48,7 +48,7 @@ _COLUMNS: Final = {
 @app.command("ls", epilog="Example: trainfeed public ls")
 @with_json
 def list_public(*, root: RootOption = None) -> Result:
-    """List the public sets: those that are published, and those that trainfeed can build.
+    """List public sets: published ones, and those to build.
 
     Status 3 when a set is damaged; the others are listed all the same.
     """
@@ -98,8 +98,9 @@ def build(
         typer.Option(help="Folder for files that are needed until the build ends."),
     ] = None,
 ) -> Result:
-    """Build a public set and publish it; an equal one is found published.
+    """Build a public set and publish it.
 
+    An equal one is found published.
     Other originals become the next generation of the set, and no published one changes. The root
     must have been made with 'trainfeed init'.
     """
@@ -126,8 +127,9 @@ def use(
     ] = None,
     root: RootOption = None,
 ) -> Result:
-    """Verify every byte of a public set, and show how programs and trainings read it.
+    """Verify a public set, and show how programs read it.
 
+    Every byte is compared.
     Status 0: it can be read; 1: it is not there; 3: it is damaged.
     """
     with error_console().status(f"{name}: verifying"):

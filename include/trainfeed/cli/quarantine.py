@@ -164,8 +164,9 @@ def show_records(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show quarantined records of an interval: position, time, reason and content.
+    """Show quarantined records of an interval.
 
+    Position, time, reason and content of each.
     Values that the quarantine has cut come whole from landing, or from the log files, while these
     are there. Every call adds a line to the audit of the data set, before a byte is shown.
     """
@@ -277,8 +278,9 @@ def preview_records(
         int, typer.Option("-n", min=1, help="At most this many records of each interval.")
     ] = _LIMIT,
 ) -> Result:
-    """Run today's function on quarantined records alone, and say what would become of them.
+    """Try today's function on quarantined records alone.
 
+    And say what would become of them.
     Code, specification, lookups and limits are those of a build now. Of each interval of a range
     the last build is previewed, published or not. Nothing is written but a line of the audit.
     """
@@ -374,8 +376,9 @@ def replay(
     training: Training = None,
     as_json: JsonOrList = False,
 ) -> None:
-    """Make the next generation of intervals with quarantined records, with the code of today.
+    """Build intervals with quarantined records again.
 
+    With the code of today, as the next generation.
     Every record of the interval is processed again, from the plan and the landing files of the
     last build: no broker is contacted. Log files that do not land must still be those of the plan.
     An interval without quarantined records is skipped; one that today's code would build as it is
@@ -423,7 +426,7 @@ def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) 
 # --- The group of the commands, in the order of their use
 
 app = typer.Typer(
-    help="Records that functions rejected, in versions and in builds that failed.",
+    help="Look at rejected records, and process them again.",
     epilog="Example: trainfeed quarantine ls flights/2013-01",
     no_args_is_help=True,
 )

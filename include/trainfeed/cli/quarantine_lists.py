@@ -218,8 +218,9 @@ class _Listed:
 
 @with_json
 def list_reasons(target: Target, *, plan: PlanId = None) -> Result:
-    """Count quarantined records by reason, with the first positions of each.
+    """Count quarantined records by reason.
 
+    With the first positions of each.
     Values and messages, which often quote values, are not read: `show` has them, and is audited.
 
     Of an interval: those of its last build, published or not. Of a range, or of all intervals:
@@ -330,8 +331,9 @@ def list_accesses(
     *,
     limit: Annotated[int, typer.Option("-n", min=1, help="At most this many, the last ones.")] = 50,
 ) -> Result:
-    """List who read quarantined bytes of a data set, and when; the last reading first.
+    """List who read quarantined bytes, and when.
 
+    The last reading first.
     Status 3 when a line of the file is damaged; the others are listed all the same.
     """
     folder = known_folder(name)

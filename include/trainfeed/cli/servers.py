@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # --- ``trainfeed dispatch``: a master that lends chunks to trainers that come and go
 
 dispatch = typer.Typer(
-    help="Lend the chunks of published versions to trainers that come and go.",
+    help="Serve chunks of versions to trainers that come and go.",
     epilog="Example: trainfeed dispatch status http://127.0.0.1:8790",
     no_args_is_help=True,
 )
@@ -73,8 +73,9 @@ def serve(  # noqa: PLR0913 (each is an option)
         float, typer.Option(help="Time that the master answers after its last pass.")
     ] = 10.0,
 ) -> None:
-    """Serve the chunks of a range until SIGTERM, or until the last pass has ended.
+    """Serve the chunks of a range to trainers.
 
+    Until SIGTERM, or until the last pass has ended.
     Prints an account of each pass. Status 1: tasks failed too often, and their chunks were not
     read. The same command goes on after a kill.
     """
@@ -101,8 +102,9 @@ def status(
     ca_file: CaFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a master serves, the current pass, and the passes before.
+    """Show what a master serves, and its passes.
 
+    The current pass, and those before.
     Status 1: tasks of the current or the last pass failed too often.
     """
     from trainfeed.serving.dispatch import MasterClient
@@ -162,7 +164,10 @@ def new(
         str | None, typer.Option(help="Day or time in UTC from which the token is void.")
     ] = None,
 ) -> None:
-    """Print a new token, once: the file has only its digest. A running server knows it at once."""
+    """Print a new token, once; the file has only its digest.
+
+    A running server knows it at once.
+    """
     try:
         until = None if expires is None else parse_expiry(expires)
     except ValueError:

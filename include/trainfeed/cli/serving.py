@@ -126,9 +126,10 @@ def serve(  # noqa: PLR0913 - options of a command
     time_limit: TimeLimit = 10.0,
     accept_other_code: AcceptOtherCode = False,
 ) -> None:
-    """Answer requests for predictions with a model, until SIGTERM.
+    """Answer requests for predictions with a model.
 
-    With NAME@prod, a promotion or a rollback changes the model without a lost request.
+    Until SIGTERM. With NAME@prod, a promotion or a rollback changes the model without a lost
+    request.
     """
     if queue < max_batch:
         raise ConfigError(
@@ -208,9 +209,10 @@ def predict(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--json", help="Print the counts to standard error as JSON.")
     ] = False,
 ) -> None:
-    """Predict records with a model: a line of JSON for each record, in their order.
+    """Predict records in files with a model.
 
-    A record is preprocessed as for the model's data. Status 1: a record has no prediction.
+    A line of JSON for each record, in their order. A record is preprocessed as for the model's
+    data. Status 1: a record has no prediction.
     """
     started = time.perf_counter()
     _require_one_source(files, version, split)

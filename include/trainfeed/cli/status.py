@@ -42,7 +42,9 @@ def status(
     name: NameOrAll = None,
     asked: RangeOrAll = None,
 ) -> Result:
-    """Show which intervals are in, which are not and why, and up to when all are in.
+    """Show what is published, what is missing, and why.
+
+    Intervals in a row that are alike are one line; below it is the time up to which all are in.
 
     Status 0 when nothing is missing or failed, and of a RANGE, when it is in; 1 when not; 3 when a
     version is damaged.

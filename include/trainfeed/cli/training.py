@@ -47,7 +47,7 @@ from trainfeed.versions.tag_files import Tag
 # --- ``trainfeed jobs``: the jobs of trainings, on this machine and on clusters
 
 jobs = typer.Typer(
-    help="List the jobs of trainings, show one, read its logs, and cancel it.",
+    help="List trainings, read their logs, and cancel them.",
     epilog="Example: trainfeed jobs ls flights",
     no_args_is_help=True,
 )
@@ -76,7 +76,7 @@ def list_jobs(
 @jobs.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
 @with_json
 def show(name: JobName) -> Result:
-    """Show a job: its versions, code and image, state of each rank, and metrics."""
+    """Show a job: versions, code, ranks and metrics."""
     env = readable_environment()
     job = find_job(Path(env.root), name)
     now, result = told(job, env.clusters), job.record.result()
@@ -106,7 +106,10 @@ def logs(
         int, typer.Option("--bytes", min=1, max=16 << 20, help="Bytes of the log's end.")
     ] = 64 << 10,
 ) -> None:
-    """Print the end of a rank's log; passwords and tokens are replaced."""
+    """Print the end of a rank's log.
+
+    Passwords and tokens in it are replaced.
+    """
     env = readable_environment()
     found = find_job(Path(env.root), name).log(env.clusters, rank=rank, max_bytes=max_bytes)
     typer.echo(printable_lines(found))
@@ -244,7 +247,9 @@ def train(  # noqa: PLR0913 - options of a command
     ] = None,
     as_json: JsonOrList = False,
 ) -> None:
-    """Train on the window that ends with --interval, or on a tag; reuse a finished job.
+    """Train on a window of intervals, or on a tag.
+
+    The window ends with the interval that is named; a finished job is used again.
 
     The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
     2: wrong usage or settings.

@@ -104,7 +104,10 @@ def prune_dataset(
         ),
     ] = None,
 ) -> Result:
-    """Remove what `retention` in dataset.yaml does not keep; never what is in use.
+    """Remove versions by the retention rules of dataset.yaml.
+
+    And what else these rules do not keep, but never what is in use. For leftovers of killed builds
+    see trainfeed gc; to remove intervals by hand, for good, trainfeed retire.
 
     Status 1 when a data set could not be pruned, or stays above its `max_bytes`.
     """
@@ -170,7 +173,10 @@ def retire(
     who: Who = None,
     dry_run: OnlyRemovals = False,
 ) -> Result:
-    """Remove all versions of the intervals of a range for good; their numbers are not used again.
+    """Remove all versions of the intervals you name, for good.
+
+    By the decision of a person, with a reason; the numbers of the versions are not used again. What
+    the rules of dataset.yaml drop is for trainfeed prune, leftovers for trainfeed gc.
 
     Status 1 when a tag, a lease, a training without a result, a plan or a gate needs one of them;
     nothing is removed then. Skipped and unpublished intervals are retired, too.
@@ -206,7 +212,11 @@ def gc(
     ] = round(OLD / timedelta(hours=1)),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
 ) -> Result:
-    """Remove leftovers of killed builds and of launches; versions and landed records stay."""
+    """Remove what killed builds left behind, and no version.
+
+    Leftovers of launches, too; landed records stay. Versions are for trainfeed prune, which follows
+    the rules of dataset.yaml, and for trainfeed retire, which removes what a person names.
+    """
     env, age = environment_from_environ(), timedelta(hours=older_than)
     with error_console().status("looking for leftovers"):
         # Found before any file is removed: an error here must not hide what was removed.
@@ -246,7 +256,7 @@ def repair(
         bool, typer.Option("--dry-run", help="Only show the damage, and how it would be repaired.")
     ] = False,
 ) -> Result:
-    """Repair the damaged files of a version, if they can be had with the published digests.
+    """Make the damaged files of a version what they were.
 
     They are copied from where they are intact, or made again by the stages of the version's plan.
     A file is replaced only by one with the size and SHA-256 of the manifest; what nobody
@@ -315,7 +325,9 @@ def waive(  # noqa: PLR0913 - options of a command
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Let failed gates of an unpublished build pass, with the values that they have now.
+    """Let failed quality gates of a build pass.
+
+    Only with the values that they have now; the build is not published yet.
 
     The waiver is a file beside the plan, and stands in the manifest. Building again then runs
     check and publish; nothing is computed twice.
@@ -434,7 +446,7 @@ def _row(state: WaiverState) -> list[object]:
 # --- ``trainfeed boundaries``: compares boundary files with today's rule, and restores them
 
 boundaries = typer.Typer(
-    help="Where intervals begin and end in topics.",
+    help="Check where intervals begin and end in topics.",
     epilog="Example: trainfeed boundaries check flights",
     no_args_is_help=True,
 )
@@ -448,14 +460,15 @@ _WARNING = (
 
 @boundaries.callback()
 def _boundaries_group() -> None:
-    """Where intervals begin and end in topics."""
+    """Check where intervals begin and end in topics."""
 
 
 @boundaries.command("check", epilog="Example: trainfeed boundaries check flights --json")
 @with_json
 def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
-    """Compute every boundary of a data set again from the records of its topics, and compare.
+    """Compare boundary files with the records of the topics.
 
+    Every boundary of the data set is computed again.
     Nothing is changed. Status 3 when one differs; those whose records the topic no longer holds
     cannot be checked.
     """
@@ -473,10 +486,11 @@ def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
 @boundaries.command("restore", epilog="Example: trainfeed boundaries restore flights")
 @with_json
 def restore(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
-    """Write boundary files that are missing, damaged or changed again, from published versions.
+    """Write missing or damaged boundary files again.
 
-    The manifests of the intervals on both sides have the offsets. No topic is read. Status 3 when
-    a file stays as it is, because the two differ or a gap hides the offset.
+    Also those that were changed, from published versions: the manifests of the intervals on both
+    sides have the offsets. No topic is read. Status 3 when a file stays as it is, because the two
+    differ or a gap hides the offset.
     """
     require_writable_root(environment_from_environ())
     files = list(restore_boundaries(known_folder(name)))

@@ -26,7 +26,7 @@ from trainfeed.versions import DatasetFolder, require_root
 from trainfeed.versions.layout import generation_name
 
 app = typer.Typer(
-    help="Labelled files that are joined with the samples of their interval.",
+    help="Check and list uploaded files of labels.",
     epilog="Example: trainfeed uploads check clicks",
     no_args_is_help=True,
 )
@@ -79,8 +79,9 @@ def check(name: DataSetName) -> Result:
 @app.command("ls", epilog="Example: trainfeed uploads ls clicks")
 @with_json
 def list_uploads(name: DataSetName) -> Result:
-    """List the accepted and refused uploads of a data set, and whether versions have them.
+    """List the accepted and refused uploads of a data set.
 
+    And whether versions have them.
     Status 3 when a receipt is damaged or gone; the others are listed all the same.
     """
     folder = known_folder(name)

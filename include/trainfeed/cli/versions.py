@@ -37,7 +37,9 @@ def verify(
         ),
     ],
 ) -> Result:
-    """Compare every file of a version, or of all, with its manifest.
+    """Compare every file of a version with its manifest.
+
+    A target without an interval is all versions of the data set.
 
     Status 3 when one differs, 1 when one cannot be read or is missing in a range.
     """
@@ -166,7 +168,10 @@ def stats(
     *,
     split: Annotated[str | None, typer.Option(help="Split; all of them otherwise.")] = None,
 ) -> Result:
-    """Show count, nulls, range, mean and more of every field, as published with the version."""
+    """Show the statistics of every field of a version.
+
+    Count, nulls, range, mean and more, as they were published with the version.
+    """
     version = version_of(target)
     found = version.statistics()
     if split is not None:

@@ -103,7 +103,7 @@ def test_a_command_in_a_module_that_is_missing_fails_when_it_is_asked_for():
         Entry("gone", "._there_is_none:gone", "It is not there.", "trainfeed gone"),
         Entry("schema", ".new:schema", "It is there.", "trainfeed schema"),
     ]
-    other = typer.Typer(cls=group_on_demand("trainfeed.cli", entries))
+    other = typer.Typer(cls=group_on_demand("trainfeed.cli", {"Two": entries}))
     other.callback()(lambda: None)
     invoke = CliRunner().invoke
     assert "It is not there." in invoke(other, ["--help"]).output

@@ -10,7 +10,7 @@ import typer
 import typer.testing
 
 from trainfeed.cli._app import app
-from trainfeed.cli._command_table import COMMANDS as COMMAND_TABLE
+from trainfeed.cli._command_table import HEADINGS
 
 ROOT = Path(__file__).parents[3]
 TOP = typer.main.get_command(app)
@@ -43,10 +43,49 @@ def test_the_help_of_every_command_has_an_example_that_it_can_read(names):
     assert options or not words[len(names) :]
 
 
-def test_the_list_of_commands_has_their_whole_lines():
-    told = " ".join(typer.testing.CliRunner().invoke(app, ["--help"]).stdout.split())
-    assert max(len(each.help) for each in COMMAND_TABLE) > 80  # a list cuts such lines by default
-    assert [each.name for each in COMMAND_TABLE if each.help not in told] == []
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_begins_with_a_short_sentence(names):
+    first = COMMANDS[names].help.partition("\n\n")[0].replace("\n", " ")
+    assert first[0].isupper()
+    assert first.endswith(".")
+    assert not first.endswith("…")
+    assert len(first) <= 60, first
+
+
+def test_the_list_of_commands_has_them_under_headings_one_line_each():
+    lines = typer.testing.CliRunner().invoke(app, ["--help"]).stdout.splitlines()
+    shown = [line for line in lines if line and not line.startswith("  -")]
+    for heading, entries in HEADINGS.items():
+        first = shown.index(f"{heading}:") + 1
+        words = [line.split(maxsplit=1) for line in shown[first : first + len(entries)]]
+        assert words == [[each.name, each.help] for each in entries]
+    assert list(HEADINGS) == [
+        "Everyday", "Look", "Correct", "Keep", "Models", "Servers", "Storage", "More"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names", [each for each in COMMANDS if hasattr(COMMANDS[each], "commands")]
+)
+def test_the_list_of_a_group_has_whole_sentences(names):
+    told = " ".join(
+        typer.testing.CliRunner().invoke(app, [*names, "--help"]).stdout.replace("│", " ").split()
+    )
+    for command in COMMANDS[names].commands.values():
+        assert command.help.partition("\n\n")[0].replace("\n", " ") in told
+
+
+@pytest.mark.parametrize("name", ["gc", "prune", "retire"])
+def test_the_help_of_the_three_removals_tells_them_apart(name):
+    first = {
+        each: TOP.commands[each].help.partition("\n\n")[0] for each in ("gc", "prune", "retire")
+    }
+    assert "killed builds" in first["gc"]
+    assert "no version" in first["gc"]
+    assert "rules of dataset.yaml" in first["prune"]
+    assert "you name" in first["retire"]
+    rest = " ".join(TOP.commands[name].help.split())
+    assert all(f"trainfeed {other}" in rest for other in first if other != name)
 
 
 def test_the_help_says_what_the_exit_status_means():
