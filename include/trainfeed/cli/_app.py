@@ -64,11 +64,20 @@ def main() -> None:
         if signal.getsignal(polite) is signal.SIG_DFL:
             signal.signal(polite, _end)
     try:
-        app()
+        _run()
     except (TrainFeedError, OSError) as error:
         error_console().print(f"[red]{type(error).__name__}[/]:", end=" ")
         print_message(_callable(str(error)))
         sys.exit(_status(error))
+
+
+def _run() -> None:
+    if len(sys.argv) == 1:  # so a shell asks for completions; the help needs no setting
+        from trainfeed.cli.completion import complete_in_bash
+
+        complete_in_bash(app)
+    else:
+        app()
 
 
 def error_of(end: SystemExit) -> tuple[str, str]:

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from trainfeed.cli.completion import specified
 from trainfeed.cli.printing import print_message
 from trainfeed.core.accounts import account_name, name_problem
 from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.datacenters import local_source, local_target
-from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
-from trainfeed.files.stores.posix import map_errors
-from trainfeed.specification import RESERVED_NAMES, SPEC_FILE, did_you_mean
+from trainfeed.errors import ConfigError, NotFoundError
+from trainfeed.specification import RESERVED_NAMES, did_you_mean
 from trainfeed.versions import DatasetFolder, require_readable_root, require_writable_root
-from trainfeed.versions.layout import is_name
 from trainfeed.versions.root import data_sets_of
 from trainfeed.versions.withdraw import withdrawal_of, withdrawals
 
@@ -156,7 +155,7 @@ CaFile = Annotated[
 ]
 
 
-# --- The data sets of the environment: their names, the folder of one, and their completion
+# --- The data sets of the environment: their environment, and the folder of one
 
 
 def readable_environment() -> Environment:
@@ -182,46 +181,6 @@ def known_folder(name: str) -> DatasetFolder:
     if not folder.path.is_dir():
         _require_known(env, name)
     return folder
-
-
-def specified(env: Environment) -> list[str]:
-    """Return the names of the folders of data sets, also with a wrong specification."""
-    with map_errors(env.datasets):
-        if not env.datasets.is_dir():
-            return []
-        places = [path for path in env.datasets.iterdir() if is_name(path.name)]
-        return [path.name for path in places if _is_seen(path / SPEC_FILE)]
-
-
-def _is_seen(path: Path) -> bool:
-    """Return whether a path exists; one in a folder that this account may not enter does."""
-    try:
-        return path.exists()
-    except PermissionError:
-        return True
-
-
-def complete_target(incomplete: str) -> list[str]:
-    """Return the targets that begin with the typed text: data sets, then intervals."""
-    try:
-        env = environment_from_environ()
-        name, slash, _ = incomplete.partition("/")
-        if not slash and "@" in name:
-            found = _tagged(env, name.partition("@")[0])
-        elif not slash:
-            found = sorted({*specified(env), *data_sets_of(Path(env.root))})
-        else:
-            found = [f"{name}/{each}" for each in DatasetFolder(Path(env.root), name).intervals()]
-    except (TrainFeedError, OSError):
-        # A shell that completes names cannot show a message.
-        return []
-    return [each for each in found if each.startswith(incomplete)]
-
-
-def _tagged(env: Environment, name: str) -> list[str]:
-    from trainfeed.versions.tag_files import current_tags
-
-    return [f"{name}@{tag.tag}" for tag in current_tags(DatasetFolder(Path(env.root), name))]
 
 
 def _require_known(env: Environment, name: str) -> None:
@@ -256,34 +215,6 @@ def newer_withdrawals(folder: DatasetFolder, intervals: Iterable[str]) -> Iterat
     if len(told) > _MOST:
         more = f"and {len(told) - _MOST} more are withdrawn"
         yield f"{more}: trainfeed history {folder.name} --action withdraw"
-
-
-# --- The arguments [NAME] [RANGE] of commands that look at all data sets by default
-
-NameOrAll = Annotated[
-    str | None,
-    typer.Argument(
-        help="NAME or NAME/RANGE; by default all data sets.", autocompletion=complete_target
-    ),
-]
-RangeOrAll = Annotated[
-    str | None,
-    typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
-]
-
-
-def name_and_range(name: str, asked: str | None) -> tuple[str, str | None]:
-    """Return the data set, and the range that stands in one of the two arguments.
-
-    Raises:
-        ConfigError: The range stands in both.
-    """
-    name, _, rest = name.partition("/")
-    if rest and asked:
-        raise ConfigError(
-            f"expected the range once, as NAME/RANGE or NAME RANGE, got {rest!r} and {asked!r}"
-        )
-    return name, rest or asked
 
 
 # --- The data set that a command corrects: known, and below a root that may be written

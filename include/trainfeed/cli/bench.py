@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainfeed.cli.arguments import complete_target
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import Result, Table, error_console, with_json
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.datacenters import local_source
 from trainfeed.errors import ConfigError
+from trainfeed.versions.layout import generation_name
 
 if TYPE_CHECKING:
     from trainfeed.loader import ReadMeasure
@@ -23,24 +25,19 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        help="NAME/INTERVAL, NAME/RANGE, or RecordIO files (path or glob).",
-        autocompletion=complete_target,
-    ),
-]
-
 
 @app.callback()
 def _bench() -> None:
     """Make ``read`` a subcommand, although it is the only one."""
 
 
-@app.command("read", epilog="Example: trainfeed bench read flights/2013-01-01 --shuffle")
+@command(app, "read", "bench read flights/2013-01-01 --shuffle")
 @with_json
 def read(  # noqa: PLR0913 - one parameter per option
-    target: Target,
+    name: Annotated[
+        str, name_argument("NAME[@TAG][/RANGE[/gNNNN]], or RecordIO files (path or glob).")
+    ],
+    asked: RangeWord = None,
     *,
     split: Annotated[str, typer.Option(help="Split of a data set.")] = "train",
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 128,
@@ -58,29 +55,33 @@ def read(  # noqa: PLR0913 - one parameter per option
 
     with (
         DataLoader(
-            _opened(target, split),
+            _opened(name, asked, split),
             batch_size,
             shuffle=shuffle,
             num_workers=workers,
             num_threads=threads,
             lanes=lanes,
         ) as loader,
-        error_console().status(f"reading {target}, {epochs} times"),
+        error_console().status(f"reading {name}, {epochs} times"),
     ):
         measure = measure_read(loader, epochs=epochs)
     return Result(asdict(measure), Table.of_pairs(_lines(measure)))
 
 
-def _opened(target: str, split: str) -> Any:
+def _opened(word: str, asked: str | None, split: str) -> Any:
     from trainfeed.loader import RecordFiles
     from trainfeed.readers import open_dataset
 
-    name, _, interval = target.partition("/")
-    if Path(local_source(target)).exists() or any(mark in target for mark in "*?["):
-        return RecordFiles(target)
-    if not name or not (interval or "@" in name):
-        raise ConfigError(f"expected NAME/INTERVAL, NAME@TAG, or files, got {target!r}")
-    return open_dataset(name, interval=interval or None, split=split)
+    is_file = Path(local_source(word)).exists() or any(mark in word for mark in "*?[")
+    if is_file and asked is None:
+        return RecordFiles(word)
+    target = Target.parse(word, asked)
+    if not target.name or (target.asked is None and target.tag is None):
+        raise ConfigError(f"expected NAME/INTERVAL, NAME@TAG, or files, got {str(target)!r}")
+    generation = None if target.generation is None else generation_name(target.generation)
+    return open_dataset(
+        target.tagged_name, interval=target.asked, split=split, generation=generation
+    )
 
 
 def _lines(measure: ReadMeasure) -> dict[str, object]:

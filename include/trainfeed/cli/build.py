@@ -30,6 +30,7 @@ from trainfeed.cli.printing import (
     progress,
     shown_at_work,
 )
+from trainfeed.cli.targets import RangeWord, Target
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, intervals_in, parse_range
 from trainfeed.errors import ConfigError, TrainFeedError
@@ -329,6 +330,7 @@ _ENDED: Final = 130
 
 def build(  # noqa: PLR0913 - options of a command
     name: Name,
+    asked: RangeWord = None,
     *,
     interval: Intervals = None,
     jobs: Annotated[
@@ -376,7 +378,8 @@ def build(  # noqa: PLR0913 - options of a command
     """
     if dry_run and limit is not None:
         raise ConfigError("expected --dry-run or --limit, got both; leave one out")
-    spec, env, asked = open_asked(name, interval)
+    target = Target.parse(name, asked)
+    spec, env, asked = open_asked(target, interval, has_option=True)
     spec = with_engine(spec, engine, spark_connection)
     require_training(spec, training)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
@@ -16,6 +16,8 @@ from trainfeed.core.imports import without_collection
 # --- Lets parameters that need no conversion be read without pydantic, by which typer reads all
 
 _PLAIN: Final = (bool, float, int, str)
+# What the help calls the second word of a target.
+RANGE: Final = "RANGE"
 _READING: Final = "get_runtime_param"
 
 
@@ -35,7 +37,31 @@ class LightParameters:
 
 
 class LightCommand(LightParameters, TyperCommand):
-    """A command whose parameters are read lightly."""
+    """A command whose parameters are read lightly, and which says what a word too many may be."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        if not any(each.metavar == RANGE for each in self.params):
+            return super().parse_args(ctx, args)
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if ctx.args and not ctx.resilient_parsing:
+            ctx.fail(
+                f"expected NAME/RANGE or NAME RANGE, got more words: {' '.join(ctx.args)}; a range"
+                " is one word, FIRST/LAST, and so is INTERVAL/gNNNN"
+            )
+        return rest
+
+
+def command(group: typer.Typer, name: str, example: str) -> Callable[[Any], Any]:
+    """Return the decorator that adds a command to a group.
+
+    Args:
+        group: The group.
+        name: What is typed.
+        example: A command line for its help, behind ``trainfeed``.
+    """
+    return group.command(name, cls=LightCommand, epilog=f"Example: trainfeed {example}")
 
 
 class _LightReading:

@@ -12,9 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, known_folder, readable_environment, source_path
-from trainfeed.cli.named_versions import LookTarget, known_tag, parse_target
+from trainfeed.cli.arguments import known_folder, readable_environment, source_path
+from trainfeed.cli.completion import complete_sides
+from trainfeed.cli.named_versions import known
 from trainfeed.cli.printing import DamagedEntries, Json, Result, Table, print_message, with_json
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.look.difference import (
@@ -44,7 +46,7 @@ from trainfeed.versions.drift import (
     rule_of,
     selection_of,
 )
-from trainfeed.versions.layout import is_generation, parse_generation
+from trainfeed.versions.layout import is_generation
 
 # --- The difference of two versions as lines for people
 
@@ -188,7 +190,7 @@ def diff(
             metavar="NAME A B",
             help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN or NAME@TAG/I; or"
             " two folders.",
-            autocompletion=complete_target,
+            autocompletion=complete_sides,
         ),
     ],
     *,
@@ -253,14 +255,14 @@ def _named(target: str) -> Side:
     """Return the version of a path, or of a target with its name."""
     if target.startswith(_PATHS):
         return Side.at(source_path(target))
-    name, slash, rest = target.partition("/")
-    if not slash:
+    parts = Target.parse(target)
+    if parts.asked is None:
         raise ConfigError(_USAGE.format(target[:80]))
-    folder, tag = known_tag(name)
-    if tag is None:
-        return _side(folder, rest, None)
-    version = LookTarget(folder, rest, tag=tag).one()
-    return Side.of(folder, version.path.parent.name, version.manifest.generation)
+    if parts.tag is None:
+        return Side.of(known_folder(parts.name), parts.asked, parts.generation)
+    found = known(parts)
+    version = found.one()
+    return Side.of(found.folder, version.path.parent.name, version.manifest.generation)
 
 
 def _side(folder: DatasetFolder, text: str, interval: str | None) -> Side:
@@ -268,13 +270,15 @@ def _side(folder: DatasetFolder, text: str, interval: str | None) -> Side:
     if text.startswith(_PATHS):
         return Side.at(source_path(text))
     if is_generation(text):
-        text = f"{interval or ''}/{text}"
+        if interval is None:
+            raise ConfigError(f"expected --interval beside generations, or I/{text}, got {text!r}")
+        text = f"{interval}/{text}"
     elif interval is not None:
         raise ConfigError(f"expected a generation beside --interval, such as g0001, got {text!r}")
-    asked, _, generation = text.partition("/")
-    if not asked:
-        raise ConfigError(f"expected --interval beside generations, or I/{text[1:]}, got {text!r}")
-    return Side.of(folder, asked, parse_generation(generation) if generation else None)
+    target = Target.parse(folder.name, text)
+    if target.asked is None or "/" in target.asked:
+        raise ConfigError(_USAGE.format(f"{folder.name} {text}"[:80]))
+    return Side.of(folder, target.asked, target.generation)
 
 
 # --- ``trainfeed drift``: how far the samples of published versions are from those before them
@@ -286,13 +290,8 @@ _MOST_NAMED: Final = 5
 
 @with_json
 def drift(
-    name: Annotated[
-        str, typer.Argument(help="NAME or NAME/RANGE.", autocompletion=complete_target)
-    ],
-    asked: Annotated[
-        str | None,
-        typer.Argument(metavar="[RANGE]", help="2013-01-01, 2013-01, a/b; by default all."),
-    ] = None,
+    name: Annotated[str, name_argument("NAME[/RANGE]; by default all of its versions.")],
+    asked: RangeWord = None,
 ) -> Result:
     """Compare the distributions of versions with earlier ones.
 
@@ -303,14 +302,7 @@ def drift(
     nothing is published.
     """
     readable_environment()
-    target = parse_target(name if asked is None else f"{name}/{asked}")
-    if target.tag is not None:
-        raise ConfigError(
-            f"drift looks at the versions that readers get, not at tags, got {target.name!r}; leave"
-            " the tag out"
-        )
-    if target.generation is not None or (asked is not None and "/" in name):
-        raise ConfigError(f"expected NAME and perhaps a RANGE, got {name!r} and {asked!r}")
+    target = known(Target.parse(name, asked).of_intervals())
     intervals, wanted = _intervals(target.folder, target.asked)
     rule, selection = _rule(target.folder, intervals)
     # Limits come from as many earlier versions, and the distances of these from others before.

@@ -11,13 +11,14 @@ import typer
 from trainfeed.cli.arguments import (
     Who,
     Why,
-    complete_target,
     known_folder,
     named_person,
     reason_or_dry_run,
     writable_folder,
 )
-from trainfeed.cli.named_versions import Target, one_generation
+from trainfeed.cli.command_groups import RANGE
+from trainfeed.cli.completion import complete_range_or_tag, complete_tag
+from trainfeed.cli.named_versions import VersionName, one_generation
 from trainfeed.cli.printing import (
     Message,
     Part,
@@ -27,9 +28,11 @@ from trainfeed.cli.printing import (
     first_line,
     with_json,
 )
+from trainfeed.cli.targets import RangeWord, Target, name_argument, set_and_tag
 from trainfeed.core.accounts import Decision, account_name
 from trainfeed.core.config import environment_from_environ
 from trainfeed.errors import ConfigError
+from trainfeed.specification.names import cut
 from trainfeed.upkeep.withdrawal import Maker, Withdrawn, restored_lines, withdrawn_lines
 from trainfeed.upkeep.withdrawal import restore as give_back
 from trainfeed.upkeep.withdrawal import withdraw as hide
@@ -47,7 +50,8 @@ CheckOnly = Annotated[bool, typer.Option("--dry-run", help="Check everything, an
 
 @with_json
 def withdraw(
-    target: Target,
+    name: VersionName,
+    asked: RangeWord = None,
     *,
     why: Why = None,
     who: Who = None,
@@ -67,10 +71,13 @@ def withdraw(
     message says that the version is withdrawn; status 1, or 3 for damage.
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
-    asked, account = one_generation(target), account_name()
+    target, account = Target.parse(name, asked), account_name()
+    version = one_generation(target)
     maker = Maker(named_person(who), account, reason)
     with error_console().status(f"{target}: verifying what readers turn to"):
-        done = hide(environment_from_environ(), *asked, maker, move_tags=move_tags, dry_run=dry_run)
+        done = hide(
+            environment_from_environ(), *version, maker, move_tags=move_tags, dry_run=dry_run
+        )
     status = Result.DAMAGED if any(each.is_damage for each in done.tag_problems) else Result.FAILED
     return Result(
         _withdrawal_facts(done, dry_run=dry_run),
@@ -95,7 +102,8 @@ def _withdrawal_facts(done: Withdrawn, *, dry_run: bool) -> dict[str, object]:
 
 @with_json
 def restore(
-    target: Target,
+    name: VersionName,
+    asked: RangeWord = None,
     *,
     why: Why = None,
     who: Who = None,
@@ -108,10 +116,11 @@ def restore(
     nothing is withdrawn or its files were removed, 3 when it is damaged.
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
-    asked, account = one_generation(target), account_name()
+    target, account = Target.parse(name, asked), account_name()
+    version = one_generation(target)
     maker = Maker(named_person(who), account, reason)
     with error_console().status(f"{target}: verifying"):
-        done = give_back(environment_from_environ(), *asked, maker, dry_run=dry_run)
+        done = give_back(environment_from_environ(), *version, maker, dry_run=dry_run)
     gets = None if done.readers_get is None else generation_name(done.readers_get)
     facts = {"target": done.mark.name, "readers_get": gets, "withdrawn": asdict(done.mark)}
     return Result(
@@ -129,16 +138,24 @@ _ROWS: Final = 40
 
 @with_json
 def tag(  # noqa: PLR0913 - options of a command
-    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    name: Annotated[str, name_argument("NAME, NAME/RANGE[/gNNNN], or NAME@TAG.")],
     asked: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="RANGE",
+            metavar=RANGE,
             help="2013-01-01, 2013-01, a/b: the versions that readers get now; I/gNNNN; @TAG or"
-            " @TAG#3: what a tag names, or named.",
+            " @TAG#3: what a tag names, or named. Left out where it stands behind NAME.",
+            autocompletion=complete_range_or_tag,
         ),
-    ],
-    new: Annotated[str, typer.Argument(metavar="TAG", help="The tag, such as prod or jan-2026.")],
+    ] = None,
+    new: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TAG",
+            help="The tag, such as prod or jan-2026.",
+            autocompletion=complete_tag,
+        ),
+    ] = None,
     *,
     why: Why = None,
     allow_missing: Annotated[
@@ -158,18 +175,40 @@ def tag(  # noqa: PLR0913 - options of a command
     The tag changes as a whole, or not at all; a reader that has opened it keeps its versions.
     Status 1 when an interval has no version, or another change came between.
     """
+    name, named, new = _tagged_versions(name, asked, new)
     reason = reason_or_dry_run(why, dry_run=dry_run)
     folder = known_folder(name) if dry_run else writable_folder(name)
     decision = Decision.now(reason, who=who)
     with error_console().status(f"{name}@{new}"):
         proposal = propose_tag(
-            folder, asked, new, decision, allow_missing=allow_missing, verify=verify
+            folder, named, new, decision, allow_missing=allow_missing, verify=verify
         )
     is_new = False if dry_run else apply_change(folder, proposal)[1]
     return Result(
         _tag_facts(name, proposal, dry_run=dry_run, is_new=is_new),
         _tag_text(name, proposal, dry_run=dry_run, is_new=is_new),
     )
+
+
+def _tagged_versions(name: str, asked: str | None, new: str | None) -> tuple[str, str, str]:
+    """Return the data set, what the tag is to name, as ``propose_tag`` takes it, and the tag.
+
+    Raises:
+        ConfigError: The tag is missing, or the versions are named twice or not at all.
+    """
+    words = [word for word in (name, asked, new) if word is not None]
+    tag = words.pop()
+    if len(words) == 2 and words[1].startswith("@"):
+        words = ["".join(words)]
+    target = Target.parse(*words) if words else Target(name)
+    is_other = target.tag is not None and target.asked is None
+    if not is_other and (target.tag is not None or target.asked is None):
+        raise ConfigError(
+            "expected NAME RANGE TAG, NAME/RANGE TAG, or NAME@TAG NEW for what another tag names,"
+            f" got {cut(' '.join([*words, tag]))!r}; nothing was changed"
+        )
+    named = f"@{target.tag}" if is_other else str(target).partition("/")[2]
+    return target.name, named, tag
 
 
 def _tag_facts(name: str, proposal: TagProposal, *, dry_run: bool, is_new: bool) -> dict[str, Any]:
@@ -218,8 +257,8 @@ _OPENERS: Final = "opening it fails from then on; its versions stay until retent
 
 @with_json
 def untag(
-    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
-    tag: Annotated[str, typer.Argument(help="The tag.")],
+    name: Annotated[str, name_argument("NAME, or NAME@TAG.")],
+    tag: Annotated[str | None, typer.Argument(help="The tag.", autocompletion=complete_tag)] = None,
     *,
     why: Why = None,
     who: Who = None,
@@ -232,6 +271,9 @@ def untag(
     The history of the tag stays, too.
     Retention no longer keeps the versions for the tag. Status 1 when there was never such a tag.
     """
+    name, tag = set_and_tag(name, tag)
+    if tag is None:
+        raise ConfigError(f"expected NAME TAG or NAME@TAG, got {name!r}; nothing was changed")
     reason = reason_or_dry_run(why, dry_run=dry_run)
     if dry_run:
         found = require_tag(known_folder(name), tag)
@@ -250,9 +292,8 @@ def untag(
 
 @with_json
 def accept_hole(
-    target: Annotated[
-        str, typer.Argument(help="NAME/RANGE, as messages name it.", autocompletion=complete_target)
-    ],
+    name: Annotated[str, name_argument("NAME/RANGE, as messages name it.")],
+    asked: RangeWord = None,
     *,
     why: Why = None,
     who: Who = None,
@@ -266,12 +307,13 @@ def accept_hole(
     Status 1 when it is no hole, or when an interval of the schedule fits: build that one.
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
-    name, _, asked = target.partition("/")
-    if not asked:
-        raise ConfigError(f"expected NAME/RANGE, got {target!r}; nothing was changed")
+    target = Target.parse(name, asked).to_change().of_intervals()
+    if target.asked is None:
+        raise ConfigError(f"expected NAME/RANGE, got {name!r}; nothing was changed")
+    name = target.name
     folder = known_folder(name) if dry_run else writable_folder(name)
     decide = revoke_hole if revoke else accept
-    hole, is_changed = decide(folder, asked, Decision.now(reason, who=who), dry_run=dry_run)
+    hole, is_changed = decide(folder, target.asked, Decision.now(reason, who=who), dry_run=dry_run)
     text: list[Part]
     if dry_run:
         state = "would be missing again" if revoke else "would be accepted"

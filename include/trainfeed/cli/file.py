@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from trainfeed.cli import file_contents, file_stats, new_files
+from trainfeed.cli.command_groups import command
 
 # --- ``trainfeed file``: commands on record files, and on other formats of samples
 
@@ -25,4 +26,4 @@ for _name, _command, _example in (
     ("index", file_contents.index, "index part-00000.recordio"),
     ("stats", file_stats.stats, "stats shards/ --html stats.html"),
 ):
-    app.command(_name, epilog=f"Example: trainfeed file {_example}")(_command)
+    command(app, _name, f"file {_example}")(_command)

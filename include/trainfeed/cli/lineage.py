@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, readable_environment
-from trainfeed.cli.named_versions import parse_target
+from trainfeed.cli.arguments import readable_environment
+from trainfeed.cli.named_versions import known
 from trainfeed.cli.printing import Result, json_option
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.errors import ConfigError
 from trainfeed.look.lineage import Lineage, Node, NodeKind, SourcePosition, Tracer
 from trainfeed.specification import check_name
@@ -122,14 +123,14 @@ def _fate(fate: dict[str, Any] | None) -> str:
 
 @json_option(Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")])
 def lineage(
-    target: Annotated[
+    name: Annotated[
         str,
-        typer.Argument(
-            help="NAME/I/gNNNN, NAME/RANGE, NAME@TAG/RANGE or NAME; kafka:TOPIC/PARTITION@OFFSET or"
-            " logs:FILE@BYTE; a job; MODEL@ALIAS or MODEL/vNNNN.",
-            autocompletion=complete_target,
+        name_argument(
+            "NAME[@TAG][/RANGE[/gNNNN]]; kafka:TOPIC/PARTITION@OFFSET or logs:FILE@BYTE; a job;"
+            " MODEL@ALIAS or MODEL/vNNNN."
         ),
     ],
+    asked: RangeWord = None,
     *,
     up: Annotated[bool, typer.Option("--up", help="Only what went in.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only what came of it.")] = False,
@@ -145,7 +146,7 @@ def lineage(
     """
     root = Path(readable_environment().root)
     tracer = Tracer(root, up=up or not down, down=down or not up)
-    found = _traced(tracer, root, target, dataset)
+    found = _traced(tracer, root, name, asked, dataset)
     unread = [
         f"{entry} cannot be read, its part is missing: {why}"
         for entry, why in found.damaged.items()
@@ -153,30 +154,35 @@ def lineage(
     if unread or found.focus:
         messages, status = [*found.doubts, *unread], Result.DAMAGED if unread else 0
     else:
-        messages, status = [*found.doubts, f"no version has {target}"], Result.FAILED
+        messages, status = [*found.doubts, f"no version has {name}"], Result.FAILED
     return Result(found.to_json(), lineage_lines(found), messages, status)
 
 
-def _traced(tracer: Tracer, root: Path, target: str, dataset: str | None) -> Lineage:
-    if ":" in target:
+def _traced(
+    tracer: Tracer, root: Path, word: str, asked: str | None, dataset: str | None
+) -> Lineage:
+    if ":" in word:
+        if asked is not None:
+            raise ConfigError(f"expected nothing behind a position, got {asked[:80]!r}")
         only = None if dataset is None else check_name(dataset)
-        return tracer.of_position(SourcePosition.parse(target), only)
+        return tracer.of_position(SourcePosition.parse(word), only)
     if dataset is not None:
-        raise ConfigError(f"expected a position beside --dataset, got {target[:80]!r}")
-    name, _, rest = target.partition("/")
-    if ("@" in target and not rest) or _is_model_version(rest):
-        return tracer.of_model(target)
-    if not rest and name not in data_sets_of(root):
-        return tracer.of_job(name)
-    asked = parse_target(target)
-    if asked.tag is not None:
-        versions = asked.coverage().versions
-        found = {each.path.parent.name: each.manifest.generation for each in versions}
-        return tracer.of_generations(asked.folder.name, found)
-    if asked.asked is None or asked.is_range():
-        return tracer.of_range(name, asked.asked)
-    number = asked.generation or generation_for_readers(asked.folder, asked.asked)
-    return tracer.of_version(name, asked.asked, number)
+        raise ConfigError(f"expected a position beside --dataset, got {word[:80]!r}")
+    name, _, rest = word.partition("/")
+    if asked is None:
+        if ("@" in word and not rest) or _is_model_version(rest):
+            return tracer.of_model(word)
+        if not rest and name not in data_sets_of(root):
+            return tracer.of_job(name)
+    found = known(Target.parse(word, asked))
+    if found.tag is not None:
+        versions = found.coverage().versions
+        generations = {each.path.parent.name: each.manifest.generation for each in versions}
+        return tracer.of_generations(found.folder.name, generations)
+    if found.asked is None or found.is_range():
+        return tracer.of_range(found.folder.name, found.asked)
+    number = found.generation or generation_for_readers(found.folder, found.asked)
+    return tracer.of_version(found.folder.name, found.asked, number)
 
 
 def _is_model_version(text: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
+from trainfeed.cli.arguments import known_folder, readable_environment
+from trainfeed.cli.completion import complete_tag
 from trainfeed.cli.printing import (
     DamagedEntries,
     Message,
@@ -20,6 +21,7 @@ from trainfeed.cli.printing import (
     table,
     with_json,
 )
+from trainfeed.cli.targets import SetName, Target, name_argument, set_and_tag
 from trainfeed.core.intervals import parse_time
 from trainfeed.core.version_names import split_version_name
 from trainfeed.errors import ConfigError, FormatError
@@ -38,9 +40,12 @@ _VERSIONS: Final = ("interval", "generation")
 
 @with_json
 def tags(
-    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    name: Annotated[str, name_argument("NAME, or NAME@TAG.")],
     tag: Annotated[
-        str | None, typer.Argument(help="A tag, or TAG#3 as its third change made it.")
+        str | None,
+        typer.Argument(
+            help="A tag, or TAG#3 as its third change made it.", autocompletion=complete_tag
+        ),
     ] = None,
     *,
     history: Annotated[
@@ -54,6 +59,7 @@ def tags(
     Status 3 when a tag is damaged; the others are listed all the same. Aliases of models are
     another namespace: trainfeed models.
     """
+    name, tag = set_and_tag(name, tag)
     folder, damaged = known_folder(name), DamagedEntries()
     if tag is not None and not history:
         return _one_tag(folder, tag)
@@ -156,7 +162,7 @@ _ACTION_COLUMNS: Final = ("at", "action", "target", "who", "why")
 
 @with_json
 def history(
-    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    name: SetName,
     *,
     action: Annotated[
         str | None, typer.Option(help="Only this one: withdraw, restore, tag, repair, prune, ….")
@@ -172,7 +178,7 @@ def history(
     An action whose mark is not there is told: it was killed, or the mark was lost. Status 3 when a
     file of the history is damaged.
     """
-    folder = known_folder(name)
+    folder = known_folder(Target.parse(name).of_whole_set())
     found = list(actions(folder))
     damaged = [each for each in found if isinstance(each, DamagedAction)]
     chosen = _chosen((each for each in found if isinstance(each, Action)), action, since)
@@ -180,7 +186,7 @@ def history(
     rows = [_action_row(each) for each in chosen]
     return Result(
         [*(each.to_json() for each in chosen), *unread],
-        Table(_ACTION_COLUMNS, rows) if rows else f"{name}: no such action",
+        Table(_ACTION_COLUMNS, rows) if rows else f"{folder.name}: no such action",
         [
             *(f"{each.path} is damaged: {each.why}" for each in damaged),
             *(missing.told for missing in missing_marks(folder, found)),
@@ -219,12 +225,7 @@ _LEASE_COLUMNS: Final = (
 
 @with_json
 def show_leases(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="The data set; by default all data sets.", autocompletion=complete_target
-        ),
-    ] = None,
+    name: Annotated[str | None, name_argument("The data set; by default all data sets.")] = None,
 ) -> Result:
     """Show who reads or builds versions now.
 
@@ -235,7 +236,8 @@ def show_leases(
     """
     now = datetime.now(UTC)
     root = Path(readable_environment().root)
-    names = data_sets_of(root) if name is None else [known_folder(name).name]
+    asked = None if name is None else known_folder(Target.parse(name).of_whole_set()).name
+    names = data_sets_of(root) if asked is None else [asked]
     found = [(each, lease) for each in names for lease in leases(DatasetFolder(root, each))]
     unread = [lease.problem for _, lease in found if lease.lease is None]
     rows = [_lease_row(each, lease, now) for each, lease in found]

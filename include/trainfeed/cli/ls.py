@@ -8,18 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from trainfeed.cli.arguments import (
-    complete_target,
-    known_folder,
-    newer_withdrawals,
-    readable_environment,
-    specified,
-)
+from trainfeed.cli.arguments import known_folder, newer_withdrawals, readable_environment
+from trainfeed.cli.completion import specified
 from trainfeed.cli.printing import DamagedEntries, Part, Result, Table, program, with_json
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment
-from trainfeed.errors import AccessDeniedError
+from trainfeed.errors import AccessDeniedError, ConfigError
 from trainfeed.versions import DatasetFolder
 from trainfeed.versions.root import data_sets_of
 
@@ -44,12 +38,9 @@ _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "byt
 @with_json
 def ls(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A data set, or NAME@TAG; by default all data sets.",
-            autocompletion=complete_target,
-        ),
+        str | None, name_argument("NAME[@TAG][/RANGE]; by default all data sets.")
     ] = None,
+    asked: RangeWord = None,
 ) -> Result:
     """List data sets, or the published versions of one.
 
@@ -59,28 +50,31 @@ def ls(
     if name is None:
         rows = _datasets(env)
         return Result(rows, Table(_DATASET_COLUMNS, rows))
-    return _chosen(name) if "@" in name else _listed(known_folder(name))
+    target = Target.parse(name, asked)
+    if target.generation is not None:
+        raise ConfigError(
+            f"expected NAME or NAME/RANGE, got {str(target)!r}: a list is of intervals; for one"
+            f" version: trainfeed show {target}"
+        )
+    if target.tag is None and target.asked is None:
+        return _listed(known_folder(target.name))
+    # As below: the list of data sets opens no version, and does not wait for Arrow.
+    from trainfeed.cli.named_versions import known
+
+    return _range(known(target).coverage())
 
 
 @with_json
 def show(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="NAME, NAME@TAG or NAME/RANGE for a list; NAME/INTERVAL, …/gNNNN for one.",
-            autocompletion=complete_target,
-        ),
+    name: Annotated[
+        str, name_argument("NAME[@TAG][/RANGE[/gNNNN]]; of several versions there is a list.")
     ],
+    asked: RangeWord = None,
 ) -> Result:
     """Show the manifest of one version, or list versions."""
-    return _chosen(target)
+    from trainfeed.cli.named_versions import known
 
-
-def _chosen(target: str) -> Result:
-    # As below: the list of data sets opens no version, and does not wait for Arrow.
-    from trainfeed.cli.named_versions import parse_target
-
-    found = parse_target(target)
+    found = known(Target.parse(name, asked))
     if found.asked is None and found.tag is None:
         return _listed(found.folder)
     if found.is_range():

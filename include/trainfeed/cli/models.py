@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import Who, named_person, readable_environment, target_path
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import DamagedEntries, Result, Table, program, table, with_json
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.accounts import person
 from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.intervals import intervals_in, parse_range
@@ -125,7 +127,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Target = Annotated[
+ModelName = Annotated[
     str, typer.Argument(help="NAME/vNNNN, NAME@prod or NAME@candidate; NAME alone is NAME@prod.")
 ]
 Why = Annotated[str, typer.Option("--why", help="The reason, which the history keeps.")]
@@ -135,7 +137,7 @@ _GATE: Final = ("metric", "value", "min", "max", "promoted", "max_worse", "passe
 _CHANGES: Final = ("alias", "kind", "version", "at", "by", "why")
 
 
-@app.command("ls", epilog="Example: trainfeed models ls flights")
+@command(app, "ls", "models ls flights")
 @with_json
 def list_models(
     name: Annotated[str | None, typer.Argument(help="A model; all of them by default.")] = None,
@@ -167,9 +169,9 @@ def list_models(
     return Result(rows, text, more, damaged.status)
 
 
-@app.command("show", epilog="Example: trainfeed models show flights/v0003")
+@command(app, "show", "models show flights/v0003")
 @with_json
-def show(target: Target) -> Result:
+def show(target: ModelName) -> Result:
     """Show a version of a model: job, data, metrics, files.
 
     And the history of its aliases.
@@ -195,22 +197,24 @@ def show(target: Target) -> Result:
     )
 
 
-@app.command("evaluate", epilog="Example: trainfeed models evaluate flights/2013-01-03")
+@command(app, "evaluate", "models evaluate flights/2013-01-03")
 @with_json
 def judge(
-    target: Annotated[str, typer.Argument(help="NAME/INTERVAL of a data set.")],
+    name: Annotated[str, name_argument("NAME/INTERVAL of a data set.")],
+    asked: RangeWord = None,
 ) -> Result:
     """Compare the metrics of a training with its gate.
 
     If they pass, its model becomes the candidate.
     Trains first if the interval has no finished training. Status 1: the gate is closed.
     """
-    name, _, asked = target.partition("/")
+    target = Target.parse(name, asked).to_change().of_intervals()
     env = environment_from_environ()
-    spec = load_spec(env.datasets / check_name(name))
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked)) if asked else []
+    spec = load_spec(env.datasets / check_name(target.name))
+    span = None if target.asked is None else parse_range(target.asked)
+    chosen = [] if span is None else intervals_in(spec.schedule_model(), span)
     if len(chosen) != 1:
-        raise ConfigError(f"expected NAME/INTERVAL of one interval, got {target[:80]!r}")
+        raise ConfigError(f"expected NAME/INTERVAL of one interval, got {str(target)[:80]!r}")
     report = evaluate(spec, env, chosen[0].name, train(spec, env, chosen[0])["job"])
     gate = report["gate"]
     pairs = Table.of_pairs({**report, "gate": gate.get("note")})
@@ -218,9 +222,9 @@ def judge(
     return Result(report, [pairs, Table(_GATE, gate.get("metrics", ()))], [follows])
 
 
-@app.command("promote", epilog="Example: trainfeed models promote flights/v0003 --why 'AUC 0.8'")
+@command(app, "promote", "models promote flights/v0003 --why 'AUC 0.8'")
 @with_json
-def promote_model(target: Target, *, why: Why, who: Who = None) -> Result:
+def promote_model(target: ModelName, *, why: Why, who: Who = None) -> Result:
     """Point prod to a version of a model.
 
     Its files are verified first; the gate is not checked again.
@@ -232,7 +236,7 @@ def promote_model(target: Target, *, why: Why, who: Who = None) -> Result:
     return _changed(folder, change.version, verdict, env)
 
 
-@app.command("rollback", epilog="Example: trainfeed models rollback flights/v0003 --why 'slow'")
+@command(app, "rollback", "models rollback flights/v0003 --why 'slow'")
 @with_json
 def rollback_model(
     target: Annotated[
@@ -251,10 +255,10 @@ def rollback_model(
     return _changed(folder, change.version, "rolled back", env)
 
 
-@app.command("upload", epilog="Example: trainfeed models upload flights@prod /mnt/models")
+@command(app, "upload", "models upload flights@prod /mnt/models")
 @with_json
 def upload_model(
-    target: Target,
+    target: ModelName,
     to: Annotated[str, typer.Argument(help="Folder of models: a path, or a URI such as hdfs://….")],
 ) -> Result:
     """Copy a version of a model to a store.
@@ -265,7 +269,7 @@ def upload_model(
     return Result(upload_version(folder, number, Location.parse(to)))
 
 
-@app.command("download", epilog="Example: trainfeed models download /mnt/models/resnet resnet")
+@command(app, "download", "models download /mnt/models/resnet resnet")
 @with_json
 def download_model(
     source: Annotated[

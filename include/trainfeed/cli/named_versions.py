@@ -1,4 +1,4 @@
-"""The intervals and versions that a command is asked for, and the gates of one as a table."""
+"""The intervals and versions that the target of a command names, and the gates of a version."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, known_folder, tell_withdrawal
+from trainfeed.cli.arguments import known_folder, tell_withdrawal
+from trainfeed.cli.targets import Target, name_argument
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import Interval, parse_range
-from trainfeed.core.version_names import split_version_name
-from trainfeed.errors import ConfigError
+from trainfeed.core.intervals import Interval, TimeRange, parse_range
+from trainfeed.errors import ConfigError, WindowError
 from trainfeed.specification import (
     DatasetSpec,
     check_name,
@@ -21,22 +21,18 @@ from trainfeed.specification import (
     load_spec,
     shown_number,
 )
+from trainfeed.specification.names import cut
 from trainfeed.versions import DatasetFolder
-from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.layout import is_name
 from trainfeed.versions.tag_files import Tag, require_tag
 from trainfeed.versions.withdraw import look_for_withdrawal
 
 if TYPE_CHECKING:
     from trainfeed.versions import Coverage, Version
 
-# --- The intervals that a command is asked for, as NAME/INTERVAL, NAME/FIRST/LAST or --interval
+# --- The intervals that a command is asked for, in its target or by --interval
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        help="NAME of a data set, NAME/INTERVAL or NAME/FIRST/LAST.", autocompletion=complete_target
-    ),
-]
+Name = Annotated[str, name_argument("NAME/RANGE, or NAME beside a range of its own.")]
 Intervals = Annotated[
     str | None,
     typer.Option(
@@ -47,18 +43,41 @@ Intervals = Annotated[
 JsonOrList = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
-def open_asked(name: str, interval: str | None) -> tuple[DatasetSpec, Environment, str]:
-    """Return specification, environment, and the requested range."""
-    name, _, place = name.partition("/")
+def open_asked(
+    target: Target, interval: str | None = None, *, has_option: bool = False
+) -> tuple[DatasetSpec, Environment, str]:
+    """Return specification, environment, and the requested range.
+
+    Args:
+        target: What the command is to build, train on or remove.
+        interval: The value of ``--interval``.
+        has_option: Whether the command has that option.
+
+    Raises:
+        ConfigError: The range is missing, or is there twice; or the target has a tag or a
+            generation.
+        SpecError: The specification is wrong.
+    """
+    target.to_change().of_intervals()
     env = environment_from_environ()
-    spec = load_spec(env.datasets / check_name(name))
-    if (asked := interval or place) == "" or (interval and place):
+    spec = load_spec(env.datasets / check_name(target.name))
+    if not (asked := interval or target.asked) or (interval and target.asked):
+        forms, between = "NAME/RANGE or NAME RANGE", "/"
+        if has_option:
+            forms, between = "NAME/RANGE, NAME RANGE or --interval", " --interval "
         raise ConfigError(
-            "expected the interval or range once, as NAME/INTERVAL, NAME/FIRST/LAST or --interval,"
-            f" got {'both' if place else 'none'}; such as"
-            f" {name} --interval {spec.schedule_model().first_name}"
+            f"expected the interval or range once, as {forms}, got {'both' if asked else 'none'};"
+            f" such as {target.name}{between}{spec.schedule_model().first_name}"
         )
     return spec, env, asked
+
+
+def starts_in(name: str, span: TimeRange) -> bool:
+    """Whether the interval of a name starts in a range; a name that is none does not."""
+    try:
+        return span.start <= parse_range(name).start < span.end
+    except WindowError:
+        return False
 
 
 def is_range(chosen: Sequence[Interval], asked: str) -> bool:
@@ -66,12 +85,12 @@ def is_range(chosen: Sequence[Interval], asked: str) -> bool:
     return "/" in asked or len(chosen) > 1
 
 
-# --- Targets of commands: ``NAME``, ``NAME/RANGE``, ``NAME/INTERVAL/gNNNN``, ``NAME@TAG/RANGE``
+# --- A target whose data set and tag are known, and its versions
 
 
 @dataclass(frozen=True)
-class LookTarget:
-    """A data set, and the selected intervals of it.
+class KnownTarget:
+    """A known data set, and the selected intervals of it.
 
     Attributes:
         folder: The data set below the publication root.
@@ -138,51 +157,22 @@ def _is_published(folder: DatasetFolder, name: str) -> bool:
     return is_name(name) and folder.readable_generation(name) is not None
 
 
-def parse_target(text: str) -> LookTarget:
-    """Read a target of a known data set.
+def known(target: Target) -> KnownTarget:
+    """Look up the data set and the tag of a target.
 
     Raises:
-        ConfigError: ``text`` is no target.
+        ConfigError: No data set or tag may have that name.
         WindowError: The range is not valid.
         NotFoundError: The data set or its tag is unknown; the message has the nearest name.
         RootError: The publication root was not made by ``trainfeed init``.
     """
-    name, asked, generation = target_parts(text)
-    folder, tag = known_tag(name)
-    if generation is not None and tag is not None:
-        raise ConfigError(f"a tag names generations itself, {text[:80]!r} has both; leave one out")
-    if not asked and generation is None:
-        return LookTarget(folder, tag=tag)
-    parse_range(asked)
-    return LookTarget(folder, asked, generation, tag=tag)
-
-
-def target_parts(text: str) -> tuple[str, str, int | None]:
-    """Return the parts of ``NAME[/INTERVAL or RANGE[/gNNNN]]``; nothing of them is looked up.
-
-    Returns:
-        The name, with a tag if it has one; the interval or range, empty if there is none; and the
-        number of the generation, None if there is none.
-    """
-    name, _, rest = text.partition("/")
-    asked, slash, last = rest.rpartition("/")
-    if slash and is_generation(last):
-        return name, asked, parse_generation(last)
-    return name, rest, None
-
-
-def known_tag(name: str) -> tuple[DatasetFolder, Tag | None]:
-    """Return the known data set of ``NAME`` or ``NAME@TAG``, and the tag; raises as above."""
-    named = split_version_name(name)
-    folder = known_folder(named.name)
-    if named.version is None:
-        return folder, None
-    return folder, require_tag(folder, named.version, named.change)
-
-
-def version_of(text: str) -> Version:
-    """Open the one version of a target."""
-    return parse_target(text).one()
+    folder = known_folder(target.name)
+    tag = None
+    if target.tag is not None:
+        tag = require_tag(folder, target.tag_name, target.tag_change)
+    if target.asked is not None:
+        parse_range(target.asked)
+    return KnownTarget(folder, target.asked, target.generation, tag)
 
 
 def version_for_readers(text: str, *, withdrawn: str) -> Version:
@@ -195,18 +185,15 @@ def version_for_readers(text: str, *, withdrawn: str) -> Version:
     Raises:
         WithdrawnError: It is withdrawn, and ``withdrawn`` is ``fail``.
     """
-    found = parse_target(text)
+    found = known(Target.parse(text))
     if found.asked is not None and found.generation is not None:
         look_for_withdrawal(found.folder, found.asked, found.generation, withdrawn=withdrawn)
     return found.one()
 
 
-# --- ``NAME/INTERVAL`` or ``NAME/INTERVAL/gNNNN``, as commands are given one version to correct
+# --- ``NAME/INTERVAL[/gNNNN]``, as commands are given one version to correct
 
-Target = Annotated[
-    str,
-    typer.Argument(help="NAME/INTERVAL or NAME/INTERVAL/gNNNN.", autocompletion=complete_target),
-]
+VersionName = Annotated[str, name_argument("NAME/INTERVAL[/gNNNN].")]
 
 
 class OneGeneration(NamedTuple):
@@ -217,18 +204,18 @@ class OneGeneration(NamedTuple):
     generation: int | None
 
 
-def one_generation(text: str) -> OneGeneration:
-    """Read the target of a known data set.
+def one_generation(target: Target) -> OneGeneration:
+    """Return the parts of the target of a known data set.
 
     Raises:
-        ConfigError: It is another kind of target.
+        ConfigError: It has a tag, or is another kind of target.
         NotFoundError: The data set is unknown; the message has the nearest name.
     """
-    found = parse_target(text)
-    if found.tag is not None or found.asked is None or "/" in found.asked:
+    found = known(target.to_change())
+    if found.asked is None or "/" in found.asked:
         raise ConfigError(
-            f"expected one interval, as NAME/INTERVAL or NAME/INTERVAL/gNNNN, got {text[:80]!r};"
-            " nothing was changed"
+            "expected one interval, as NAME/INTERVAL or NAME/INTERVAL/gNNNN, got"
+            f" {cut(str(target))!r}; nothing was changed"
         )
     return OneGeneration(found.folder.name, found.asked, found.generation)
 

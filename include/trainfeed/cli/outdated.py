@@ -9,16 +9,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import (
-    NameOrAll,
-    RangeOrAll,
-    known_folder,
-    name_and_range,
-    readable_environment,
-    specified,
-)
+from trainfeed.cli.arguments import known_folder, readable_environment
 from trainfeed.cli.build import Training, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
+from trainfeed.cli.completion import specified
 from trainfeed.cli.named_versions import Name, open_asked
 from trainfeed.cli.printing import (
     Json,
@@ -34,6 +28,7 @@ from trainfeed.cli.printing import (
     progress,
     with_json,
 )
+from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
@@ -133,8 +128,8 @@ _SET_COLUMNS: Final = ("dataset", "intervals", "first cause", "cost of bringing 
 
 @with_json
 def outdated(
-    name: NameOrAll = None,
-    asked: RangeOrAll = None,
+    name: IntervalsOrAll = None,
+    asked: RangeWord = None,
     *,
     against_source: Annotated[
         bool,
@@ -155,9 +150,9 @@ def outdated(
     env = readable_environment()
     if name is None:
         return _of_all(env, against_source=against_source)
-    name, asked = name_and_range(name, asked)
-    known_folder(name)
-    span = parse_range(asked) if asked else None
+    target = Target.parse(name, asked).of_intervals()
+    name = known_folder(target.name).name
+    span = parse_range(target.asked) if target.asked else None
     report = _report(env, name, span, against_source=against_source)
     if not report.intervals:
         raise NotFoundError(
@@ -233,10 +228,7 @@ def _without_intervals(found: OutdatedReport) -> dict[str, Any]:
 
 def bring_forward(  # noqa: PLR0913 - options of a command
     name: Name,
-    asked: Annotated[
-        str | None,
-        typer.Argument(metavar="[RANGE]", help="Interval or range: 2013-01-01, 2013-01, a/b."),
-    ] = None,
+    asked: RangeWord = None,
     *,
     jobs: Annotated[int, typer.Option(min=1, help="How many intervals are built at once.")] = 1,
     why: Annotated[
@@ -257,7 +249,7 @@ def bring_forward(  # noqa: PLR0913 - options of a command
     goes on with what is still outdated. Status 0: none is outdated now; 1: one failed, or the
     range has no version; 3: a version of it cannot be read; 130: ended.
     """
-    spec, env, chosen = open_asked(name, asked)
+    spec, env, chosen = open_asked(Target.parse(name, asked))
     require_training(spec, training)
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")

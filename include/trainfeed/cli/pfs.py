@@ -7,6 +7,7 @@ in a shell gives the name: ``paddle() { trainfeed paddle "$@"; }``.
 import typer
 
 from trainfeed.cli import pfs_administration, pfs_commands
+from trainfeed.cli.command_groups import command
 
 # --- ``trainfeed paddle …``: commands on shared storage under the names of PaddlePaddle's documents
 
@@ -26,8 +27,8 @@ for _name, _command, _example in (
     ("rm", pfs_commands.rm, "rm -r pfs://home/folder"),
     ("mkdir", pfs_commands.mkdir, "mkdir pfs://home/folder"),
 ):
-    paddle.command(_name, epilog=f"Example: trainfeed paddle {_example}")(_command)
-    _of_later_documents.command(_name, epilog=f"Example: trainfeed paddle pfs {_example}")(_command)
+    command(paddle, _name, f"paddle {_example}")(_command)
+    command(_of_later_documents, _name, f"paddle pfs {_example}")(_command)
 paddle.add_typer(_of_later_documents, name="pfs")
 
 
@@ -39,20 +40,16 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 for _name, _verb, _example in (
-    ("cp", pfs_commands.copy, "trainfeed pfs cp 'random_images-*-of-*' pfs://home/folder/"),
-    ("ls", pfs_commands.ls, "trainfeed pfs ls pfs://home/folder"),
-    ("find", pfs_commands.find, "trainfeed pfs find pfs://home --name '*.rec' --type f"),
-    ("stat", pfs_commands.stat, "trainfeed pfs stat pfs://home/folder"),
-    ("du", pfs_commands.du, "trainfeed pfs du pfs://home"),
-    ("rm", pfs_commands.rm, "trainfeed pfs rm -r pfs://home/folder"),
-    ("mkdir", pfs_commands.mkdir, "trainfeed pfs mkdir pfs://home/folder"),
-    ("mv", pfs_commands.mv, "trainfeed pfs mv pfs://home/folder pfs://home/other"),
-    (
-        "serve",
-        pfs_administration.serve,
-        "trainfeed pfs serve /mnt/cephfs/pfs/dc1 --tokens tokens.txt",
-    ),
-    ("verify", pfs_commands.verify, "trainfeed pfs verify folder pfs://home/folder"),
+    ("cp", pfs_commands.copy, "cp 'random_images-*-of-*' pfs://home/folder/"),
+    ("ls", pfs_commands.ls, "ls pfs://home/folder"),
+    ("find", pfs_commands.find, "find pfs://home --name '*.rec' --type f"),
+    ("stat", pfs_commands.stat, "stat pfs://home/folder"),
+    ("du", pfs_commands.du, "du pfs://home"),
+    ("rm", pfs_commands.rm, "rm -r pfs://home/folder"),
+    ("mkdir", pfs_commands.mkdir, "mkdir pfs://home/folder"),
+    ("mv", pfs_commands.mv, "mv pfs://home/folder pfs://home/other"),
+    ("serve", pfs_administration.serve, "serve /mnt/cephfs/pfs/dc1 --tokens tokens.txt"),
+    ("verify", pfs_commands.verify, "verify folder pfs://home/folder"),
 ):
-    app.command(_name, epilog=f"Example: {_example}")(_verb)
+    command(app, _name, f"pfs {_example}")(_verb)
 app.add_typer(pfs_administration.app, name="user")

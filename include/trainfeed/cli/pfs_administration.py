@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from trainfeed.cli.arguments import ServerOptions, with_options
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import error_console, print_json, print_message, print_rows
 from trainfeed.errors import ConfigError
 from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
@@ -96,7 +97,7 @@ def serve(  # noqa: PLR0913 - options of a command
 # --- ``trainfeed pfs user``: users of shared storage on a CephFS, for its administrator
 
 _WHERE: Final = "--mount /mnt/cephfs --datacenter dc1"
-_ADD: Final = f"trainfeed pfs user add alice {_WHERE} --quota 100GiB --keyring alice.keyring"
+_ADD: Final = f"pfs user add alice {_WHERE} --quota 100GiB --keyring alice.keyring"
 _COLUMNS: Final = ("user", "owner", "used", "quota", "files", "most files", "problems")
 _UNITS: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE: Final = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB|TiB)")
@@ -106,7 +107,7 @@ _DIFFERENCES: Final = 3
 
 app = typer.Typer(
     help="Manage users of shared storage on a CephFS.",
-    epilog=f"Example: {_ADD}",
+    epilog=f"Example: trainfeed {_ADD}",
     no_args_is_help=True,
 )
 
@@ -144,7 +145,7 @@ def _commands() -> None:
     """Manage users of shared storage on a CephFS."""
 
 
-@app.command("add", epilog=f"Example: {_ADD}")
+@command(app, "add", _ADD)
 @with_options("storage", StorageOptions)
 def add(  # noqa: PLR0913 (one for each option)
     user: Name,
@@ -188,7 +189,7 @@ def add(  # noqa: PLR0913 (one for each option)
         typer.echo(key, nl=False)
 
 
-@app.command("rm", epilog=f"Example: trainfeed pfs user rm alice {_WHERE}")
+@command(app, "rm", f"pfs user rm alice {_WHERE}")
 @with_options("storage", StorageOptions)
 def rm(
     user: Name,
@@ -224,7 +225,7 @@ def rm(
         print_message(f"home kept: {kept}")
 
 
-@app.command("ls", epilog=f"Example: trainfeed pfs user ls {_WHERE}")
+@command(app, "ls", f"pfs user ls {_WHERE}")
 @with_options("storage", StorageOptions)
 def ls(
     *,

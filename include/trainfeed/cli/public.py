@@ -8,8 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import Result, Table, error_console, with_json
+from trainfeed.cli.targets import Target
 from trainfeed.core.config import PUBLIC_FOLDER
+from trainfeed.errors import ConfigError
 from trainfeed.publicsets import (
     PublicUse,
     build_public_set,
@@ -45,7 +48,7 @@ _COLUMNS: Final = {
 }
 
 
-@app.command("ls", epilog="Example: trainfeed public ls")
+@command(app, "ls", "public ls")
 @with_json
 def list_public(*, root: RootOption = None) -> Result:
     """List public sets: published ones, and those to build.
@@ -78,9 +81,7 @@ def list_public(*, root: RootOption = None) -> Result:
     )
 
 
-@app.command(
-    epilog="Example: trainfeed public build mnist --from idx --root /pfs/dc1/public/dataset"
-)
+@command(app, "build", "public build mnist --from idx --root /pfs/dc1/public/dataset")
 @with_json
 def build(
     name: Annotated[str, typer.Argument(help="Name of a set that 'public ls' lists.")],
@@ -117,10 +118,15 @@ def build(
     return Result(report, Table.of_pairs({key: report[key] for key in shown}))
 
 
-@app.command(epilog="Example: trainfeed public use mnist")
+@command(app, "use", "public use mnist")
 @with_json
 def use(
-    name: Annotated[str, typer.Argument(help="Name of a published set.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="NAME[/INTERVAL] of a published set.")
+    ],
+    asked: Annotated[
+        str | None, typer.Argument(metavar="INTERVAL", help="The interval, for a set of several.")
+    ] = None,
     *,
     interval: Annotated[
         str | None, typer.Option(help="Interval, for a set that has several.")
@@ -132,8 +138,12 @@ def use(
     Every byte is compared.
     Status 0: it can be read; 1: it is not there; 3: it is damaged.
     """
-    with error_console().status(f"{name}: verifying"):
-        found = use_public_set(name, interval=interval, root=root)
+    target = Target.parse(name, asked).to_change().of_intervals()
+    if interval is not None and target.asked is not None:
+        raise ConfigError("expected the interval once, in the target or by --interval, got both")
+    asked = target.asked if interval is None else interval
+    with error_console().status(f"{target.name}: verifying"):
+        found = use_public_set(target.name, interval=asked, root=root)
     shown = ("name", "version", "state", "splits", "bytes", "source", "documents", "path")
     report = found.to_json()
     pairs = Table.of_pairs({key: report[key] for key in shown})

@@ -14,6 +14,7 @@ import typer
 
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, result_row
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
 from trainfeed.cli.printing import (
     Json,
@@ -28,8 +29,8 @@ from trainfeed.cli.printing import (
     with_json,
 )
 from trainfeed.cli.quarantine_lists import (
+    BuildName,
     PlanId,
-    Target,
     Wanted,
     as_last_builds,
     as_one,
@@ -38,6 +39,7 @@ from trainfeed.cli.quarantine_lists import (
     origin_of,
     title_of,
 )
+from trainfeed.cli.targets import RangeWord, Target
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
@@ -142,7 +144,8 @@ _STDOUT: Final = "-"
 
 
 def show_records(  # noqa: PLR0913 - options of a command
-    target: Target,
+    name: BuildName,
+    asked: RangeWord = None,
     *,
     plan: PlanId = None,
     reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
@@ -170,7 +173,7 @@ def show_records(  # noqa: PLR0913 - options of a command
     Values that the quarantine has cut come whole from landing, or from the log files, while these
     are there. Every call adds a line to the audit of the data set, before a byte is shown.
     """
-    wanted = Wanted.parse(target, plan)
+    wanted = Wanted.of(Target.parse(name, asked), plan)
     found = as_one(wanted)
     reasons = found.reasons()
     require_reason(reason, reasons, f"{found.dataset}/{found.interval} ({found.origin})")
@@ -270,7 +273,8 @@ _PREVIEW_COLUMNS: Final = (
 
 @with_json
 def preview_records(
-    target: Target,
+    name: BuildName,
+    asked: RangeWord = None,
     *,
     plan: PlanId = None,
     reason: Annotated[str | None, typer.Option(help="Only records with this reason.")] = None,
@@ -284,14 +288,15 @@ def preview_records(
     Code, specification, lookups and limits are those of a build now. Of each interval of a range
     the last build is previewed, published or not. Nothing is written but a line of the audit.
     """
-    wanted = Wanted.parse(target, plan)
+    target = Target.parse(name, asked)
+    wanted = Wanted.of(target, plan)
     spec = load_spec(wanted.env.datasets / wanted.folder.name)
     # A preview also shows the output of the function.
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
     builds = list(as_last_builds(wanted))
     if reason is not None:
         reasons = [found.reasons() for found in builds]
-        require_reason(reason, {name for each in reasons for name in each}, target)
+        require_reason(reason, {each for found in reasons for each in found}, str(target))
         builds = [found for found, each in zip(builds, reasons, strict=True) if reason in each]
     reports: list[QuarantinePreview] = []
     for found in builds:
@@ -303,7 +308,7 @@ def preview_records(
     )
 
 
-def _preview_text(target: str, reports: list[QuarantinePreview]) -> Iterator[Part]:
+def _preview_text(target: Target, reports: list[QuarantinePreview]) -> Iterator[Part]:
     yield Table(_PREVIEW_COLUMNS, [row for report in reports for row in _rows(report)])
     for report in reports:
         yield from _examples(report)
@@ -362,8 +367,9 @@ _REPLAY_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quara
 _COMMAND: Final = ("quarantine", "replay")
 
 
-def replay(
+def replay(  # noqa: PLR0913 - options of a command
     name: Name,
+    asked: RangeWord = None,
     *,
     interval: Intervals = None,
     jobs: Annotated[
@@ -385,7 +391,8 @@ def replay(
     published is identical, so a second replay builds nothing. An interval that is not published is
     built. Status 0: done; 1: an interval failed; 2: wrong usage or settings; 130: ended.
     """
-    spec, env, asked = open_asked(name, interval)
+    target = Target.parse(name, asked)
+    spec, env, asked = open_asked(target, interval, has_option=True)
     require_training(spec, training)
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why")
@@ -431,10 +438,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 for _name, _command, _example in (
-    ("ls", list_reasons, "trainfeed quarantine ls flights/2013-01"),
-    ("show", show_records, "trainfeed quarantine show flights/2013-01-01 -n 20"),
-    ("preview", preview_records, "trainfeed quarantine preview flights/2013-01"),
-    ("replay", replay, "trainfeed quarantine replay flights/2013-01 --jobs 4"),
-    ("audit", list_accesses, "trainfeed quarantine audit flights"),
+    ("ls", list_reasons, "ls flights/2013-01"),
+    ("show", show_records, "show flights/2013-01-01 -n 20"),
+    ("preview", preview_records, "preview flights/2013-01"),
+    ("replay", replay, "replay flights/2013-01 --jobs 4"),
+    ("audit", list_accesses, "audit flights"),
 ):
-    app.command(_name, epilog=f"Example: {_example}")(_command)
+    command(app, _name, f"quarantine {_example}")(_command)

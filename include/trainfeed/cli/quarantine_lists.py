@@ -10,12 +10,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, known_folder, readable_environment
-from trainfeed.cli.named_versions import target_parts
+from trainfeed.cli.arguments import known_folder, readable_environment
+from trainfeed.cli.named_versions import starts_in
 from trainfeed.cli.printing import Message, Result, Table, counts_line, program, with_json
+from trainfeed.cli.targets import RangeWord, SetName, Target, name_argument
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import TimeRange, parse_range
-from trainfeed.errors import ConfigError, NotFoundError, WindowError
+from trainfeed.core.intervals import parse_range
+from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.quarantine import (
     Quarantine,
@@ -36,12 +37,11 @@ from trainfeed.versions.retire import missing_remedies, told_missing
 
 # --- The builds whose quarantine a command is asked for
 
-Target = Annotated[
+BuildName = Annotated[
     str,
-    typer.Argument(
-        help="NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version;"
-        " where several are listed also NAME, NAME/RANGE.",
-        autocompletion=complete_target,
+    name_argument(
+        "NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version; where"
+        " several are listed also NAME[/RANGE]."
     ),
 ]
 PlanId = Annotated[
@@ -69,18 +69,23 @@ class Wanted:
     plan: str | None
 
     @classmethod
-    def parse(cls, target: str, plan: str | None) -> Wanted:
-        """Read a target.
+    def of(cls, target: Target, plan: str | None) -> Wanted:
+        """Return what a target asks for.
 
         Raises:
-            ConfigError: It is none.
-            WindowError: It has a range that is none.
+            ConfigError: It has a tag, or a generation beside a plan.
         """
-        name, asked, generation = target_parts(target)
+        if target.tag is not None:
+            raise ConfigError(
+                f"expected NAME without @TAG, got {str(target)!r}: quarantined records are those of"
+                " builds; name the interval, and perhaps its gNNNN, which"
+                f" trainfeed tags {target.name} {target.tag} lists"
+            )
         env = readable_environment()
-        if generation is not None and plan is not None:
-            raise ConfigError(f"expected NAME/INTERVAL with --plan, got {target!r}")
-        return cls(env, DatasetFolder(Path(env.root), name), asked, generation, plan)
+        if target.generation is not None and plan is not None:
+            raise ConfigError(f"expected NAME/INTERVAL with --plan, got {str(target)!r}")
+        folder = DatasetFolder(Path(env.root), target.name)
+        return cls(env, folder, target.asked or "", target.generation, plan)
 
     @property
     def is_one(self) -> bool:
@@ -141,7 +146,7 @@ def _each_interval(wanted: Wanted) -> Iterator[list[Quarantine]]:
     known_folder(wanted.folder.name)
     span = parse_range(wanted.asked) if wanted.asked else None
     with_work = plans_with_work(wanted.env)
-    names = [name for name in _intervals(wanted.folder) if span is None or _is_in(name, span)]
+    names = [name for name in _intervals(wanted.folder) if span is None or starts_in(name, span)]
     is_any = False
     for name in sorted(names, reverse=True):
         if builds := _builds_of(wanted, name, with_work):
@@ -164,13 +169,6 @@ def _builds_of(wanted: Wanted, interval: str, with_work: frozenset[str] | None) 
 
 def _intervals(folder: DatasetFolder) -> set[str]:
     return {*folder.intervals(), *folder.planned_intervals()}
-
-
-def _is_in(name: str, span: TimeRange) -> bool:
-    try:
-        return span.start <= parse_range(name).start < span.end
-    except WindowError:
-        return False
 
 
 def _nothing(wanted: Wanted) -> NotFoundError:
@@ -217,7 +215,7 @@ class _Listed:
 
 
 @with_json
-def list_reasons(target: Target, *, plan: PlanId = None) -> Result:
+def list_reasons(name: BuildName, asked: RangeWord = None, *, plan: PlanId = None) -> Result:
     """Count quarantined records by reason.
 
     With the first positions of each.
@@ -226,7 +224,8 @@ def list_reasons(target: Target, *, plan: PlanId = None) -> Result:
     Of an interval: those of its last build, published or not. Of a range, or of all intervals:
     those of all versions and failed builds that are there, the newest interval first.
     """
-    wanted = Wanted.parse(target, plan)
+    target = Target.parse(name, asked)
+    wanted = Wanted.of(target, plan)
     if wanted.is_one:
         return _of_one(_Listed.of(as_one(wanted)), target)
     return _of_all([_Listed.of(each) for each in as_builds(wanted)])
@@ -257,7 +256,7 @@ def _state(quarantine: Quarantine) -> str:
     return f"plan {quarantine.origin}, not published"
 
 
-def _of_one(listed: _Listed, target: str) -> Result:
+def _of_one(listed: _Listed, target: Target) -> Result:
     more = [
         Message(f"their messages and bytes: {program()} quarantine show {target} --reason {first}")
         for first in list(listed.reasons)[:1]
@@ -327,7 +326,7 @@ _ACCESS_COLUMNS: Final = (
 
 @with_json
 def list_accesses(
-    name: Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)],
+    name: SetName,
     *,
     limit: Annotated[int, typer.Option("-n", min=1, help="At most this many, the last ones.")] = 50,
 ) -> Result:
@@ -336,7 +335,7 @@ def list_accesses(
     The last reading first.
     Status 3 when a line of the file is damaged; the others are listed all the same.
     """
-    folder = known_folder(name)
+    folder = known_folder(Target.parse(name).of_whole_set())
     last: deque[Access] = deque(maxlen=limit)
     damaged: list[int] = []
     number = 0
@@ -354,7 +353,7 @@ def list_accesses(
         " changed"
     )
     return Result(
-        {"dataset": name, "accesses": number, "shown": rows, "damaged_lines": damaged},
+        {"dataset": folder.name, "accesses": number, "shown": rows, "damaged_lines": damaged},
         [Table(_ACCESS_COLUMNS, rows), *([Message(more)] if len(rows) < number else [])],
         [unread] if damaged else (),
         Result.DAMAGED if damaged else 0,

@@ -14,7 +14,9 @@ from trainfeed.cli.arguments import (
     Tokens,
     with_options,
 )
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import print_json, print_mapping, print_message, print_rows
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.errors import ConfigError
 from trainfeed.serving.server import new_token, parse_expiry
 
@@ -37,18 +39,15 @@ _COLUMNS: Final = ("pass_number", "tasks", "done", "failed", "leases", "timeouts
                    "returns", "ignored")  # fmt: skip
 
 
-@dispatch.command(
+@command(
+    dispatch,
     "serve",
-    epilog="Example: trainfeed dispatch serve flights 2013-01 --split train --tokens tokens.txt"
-    " --state master.sqlite",
+    "dispatch serve flights 2013-01 --split train --tokens tokens.txt --state master.sqlite",
 )
 @with_options("server", ServerOptions, port=_PORT)
 def serve(  # noqa: PLR0913 (each is an option)
-    name: Annotated[str, typer.Argument(help="Name of the data set, or NAME@TAG.")],
-    asked: Annotated[
-        str | None,
-        typer.Argument(metavar="[RANGE]", help="Interval or range; by default all of the tag."),
-    ] = None,
+    name: Annotated[str, name_argument("NAME[@TAG][/RANGE]; without a range, all of the tag.")],
+    asked: RangeWord = None,
     *,
     server: ServerOptions,
     split: Annotated[str, typer.Option(help="Split that is served.")],
@@ -83,7 +82,11 @@ def serve(  # noqa: PLR0913 (each is an option)
 
     rules = QueueOptions(lease_seconds, hold_seconds, max_failures, passes)
     options = MasterOptions(state, rules, linger_seconds)
-    tasks = TaskList.of_range(name, asked, split, chunks_per_task=chunks_per_task, seed=seed)
+    target = Target.parse(name, asked)
+    if target.generation is not None:
+        raise ConfigError(f"expected NAME[@TAG] and a RANGE without gNNNN, got {str(target)!r}")
+    name = target.tagged_name
+    tasks = TaskList.of_range(name, target.asked, split, chunks_per_task=chunks_per_task, seed=seed)
 
     def ready(url: str) -> None:
         print_message(f"{url} lends {tasks.num_tasks} tasks of {name}, split {split}")
@@ -94,7 +97,7 @@ def serve(  # noqa: PLR0913 (each is an option)
         raise typer.Exit(1)
 
 
-@dispatch.command("status", epilog="Example: trainfeed dispatch status http://127.0.0.1:8790")
+@command(dispatch, "status", "dispatch status http://127.0.0.1:8790")
 def status(
     url: Annotated[str, typer.Argument(help="Address of the master.")],
     *,
@@ -148,10 +151,7 @@ def _commands() -> None:
     """Make tokens for the servers of trainfeed."""
 
 
-@token.command(
-    "new",
-    epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
-)
+@command(token, "new", "token new trainer --tokens tokens.txt --scopes train > token.txt")
 def new(
     name: Annotated[str, typer.Argument(help="Name of the caller, for audit and limits.")],
     *,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -18,6 +18,7 @@ from trainfeed.cli.arguments import (
     target_path,
     with_options,
 )
+from trainfeed.cli.completion import complete_target
 from trainfeed.cli.named_versions import version_for_readers
 from trainfeed.cli.printing import print_message
 from trainfeed.errors import ConfigError, PredictionError
@@ -38,13 +39,9 @@ from trainfeed.specification import check_name, load_spec
 from trainfeed.training.models import ChosenModel, Model, ModelsFolder
 from trainfeed.versions import Version
 
-if TYPE_CHECKING:
-    pass
-
-
 # --- The model that a command names, and the limits of the process that predicts with it
 
-Target = Annotated[
+ModelName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL", help="NAME@prod, NAME@candidate or NAME/vNNNN; NAME alone is NAME@prod."
@@ -99,7 +96,7 @@ _PORT: Final = 8791
 
 @with_options("server", ServerOptions, port=_PORT)
 def serve(  # noqa: PLR0913 - options of a command
-    target: Target,
+    target: ModelName,
     *,
     server: ServerOptions,
     max_batch: Annotated[
@@ -173,13 +170,17 @@ _BUFFER_BYTES: Final = 1 << 20
 
 
 def predict(  # noqa: PLR0913 - options of a command
-    target: Target,
+    target: ModelName,
     files: Annotated[
         list[str] | None, typer.Argument(help="Files of lines; - is standard input, the default.")
     ] = None,
     *,
     version: Annotated[
-        str | None, typer.Option(help="NAME/INTERVAL: predict samples of a published version.")
+        str | None,
+        typer.Option(
+            help="NAME[@TAG]/INTERVAL[/gNNNN]: predict samples of a published version.",
+            autocompletion=complete_target,
+        ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="The split of --version.")] = None,
     withdrawn: Annotated[

@@ -8,15 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from trainfeed.cli.arguments import (
-    NameOrAll,
-    RangeOrAll,
-    known_folder,
-    name_and_range,
-    readable_environment,
-    specified,
-)
+from trainfeed.cli.arguments import known_folder, readable_environment
+from trainfeed.cli.completion import specified
 from trainfeed.cli.printing import Part, Result, Table, first_to_last, with_json
+from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import FormatError, StorageError, TrainFeedError
@@ -39,8 +34,8 @@ _NOTHING: Final = "nothing is complete"
 
 @with_json
 def status(
-    name: NameOrAll = None,
-    asked: RangeOrAll = None,
+    name: IntervalsOrAll = None,
+    asked: RangeWord = None,
 ) -> Result:
     """Show what is published, what is missing, and why.
 
@@ -53,10 +48,11 @@ def status(
     attempts = Attempts(Location.parse(env.work), datetime.now(UTC))
     if name is None:
         return _of_all(env, attempts)
-    name, asked = name_and_range(name, asked)
-    folder = known_folder(name)
-    found = _status_of(env, attempts, folder, None if asked is None else parse_range(asked))
-    doubts = [f"{name}: {doubt}" for doubt in found.doubts]
+    target = Target.parse(name, asked).of_intervals()
+    folder = known_folder(target.name)
+    span = None if target.asked is None else parse_range(target.asked)
+    found = _status_of(env, attempts, folder, span)
+    doubts = [f"{folder.name}: {doubt}" for doubt in found.doubts]
     return Result(found.to_json(), _text(found), doubts, _exit_status([found], []))
 
 

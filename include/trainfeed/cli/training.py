@@ -13,7 +13,8 @@ import typer
 from ruamel.yaml import YAML
 
 from trainfeed.cli.arguments import readable_environment
-from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
+from trainfeed.cli.command_groups import command
+from trainfeed.cli.named_versions import Intervals, JsonOrList, is_range, open_asked
 from trainfeed.cli.printing import (
     DamagedEntries,
     Part,
@@ -26,6 +27,7 @@ from trainfeed.cli.printing import (
     table,
     with_json,
 )
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment, environment_from_environ
 from trainfeed.core.intervals import Interval, intervals_in, parse_range
 from trainfeed.errors import AccessDeniedError, ConfigError, WindowIncompleteError
@@ -57,23 +59,24 @@ _COLUMNS: Final = ("job", "state", "launcher", "ranks", "attempt", "reason")
 _RANKS: Final = ("rank", "state", "reason")
 
 
-@jobs.command("ls", epilog="Example: trainfeed jobs ls flights")
+@command(jobs, "ls", "jobs ls flights")
 @with_json
 def list_jobs(
-    name: Annotated[str | None, typer.Argument(help="A data set; all of them by default.")] = None,
+    name: Annotated[str | None, name_argument("The data set; by default all data sets.")] = None,
 ) -> Result:
     """List the jobs of a data set, or of all, with their states.
 
     Status 3 when one is damaged; the others are listed all the same.
     """
     env, damaged = readable_environment(), DamagedEntries()
-    homes = job_homes(Path(env.root), None if name is None else check_name(name))
+    asked = None if name is None else check_name(Target.parse(name).of_whole_set())
+    homes = job_homes(Path(env.root), asked)
     rows = [_listed(env, home, damaged) for home in homes]
     text = table(_COLUMNS, rows, "no training has been launched yet")
     return Result(rows, text, status=damaged.status)
 
 
-@jobs.command("show", epilog="Example: trainfeed jobs show flights-2013-01-03-0123456789ab")
+@command(jobs, "show", "jobs show flights-2013-01-03-0123456789ab")
 @with_json
 def show(name: JobName) -> Result:
     """Show a job: versions, code, ranks and metrics."""
@@ -95,9 +98,7 @@ def show(name: JobName) -> Result:
     return Result({**shown, "ranks_seen": ranks}, text)
 
 
-@jobs.command(
-    "logs", epilog="Example: trainfeed jobs logs flights-2013-01-03-0123456789ab --rank 1"
-)
+@command(jobs, "logs", "jobs logs flights-2013-01-03-0123456789ab --rank 1")
 def logs(
     name: JobName,
     *,
@@ -115,7 +116,7 @@ def logs(
     typer.echo(printable_lines(found))
 
 
-@jobs.command("cancel", epilog="Example: trainfeed jobs cancel flights-2013-01-03-0123456789ab")
+@command(jobs, "cancel", "jobs cancel flights-2013-01-03-0123456789ab")
 @with_json
 def cancel(name: JobName) -> Result:
     """End a job on a cluster; one that has ended stays as it is."""
@@ -212,7 +213,8 @@ class CatchUp(StrEnum):
 
 
 def train(  # noqa: PLR0913 - options of a command
-    name: Name,
+    name: Annotated[str, name_argument("NAME/RANGE, or NAME@TAG as --tag TAG.")],
+    asked: RangeWord = None,
     *,
     interval: Intervals = None,
     catch_up: Annotated[
@@ -254,18 +256,22 @@ def train(  # noqa: PLR0913 - options of a command
     The intervals of a range are trained on in order, until one fails. Status 0: done; 1: failed;
     2: wrong usage or settings.
     """
+    target = Target.parse(name, asked)
+    if target.tag is not None and tag is not None:
+        raise ConfigError(f"expected one tag, got @{target.tag} and --tag {tag}; leave one out")
+    tag = target.tag if tag is None else tag
     if catch_up is not None:
         if launcher is not None or dry_run or again is not None or tag is not None:
             raise ConfigError(
                 "expected no --launcher, --dry-run, --again or --tag beside --catch-up; leave it"
                 " out"
             )
-        _caught_up(name, interval, older=catch_up is CatchUp.ALL).print(as_json=as_json)
+        _caught_up(target, interval, older=catch_up is CatchUp.ALL).print(as_json=as_json)
         return
     if tag is not None:
-        _train_tag(name, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
+        _train_tag(target, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
         return
-    spec, env, asked = open_asked(name, interval)
+    spec, env, asked = open_asked(target, interval, has_option=True)
     spec = with_launcher(spec, launcher)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     if dry_run:
@@ -282,7 +288,7 @@ def train(  # noqa: PLR0913 - options of a command
 
 
 def _train_tag(  # noqa: PLR0913 - options of the command
-    name: str,
+    target: Target,
     interval: str | None,
     text: str,
     launcher: LauncherName | None,
@@ -291,10 +297,10 @@ def _train_tag(  # noqa: PLR0913 - options of the command
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    if interval is not None or "/" in name:
+    if interval is not None or target.asked is not None:
         raise ConfigError("expected --tag or an interval, got both; nothing was started")
     env = environment_from_environ()
-    spec = with_launcher(load_spec(env.datasets / check_name(name)), launcher)
+    spec = with_launcher(load_spec(env.datasets / check_name(target.name)), launcher)
     tag, last = tagged_training(spec, DatasetFolder(Path(env.root), spec.name), text)
     if dry_run:
         print_rendered(spec, env, [last], tag, as_json=as_json)
@@ -304,14 +310,14 @@ def _train_tag(  # noqa: PLR0913 - options of the command
     Result(report).print(as_json=as_json)
 
 
-def _caught_up(name: str, interval: str | None, *, older: bool) -> Result:
-    if interval is not None or "/" in name:
+def _caught_up(target: Target, interval: str | None, *, older: bool) -> Result:
+    if interval is not None or target.asked is not None:
         raise ConfigError(
             "expected an interval or --catch-up, got both; leave one out: --catch-up finds the"
             " intervals itself"
         )
     env = environment_from_environ()
-    spec = load_spec(env.datasets / check_name(name))
+    spec = load_spec(env.datasets / check_name(target.name))
     reports = []
     with error_console().status(f"{spec.name}: train") as status:
         for report in train_missed(spec, env, older=older):

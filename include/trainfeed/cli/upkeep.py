@@ -12,14 +12,20 @@ import typer
 
 from trainfeed.cli.arguments import (
     Who,
-    complete_target,
     known_folder,
     named_person,
     readable_environment,
     reason_or_dry_run,
-    specified,
 )
-from trainfeed.cli.named_versions import Name, Target, one_generation, open_asked
+from trainfeed.cli.command_groups import command
+from trainfeed.cli.completion import specified
+from trainfeed.cli.named_versions import (
+    Name,
+    VersionName,
+    one_generation,
+    open_asked,
+    starts_in,
+)
 from trainfeed.cli.printing import (
     Json,
     Message,
@@ -36,9 +42,10 @@ from trainfeed.cli.printing import (
     table,
     with_json,
 )
+from trainfeed.cli.targets import RangeWord, SetName, Target, name_argument
 from trainfeed.core.accounts import account_name, person
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import format_time, parse_time
+from trainfeed.core.intervals import format_time, parse_range, parse_time
 from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
 from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
@@ -87,9 +94,7 @@ OnlyRemovals = Annotated[bool, typer.Option("--dry-run", help="Only print what w
 
 @with_json
 def prune_dataset(
-    name: Annotated[
-        str | None, typer.Argument(help="The data set.", autocompletion=complete_target)
-    ] = None,
+    name: Annotated[str | None, name_argument("The data set.")] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="All data sets.")] = False,
     kind: Annotated[
@@ -147,7 +152,7 @@ def _asked(names: list[str] | None) -> list[Kind[Any]]:
 def _names(env: Environment, name: str | None, *, every: bool) -> list[str]:
     if (name is None) != every:
         raise ConfigError("expected the name of a data set, or --all for all of them")
-    return sorted(specified(env)) if name is None else [name]
+    return sorted(specified(env)) if name is None else [Target.parse(name).of_whole_set()]
 
 
 def _pruned_text(found: dict[str, Removals], *, dry_run: bool) -> Iterator[Part]:
@@ -167,7 +172,8 @@ def _pruned_text(found: dict[str, Removals], *, dry_run: bool) -> Iterator[Part]
 
 @with_json
 def retire(
-    target: Name,
+    name: Name,
+    asked: RangeWord = None,
     *,
     why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
     who: Who = None,
@@ -182,7 +188,8 @@ def retire(
     nothing is removed then. Skipped and unpublished intervals are retired, too.
     """
     reason = reason_or_dry_run(why, dry_run=dry_run)
-    spec, env, asked = open_asked(target, None)
+    target = Target.parse(name, asked)
+    spec, env, asked = open_asked(target)
     env.refuse_public_root()
     with error_console().status(f"{target}: what needs it"):
         context = Context.of(spec, env, who=named_person(who))
@@ -235,7 +242,8 @@ def gc(
 
 @with_json
 def repair(
-    target: Target,
+    name: VersionName,
+    asked: RangeWord = None,
     *,
     why: Annotated[
         str | None,
@@ -263,6 +271,7 @@ def repair(
     published is moved to _trash. Status 3: damage is left, or was found in a dry run. For record
     files without a manifest, see trainfeed file repair.
     """
+    target = Target.parse(name, asked)
     name, interval, generation = one_generation(target)
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(name))
@@ -302,7 +311,8 @@ def _repaired_text(report: RepairReport) -> Iterator[Part]:
 
 
 def waive(  # noqa: PLR0913 - options of a command
-    target: Annotated[str, typer.Argument(help="NAME/INTERVAL.")],
+    name: Annotated[str, name_argument("NAME/INTERVAL.")],
+    asked: RangeWord = None,
     *,
     why: Annotated[str | None, typer.Option(help="The reason, which the manifest keeps.")] = None,
     until: Annotated[
@@ -334,12 +344,12 @@ def waive(  # noqa: PLR0913 - options of a command
     """
     env = environment_from_environ()
     require_root(env.root, env.root_setting)
-    name, _, interval = target.partition("/")
-    if not interval or "/" in interval:
-        raise ConfigError(f"expected NAME/INTERVAL, got {target!r}")
-    found = waivable(DatasetFolder(Path(env.root), name), interval, plan)
+    target = Target.parse(name, asked).to_change().of_intervals()
+    if target.asked is None or "/" in target.asked:
+        raise ConfigError(f"expected NAME/INTERVAL, got {str(target)!r}")
+    found = waivable(DatasetFolder(Path(env.root), target.name), target.asked, plan)
     if not as_json:
-        _show(target, found)
+        _show(str(target), found)
     if dry_run:
         _print_waived(found, {}, as_json=as_json)
         return
@@ -390,15 +400,11 @@ def _waivers_group() -> None:
     """Keep ``ls`` a command of its own: typer merges a single command into its group."""
 
 
-@waivers.command("ls", epilog="Example: trainfeed waivers ls flights/2013-01-01")
+@command(waivers, "ls", "waivers ls flights/2013-01-01")
 @with_json
 def list_waivers(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            help="NAME or NAME/INTERVAL; by default all data sets.", autocompletion=complete_target
-        ),
-    ] = None,
+    name: Annotated[str | None, name_argument("NAME[/RANGE]; by default all data sets.")] = None,
+    asked: RangeWord = None,
 ) -> Result:
     """List waivers: used by a version, unused, holding, or over.
 
@@ -406,14 +412,15 @@ def list_waivers(
     listed all the same.
     """
     now = datetime.now(UTC)
-    name, _, interval = (target or "").partition("/")
+    target = None if name is None else Target.parse(name, asked).of_intervals()
+    asked = None if target is None else target.asked
     root = Path(readable_environment().root)
-    names = data_sets_of(root) if target is None else [known_folder(name).name]
+    names = data_sets_of(root) if target is None else [known_folder(target.name).name]
     found: list[WaiverState | UnreadWaiver] = []
     closed: list[AccessDeniedError] = []
     for each in names:
         try:
-            found += waiver_states(DatasetFolder(root, each), now, interval or None)
+            found += _states(DatasetFolder(root, each), now, asked)
         except AccessDeniedError as error:
             closed.append(error)
     unread = [state for state in found if isinstance(state, UnreadWaiver)]
@@ -426,6 +433,19 @@ def list_waivers(
         map(str, [*closed, *(each.error for each in unread)]),
         status if unread or closed else 0,
     )
+
+
+def _states(
+    folder: DatasetFolder, now: datetime, asked: str | None
+) -> Iterator[WaiverState | UnreadWaiver]:
+    """Yield the waivers of an interval, of those that start in a range, or of all for None."""
+    if asked is None or asked in folder.planned_intervals():
+        yield from waiver_states(folder, now, asked)
+        return
+    span = parse_range(asked)
+    for name in folder.planned_intervals():
+        if starts_in(name, span):
+            yield from waiver_states(folder, now, name)
 
 
 def _row(state: WaiverState) -> list[object]:
@@ -463,9 +483,9 @@ def _boundaries_group() -> None:
     """Check where intervals begin and end in topics."""
 
 
-@boundaries.command("check", epilog="Example: trainfeed boundaries check flights --json")
+@command(boundaries, "check", "boundaries check flights --json")
 @with_json
-def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
+def check(name: SetName) -> Result:
     """Compare boundary files with the records of the topics.
 
     Every boundary of the data set is computed again.
@@ -473,7 +493,7 @@ def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
     cannot be checked.
     """
     env = readable_environment()
-    spec = load_spec(env.datasets / check_name(name))
+    spec = load_spec(env.datasets / check_name(Target.parse(name).of_whole_set()))
     files = check_boundaries(spec, env)
     fixes = list(repairs(spec, env, files))
     return Result(
@@ -483,9 +503,9 @@ def check(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
     )
 
 
-@boundaries.command("restore", epilog="Example: trainfeed boundaries restore flights")
+@command(boundaries, "restore", "boundaries restore flights")
 @with_json
-def restore(name: Annotated[str, typer.Argument(help="The data set.")]) -> Result:
+def restore(name: SetName) -> Result:
     """Write missing or damaged boundary files again.
 
     Also those that were changed, from published versions: the manifests of the intervals on both
@@ -493,7 +513,7 @@ def restore(name: Annotated[str, typer.Argument(help="The data set.")]) -> Resul
     differ or a gap hides the offset.
     """
     require_writable_root(environment_from_environ())
-    files = list(restore_boundaries(known_folder(name)))
+    files = list(restore_boundaries(known_folder(Target.parse(name).of_whole_set())))
     rows = [(str(each.path), each.was, each.why_not or "written again") for each in files]
     intact = "every boundary file is as the published versions recorded it"
     return Result(

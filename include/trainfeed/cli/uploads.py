@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, known_folder
+from trainfeed.cli.arguments import known_folder
+from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import Message, Part, Result, Table, program, with_json
+from trainfeed.cli.targets import SetName, Target
 from trainfeed.core.config import environment_from_environ
 from trainfeed.specification import check_name, load_spec
 from trainfeed.uploads import (
@@ -31,19 +33,18 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-DataSetName = Annotated[str, typer.Argument(help="The data set.", autocompletion=complete_target)]
-
 _COLUMNS: Final = ("receipt", "upload", "rows", "labels", "sha256", "state")
 _DIGEST_CHARS: Final = 12
 
 
-@app.command("check", epilog="Example: trainfeed uploads check clicks")
+@command(app, "check", "uploads check clicks")
 @with_json
-def check(name: DataSetName) -> Result:
+def check(name: SetName) -> Result:
     """Check the uploads of a data set that have no receipt yet.
 
     Every file is read once. Status 3 when one is refused; nothing of it is used.
     """
+    name = Target.parse(name).of_whole_set()
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(name))
     require_root(env.root, env.root_setting)
@@ -76,14 +77,15 @@ def check(name: DataSetName) -> Result:
     )
 
 
-@app.command("ls", epilog="Example: trainfeed uploads ls clicks")
+@command(app, "ls", "uploads ls clicks")
 @with_json
-def list_uploads(name: DataSetName) -> Result:
+def list_uploads(name: SetName) -> Result:
     """List the accepted and refused uploads of a data set.
 
     And whether versions have them.
     Status 3 when a receipt is damaged or gone; the others are listed all the same.
     """
+    name = Target.parse(name).of_whole_set()
     folder = known_folder(name)
     found, refused = interval_uploads(folder), ReceiptBook(folder).refusals()
     accepted = [row for each in found for row in _accepted(each)]

@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.arguments import complete_target, tell_withdrawal
+from trainfeed.cli.arguments import tell_withdrawal
 from trainfeed.cli.file_contents import print_samples
 from trainfeed.cli.file_stats import statistics_table
 from trainfeed.cli.ls import gaps
-from trainfeed.cli.named_versions import LookTarget, parse_target, version_of
+from trainfeed.cli.named_versions import KnownTarget, known
 from trainfeed.cli.printing import Json, Part, Result, program, progress, with_json
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.intervals import parse_range
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, FormatError, NotFoundError, StorageError
@@ -29,13 +30,10 @@ from trainfeed.versions.retire import generation_for_readers, told_retirements
 
 @with_json
 def verify(
-    target: Annotated[
-        str,
-        typer.Argument(
-            help="NAME for all its versions, NAME/RANGE, NAME@TAG, NAME/INTERVAL/gNNNN.",
-            autocompletion=complete_target,
-        ),
+    name: Annotated[
+        str, name_argument("NAME[@TAG][/RANGE[/gNNNN]]; NAME alone is all its versions.")
     ],
+    asked: RangeWord = None,
 ) -> Result:
     """Compare every file of a version with its manifest.
 
@@ -43,7 +41,7 @@ def verify(
 
     Status 3 when one differs, 1 when one cannot be read or is missing in a range.
     """
-    found = parse_target(target)
+    found = known(Target.parse(name, asked))
     checked = _all_checked(_places(found))
     if found.asked is not None and found.generation is not None:
         tell_withdrawal(found.folder, found.asked, found.generation)
@@ -62,7 +60,9 @@ def _lines(report: dict[str, Any]) -> str:
     return "\n".join([*report["problems"], *unreadable]) or f"{report['target']} is intact"
 
 
-def _about_verified(found: LookTarget, damaged: list[str], *, is_unreadable: bool) -> Iterator[str]:
+def _about_verified(
+    found: KnownTarget, damaged: list[str], *, is_unreadable: bool
+) -> Iterator[str]:
     if found.asked is None and found.tag is None:
         yield from told_retirements(found.folder)
         yield from (missing.told for missing in missing_marks(found.folder))
@@ -82,7 +82,7 @@ def _about_verified(found: LookTarget, damaged: list[str], *, is_unreadable: boo
         yield from gaps(found.coverage())
 
 
-def _places(target: LookTarget) -> list[tuple[str, Path]]:
+def _places(target: KnownTarget) -> list[tuple[str, Path]]:
     """Return the versions of a target, each with its name and folder."""
     folder, asked = target.folder, target.asked
     if target.tag is not None:
@@ -136,17 +136,12 @@ def _checked(target: str, path: Path) -> dict[str, Any]:
 
 _TRAIN: Final = "train"
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        help="NAME/INTERVAL, NAME/INTERVAL/gNNNN, or NAME@TAG/INTERVAL.",
-        autocompletion=complete_target,
-    ),
-]
+VersionName = Annotated[str, name_argument("NAME/INTERVAL[/gNNNN], or NAME@TAG[/INTERVAL].")]
 
 
 def head(
-    target: Target,
+    name: VersionName,
+    asked: RangeWord = None,
     *,
     split: Annotated[
         str | None, typer.Option(help="Split; train otherwise, or the largest.")
@@ -155,7 +150,8 @@ def head(
     as_json: Json = False,
 ) -> None:
     """Show the first samples of a version."""
-    version = version_of(target)
+    target = Target.parse(name, asked)
+    version = known(target).one()
     reader = DatasetReader([version], split or _usual_split(version))
     if not as_json:
         typer.echo(printable(f"{target}, split {reader.split}: {reader.num_samples} samples"))
@@ -164,7 +160,8 @@ def head(
 
 @with_json
 def stats(
-    target: Target,
+    name: VersionName,
+    asked: RangeWord = None,
     *,
     split: Annotated[str | None, typer.Option(help="Split; all of them otherwise.")] = None,
 ) -> Result:
@@ -172,7 +169,8 @@ def stats(
 
     Count, nulls, range, mean and more, as they were published with the version.
     """
-    version = version_of(target)
+    target = Target.parse(name, asked)
+    version = known(target).one()
     found = version.statistics()
     if split is not None:
         version.num_samples(split)
@@ -180,7 +178,7 @@ def stats(
     return Result(found, _statistics(target, version, found))
 
 
-def _statistics(target: str, version: Version, found: dict[str, Any]) -> Iterator[Part]:
+def _statistics(target: Target, version: Version, found: dict[str, Any]) -> Iterator[Part]:
     for name, result in found.items():
         yield printable(f"{target}, split {name}: {version.num_samples(name)} samples")
         yield statistics_table(result, version.schema)

@@ -172,6 +172,8 @@ _INHERITED: Final = (
     "TZ",
 )
 # Variables for the clients of storage: names, places, and the place of a Kerberos ticket.
+# The words of a command line that bash completes, and the number of the one at the cursor.
+_OF_BASH: Final = ("COMP_WORDS", "COMP_CWORD")
 _OF_STORAGE: Final = (
     "HADOOP_CONF_DIR",
     "HADOOP_HOME",
@@ -221,6 +223,17 @@ def command_environ() -> dict[str, str]:
     """
     paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def bash_words() -> tuple[str, str] | None:
+    """Return the words that bash asks to complete, and the number of the last; None without."""
+    words, number = (os.environ.get(name) for name in _OF_BASH)
+    return None if words is None or number is None else (words, number)
+
+
+def name_bash_words(words: str, number: int) -> None:
+    """Tell what completes in this process other words than bash has told."""
+    os.environ.update(zip(_OF_BASH, (words, str(number)), strict=True))
 
 
 def worker_environ() -> dict[str, str]:
