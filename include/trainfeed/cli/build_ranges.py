@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, TypeAlias, cast
 
-from trainfeed.cli.printing import print_json, print_message, print_rows, program
+from trainfeed.cli.printing import Table, print_json, print_message, program
 from trainfeed.core.child_processes import ProgramChild, next_message
 from trainfeed.core.config import command_environ
 from trainfeed.core.process_ties import signal_name
@@ -285,7 +285,6 @@ def _error(ended: CommandEnd, messages: str) -> tuple[str, str]:
 
 # --- The results of a range of builds, as a table or JSON
 
-_ERROR_CHARS: Final = 200
 _COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
 
 
@@ -295,7 +294,7 @@ def print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
         print_json([each.to_json() for each in results])
         return
     if results:
-        print_rows(_COLUMNS, [result_row(each, _COLUMNS) for each in results])
+        Table(_COLUMNS, [result_row(each, _COLUMNS) for each in results]).print()
 
 
 def result_row(result: IntervalBuild, columns: Sequence[str]) -> list[object]:
@@ -309,5 +308,4 @@ def result_row(result: IntervalBuild, columns: Sequence[str]) -> list[object]:
         report = result.report
         return [result.interval, report["verdict"], *(report.get(c, "") for c in columns[2:])]
     kind, message = result.error
-    first = message.partition("\n")[0][:_ERROR_CHARS]
-    return [result.interval, f"{kind}: {first}" if kind else first, *[""] * len(columns[2:])]
+    return [result.interval, f"{kind}: {message}" if kind else message, *[""] * len(columns[2:])]

@@ -31,6 +31,8 @@ _OPTIONAL: Final = (
     "schema_changes",
     "shard_skew",
 )
+# Counts of records that came at another time than they should.
+_LATE: Final = ("late", "future", "unstamped", "refused")
 _CLOSED: Final = "closed to this account"
 _COLUMNS = ("interval", "generation", "samples", "quarantined", "filtered", "bytes", "content")
 
@@ -90,12 +92,31 @@ def _version_text(version: Version, manifest: Mapping[str, Any]) -> Iterator[Par
     # The lists do without the specification, from which the words of gates are.
     from trainfeed.cli.named_versions import GATE_COLUMNS, gate_rows
 
-    names = ("fingerprint", "content_digest", "interval", "filtered", "quarantine", "late")
-    optional = [name for name in _OPTIONAL if manifest.get(name)]
-    yield Table.of_pairs({"version": version.name, "path": version.path, **_row(version)})
-    yield Table.of_pairs({name: manifest[name] for name in (*names, *optional)})
+    row, quarantine, interval = _row(version), manifest["quarantine"], manifest["interval"]
+    late = {name: count for name, count in manifest["late"].items() if name in _LATE and count}
+    pairs = {
+        "version": version.name,
+        "path": version.path,
+        "interval": f"{interval['start']} to {interval['end']}",
+        "samples": row["samples"],
+        "quarantined": _counted(row["quarantined"], quarantine["reasons"]),
+        "filtered": _counted(row["filtered"], manifest["filtered"]),
+        "bytes": row["bytes"],
+        "content_digest": manifest["content_digest"],
+        "fingerprint": manifest["fingerprint"],
+        **({"late": late} if late else {}),
+        **{name: manifest[name] for name in _OPTIONAL if manifest.get(name)},
+    }
+    if skew := manifest.get("shard_skew"):
+        pairs["shard_skew"] = {name: f"{ratio:.3g}" for name, ratio in skew.items()}
+    yield Table.of_pairs(pairs)
     if manifest["gates"]:
         yield Table(GATE_COLUMNS, gate_rows(manifest["gates"]))
+
+
+def _counted(number: int, reasons: Mapping[str, int]) -> str:
+    told = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+    return f"{number} ({told})" if told else str(number)
 
 
 def _listed(folder: DatasetFolder) -> Result:

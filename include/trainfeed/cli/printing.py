@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
 # Width of tables in pipes and files, whose readers need whole lines.
 _UNLIMITED_CHARS: Final = 100_000
+# Columns of sentences, of which a cell has the first one, cut to a length; the rest is below.
+_SENTENCES: Final = frozenset(
+    {"cause", "first cause", "message", "note", "outcome", "problem", "problems", "reason", "why"}
+)
+_SENTENCE_CHARS: Final = 72
+_SENTENCE_END: Final = re.compile(r"[.;]\s|\n")
 
 
 def error_console() -> Console:
@@ -181,14 +189,30 @@ class Table(NamedTuple):
         return cls((), list(pairs.items()))
 
     def print(self) -> None:
-        """Print the table to standard output."""
-        print_rows(
-            self.columns,
-            [
-                [row[column] for column in self.columns] if isinstance(row, Mapping) else row
-                for row in self.rows
-            ],
-        )
+        """Print the table to standard output, and below it what is too long for its cells."""
+        below: dict[str, int] = {}
+        rows = [
+            [_short(column, cell, below) for column, cell in zip(self.columns, row, strict=True)]
+            if self.columns
+            else row
+            for row in map(self._cells, self.rows)
+        ]
+        print_rows(self.columns, rows)
+        for text, number in below.items():
+            typer.echo(printable_lines(f"({number}) {text}"))
+
+    def _cells(self, row: Sequence[object] | Mapping[str, Any]) -> Sequence[object]:
+        return [row[column] for column in self.columns] if isinstance(row, Mapping) else row
+
+
+def _short(column: str, cell: object, below: dict[str, int]) -> object:
+    """Return a cell, or the first sentence of one that is too long, which is added to ``below``."""
+    text = _text(cell)
+    if column not in _SENTENCES or len(text) <= _SENTENCE_CHARS:
+        return cell
+    number = below.setdefault(text, len(below) + 1)
+    first = _SENTENCE_END.split(text, maxsplit=1)[0]
+    return f"{textwrap.shorten(first, _SENTENCE_CHARS, placeholder='…')} ({number})"
 
 
 def table(

@@ -45,6 +45,18 @@ def test_a_version_is_listed_shown_and_verified(cli, project):
     assert (status, output) == (0, "clicks/2024-03-01 is intact\n")
 
 
+def test_a_version_is_shown_with_each_fact_once(cli, project):
+    project.prebuilt()
+    shown = cli("show", "clicks/2024-03-01")[1]
+    names = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert len(set(names)) == len(names)
+    manifest = project.version().manifest
+    assert f"{manifest.quarantine['records']} (not_json {manifest.quarantine['records']})" in shown
+    assert "2024-03-01T00:00:00Z to 2024-03-02T00:00:00Z" in shown
+    assert "late" not in names
+    assert max(len(line) for line in shown.splitlines()) < 160
+
+
 def test_damage_ends_with_status_3_and_names_the_file(cli, project):
     project.prebuilt()
     path = project.version().path / "statistics.json"

@@ -100,3 +100,30 @@ def test_runs_and_counts_are_told_in_one_way():
     assert first_to_last("2013-01-01", "2013-01-03") == "2013-01-01 … 2013-01-03"
     assert counts_line({"outdated": 3, "current": 0}) == "3 outdated, 0 current"
     assert counts_line({}) == "none"
+
+
+LONG = (
+    "WindowIncompleteError: data set 'clicks' lacks 3 of 7 intervals; nothing was read; build them:"
+    " trainfeed build clicks/2024-03-01/2024-03-03, or read what is there"
+)
+ENDLESS = "expected " + "one more word and " * 30
+
+
+def test_a_long_sentence_is_below_its_table_and_the_cell_has_its_beginning():
+    rows = [("1st", LONG), ("2nd", "short"), ("3rd", LONG), ("4th", ENDLESS), ("5th", "a; b. c")]
+    shown = command(Result([], Table(("day", "reason"), rows)))().stdout.splitlines()
+    cells = [line.split("│")[2].strip() for line in shown if line.startswith("│")]
+    assert cells[0] == "WindowIncompleteError: data set 'clicks' lacks 3 of 7 intervals (1)"
+    assert cells[1:3] == ["short", cells[0]]
+    assert cells[3].startswith("expected one more word and")
+    assert cells[3].endswith("… (2)")
+    assert cells[4] == "a; b. c"
+    assert shown[-2:] == [f"(1) {LONG}", f"(2) {ENDLESS}"]
+    assert max(len(line) for line in shown[:-2]) <= 100
+
+
+def test_other_columns_and_pairs_are_never_cut():
+    digest = "0123456789abcdef" * 20
+    shown = command(Result([], [Table(("name", "record"), [("a", ENDLESS)])]))().stdout
+    assert ENDLESS.strip() in shown
+    assert digest in command(Result({"reason": digest}))().stdout
