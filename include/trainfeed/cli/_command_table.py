@@ -239,7 +239,7 @@ HEADINGS: Final[Mapping[str, tuple[Entry, ...]]] = {
         Entry(
             "token",
             ".servers:token",
-            "Make tokens for the servers of trainfeed.",
+            "Make, list and revoke the tokens of servers.",
         ),
     ),
     "Storage": (

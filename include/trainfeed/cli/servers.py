@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,10 +16,25 @@ from trainfeed.cli.arguments import (
     with_options,
 )
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.printing import print_json, print_mapping, print_message, print_rows
+from trainfeed.cli.printing import (
+    Result,
+    Table,
+    print_json,
+    print_mapping,
+    print_message,
+    print_rows,
+    with_json,
+)
 from trainfeed.cli.targets import RangeWord, Target, name_argument
+from trainfeed.core.intervals import format_time
 from trainfeed.errors import ConfigError
-from trainfeed.serving.server import new_token, parse_expiry
+from trainfeed.serving.server import (
+    TokenFile,
+    TokenLine,
+    new_token,
+    parse_expiry,
+    revoke_tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,18 +153,17 @@ def _print_passes(reports: Sequence[PassReport]) -> None:
             )
 
 
-# --- ``trainfeed token``: makes tokens for the servers of trainfeed
+# --- ``trainfeed token``: the tokens of servers, which a file has as digests
 
 token = typer.Typer(
-    help="Make tokens for the servers of trainfeed.",
+    help="Make, list and revoke the tokens of servers.",
     epilog="Example: trainfeed token new trainer --tokens tokens.txt --scopes train > token.txt",
     no_args_is_help=True,
 )
 
 
-@token.callback()
-def _commands() -> None:
-    """Make tokens for the servers of trainfeed."""
+_TOKEN_COLUMNS: Final = ("name", "digest", "scopes", "expires", "state")
+_DIGEST_CHARS: Final = 12
 
 
 @command(token, "new", "token new trainer --tokens tokens.txt --scopes train > token.txt")
@@ -175,3 +190,58 @@ def new(
     token = new_token(tokens, name, scopes=scopes, expires=until)
     typer.echo(token)
     print_message(f"the token of {name} is printed once; {tokens} has its digest")
+
+
+@command(token, "ls", "token ls --tokens tokens.txt")
+@with_json
+def list_tokens(*, tokens: Tokens) -> Result:
+    """List the tokens of a file: names, scopes and ends.
+
+    A token itself is nowhere: its digest is that of the file. Status 2 when a line is wrong; a
+    server accepts no request then.
+    """
+    rows = [_token_row(line) for line in TokenFile(tokens).lines]
+    shown = [
+        {**row, "scopes": ",".join(row["scopes"]), "digest": row["digest"][:_DIGEST_CHARS]}
+        for row in rows
+    ]
+    return Result(rows, Table(_TOKEN_COLUMNS, shown))
+
+
+@command(token, "revoke", "token revoke trainer --tokens tokens.txt")
+@with_json
+def revoke(
+    name: Annotated[str, typer.Argument(help="Name of the caller.")],
+    *,
+    tokens: Tokens,
+    digest: Annotated[
+        str | None,
+        typer.Option(help="Only the token whose digest begins so; by default all of the name."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show which tokens would be revoked.")
+    ] = False,
+) -> Result:
+    """Revoke the tokens of a caller: servers refuse them at once.
+
+    Their lines become comments in the file. A server whose file has no token left accepts no
+    request until one is made.
+    """
+    lines = revoke_tokens(tokens, name, digest=digest, dry_run=dry_run)
+    digests = ", ".join(line.proof[:_DIGEST_CHARS] for line in lines)
+    verb = "would be revoked" if dry_run else "revoked"
+    return Result(
+        {"revoked": [_token_row(line) for line in lines], "dry_run": dry_run},
+        f"{len(lines)} of {name} {verb}: {digests}",
+    )
+
+
+def _token_row(line: TokenLine) -> dict[str, Any]:
+    caller = line.caller
+    return {
+        "name": caller.name,
+        "digest": line.proof,
+        "scopes": sorted(caller.scopes),
+        "expires": None if caller.expires is None else format_time(caller.expires),
+        "state": "expired" if caller.is_expired(datetime.now(UTC)) else "valid",
+    }

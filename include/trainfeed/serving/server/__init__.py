@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         ALL_SCOPES,
         Caller,
         TokenFile,
+        TokenLine,
         client_context,
         new_token,
         parse_expiry,
+        revoke_tokens,
     )
     from trainfeed.serving.server.app import caller_of, make_app, tell_audit, tell_outcome
     from trainfeed.serving.server.body import read_body
@@ -56,6 +58,7 @@ __all__ = [
     "Reply",
     "ServerSettings",
     "TokenFile",
+    "TokenLine",
     "caller_of",
     "client_context",
     "is_loopback",
@@ -64,6 +67,7 @@ __all__ = [
     "parse_expiry",
     "public_text",
     "read_body",
+    "revoke_tokens",
     "serve",
     "tell_audit",
     "tell_outcome",

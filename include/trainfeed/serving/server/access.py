@@ -11,6 +11,7 @@ import re
 import secrets
 import ssl
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,10 +179,20 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class _Line:
+class TokenLine:
+    """A line of a token file.
+
+    Attributes:
+        proof: SHA-256 of the token in hex, or ``certificate``.
+        caller: The caller that shows it.
+        has_scopes: Whether the line names scopes; one without is good for every route.
+        number: Number of the line, from 1.
+    """
+
     proof: str
     caller: Caller
     has_scopes: bool
+    number: int
 
 
 class TokenFile:
@@ -199,6 +210,11 @@ class TokenFile:
         self._stamp = self._now()
         self._lines = self._read()
         self._fault = ""
+
+    @property
+    def lines(self) -> Sequence[TokenLine]:
+        """The lines, in their order, as they were when the file was last read."""
+        return tuple(self._lines)
 
     def warn(self) -> None:
         """Warn in the log of lines without scopes, which give access to everything."""
@@ -268,16 +284,8 @@ class TokenFile:
             ) from error
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
-    def _read(self) -> list[_Line]:
-        data = read_private(self.path, "the tokens of clients", max_bytes=_MAX_BYTES)
-        text = data.decode("utf-8", "replace").splitlines()
-        lines = enumerate(text, start=1)
-        found = [
-            _parse(line.split(), f"{self.path}, line {number}")
-            for number, line in lines
-            if line.strip() and not line.lstrip().startswith("#")
-        ]
-        if not found:
+    def _read(self) -> list[TokenLine]:
+        if not (found := _lines_of(self.path)):
             raise ConfigError(
                 f"expected a line per token in {self.path}, got none; make one: trainfeed token new"
                 f" NAME --tokens {self.path} --scopes SCOPES"
@@ -285,7 +293,7 @@ class TokenFile:
         return found
 
 
-def _matching(lines: list[_Line], digest: str) -> Caller | None:
+def _matching(lines: list[TokenLine], digest: str) -> Caller | None:
     # All lines are compared, each in constant time: the time of an answer tells nothing.
     return _valid([line.caller for line in lines if hmac.compare_digest(line.proof, digest)])
 
@@ -321,7 +329,18 @@ def parse_expiry(text: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _parse(words: list[str], where: str) -> _Line:
+def _lines_of(path: Path) -> list[TokenLine]:
+    data = read_private(path, "the tokens of clients", max_bytes=_MAX_BYTES)
+    text = data.decode("utf-8", "replace").splitlines()
+    return [
+        _parse(line.split(), path, number)
+        for number, line in enumerate(text, start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+
+
+def _parse(words: list[str], path: Path, number: int) -> TokenLine:
+    where = f"{path}, line {number}"
     # Messages have no word of the line, which may be a token that was pasted by mistake.
     if not 2 <= len(words) <= 4 or not is_caller_name(words[0]):
         raise ConfigError(f"expected {_FORM} at {where}, got {len(words)} words of another form")
@@ -334,13 +353,16 @@ def _parse(words: list[str], where: str) -> _Line:
         until = parse_expiry(expires) if len(words) == 4 else None
     except ValueError:
         raise ConfigError(f"expected a day such as 2027-01-31 at {where}") from None
-    return _Line(proof, Caller(name, frozenset(scopes.split(",")), until), len(words) > 2)
+    caller = Caller(name, frozenset(scopes.split(",")), until)
+    return TokenLine(proof, caller, len(words) > 2, number)
 
 
 # --- Makes tokens: the server's file gets a line with the digest, and only the caller the token
 
 # 256 random bits: guessing is hopeless, and the digest needs no salt.
 _TOKEN_BYTES: Final = 32
+# So many digits of a digest name a line.
+_LEAST_DIGITS: Final = 4
 # Ends a file whose last line has no line end, before another line.
 _LINE_END: Final = b"\n"
 
@@ -376,6 +398,80 @@ def new_token(tokens: Path, name: str, *, scopes: str, expires: datetime | None 
     return token
 
 
+def revoke_tokens(
+    tokens: Path, name: str, *, digest: str | None = None, dry_run: bool = False
+) -> list[TokenLine]:
+    """Make lines of a caller void: servers refuse their tokens from their next request on.
+
+    A line becomes a comment in its place: its first byte in one write, before the rest. So neither
+    a kill nor a server that reads meanwhile sees half a line.
+
+    Args:
+        tokens: The file.
+        name: Name of the caller.
+        digest: The first digits of the digest of the one line, of at least four; None for all lines
+            of the name.
+        dry_run: Whether the file stays as it is.
+
+    Returns:
+        The lines that were, or would be, made void.
+
+    Raises:
+        ConfigError: No line or several have the digest, or the file is not valid; it is as before.
+        StorageError: The file cannot be written.
+    """
+    with os_errors(tokens):
+        descriptor = os.open(tokens, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        with os_errors(tokens):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        chosen = _chosen(TokenFile(tokens), name, digest)
+        if not dry_run:
+            with os_errors(tokens):
+                _make_comments(tokens, descriptor, chosen)
+        return chosen
+    finally:
+        os.close(descriptor)
+
+
+def _chosen(file: TokenFile, name: str, digest: str | None) -> list[TokenLine]:
+    found = [line for line in file.lines if line.caller.name == name]
+    if not found:
+        raise ConfigError(
+            f"expected a caller of {file.path}, got {name[:80]!r}; nothing was changed; trainfeed"
+            f" token ls --tokens {file.path} lists them"
+        )
+    if digest is None:
+        return found
+    is_one = len(digest) >= _LEAST_DIGITS
+    found = [line for line in found if is_one and line.proof.startswith(digest)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"expected the first digits, {_LEAST_DIGITS} or more, of the digest of one line of"
+            f" {name}, got {digest[:80]!r}, which {len(found)} have; nothing was changed; trainfeed"
+            f" token ls --tokens {file.path} shows them"
+        )
+    return found
+
+
+def _make_comments(path: Path, descriptor: int, lines: Sequence[TokenLine]) -> None:
+    kept = os.pread(descriptor, _MAX_BYTES, 0).splitlines(keepends=True)
+    places = [(sum(map(len, kept[: line.number - 1])), line) for line in lines]
+    for _, line in places:
+        words = kept[line.number - 1].split()[:2] if line.number <= len(kept) else []
+        if words != [line.caller.name.encode(), line.proof.encode()]:
+            raise ConfigError(
+                f"expected only line feeds between the lines of {path}, got another character that"
+                " ends one; nothing was changed; remove the line by hand"
+            )
+    for start, line in places:
+        length = len(kept[line.number - 1].rstrip(b"\r\n"))
+        comment = f"# revoked: {line.caller.name}".encode()[:length].ljust(length)
+        os.pwrite(descriptor, comment[:1], start)
+        os.pwrite(descriptor, comment, start)
+    os.fsync(descriptor)
+
+
 def _append(path: Path, line: bytes) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
     with os_errors(path):
@@ -385,7 +481,7 @@ def _append(path: Path, line: bytes) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             size_bytes = os.fstat(descriptor).st_size
             if size_bytes:
-                TokenFile(path)  # a file with a wrong line stays as it is
+                _lines_of(path)  # a file with a wrong line stays as it is
                 line = (
                     line if os.pread(descriptor, 1, size_bytes - 1) == _LINE_END else b"\n" + line
                 )

@@ -1,14 +1,16 @@
 """The token file: its form, its mode, and the lines that ``trainfeed token new`` adds."""
 
 import hashlib
+import json
+import os
 from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
 
 from trainfeed.cli._app import app
-from trainfeed.errors import ConfigError
-from trainfeed.serving.server import Access, TokenFile, new_token
+from trainfeed.errors import ConfigError, StorageError
+from trainfeed.serving.server import Access, TokenFile, new_token, revoke_tokens
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 
@@ -183,3 +185,98 @@ def test_a_client_finds_its_token_by_the_environment(tmp_path, monkeypatch):
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="closed to other accounts"):
         Access().token()
+
+
+def cli(*arguments):
+    return CliRunner().invoke(app, ["token", *arguments])
+
+
+def digest_of(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def test_the_lines_of_a_file_are_listed_without_a_token(tokens):
+    token = new_token(tokens, "anna", scopes="train,read", expires=datetime(2020, 1, 1, tzinfo=UTC))
+    tokens.write_text(f"{tokens.read_text()}# people\nbert certificate\n")
+    found = cli("ls", "--tokens", str(tokens), "--json")
+    assert found.exit_code == 0
+    assert token not in found.stdout
+    first, second = json.loads(found.stdout)
+    assert first == {
+        "name": "anna",
+        "digest": digest_of(token),
+        "scopes": ["read", "train"],
+        "expires": "2020-01-01T00:00:00Z",
+        "state": "expired",
+    }
+    assert (second["digest"], second["scopes"], second["state"]) == ("certificate", ["*"], "valid")
+    shown = cli("ls", "--tokens", str(tokens)).stdout
+    assert "read,train" in shown
+    assert digest_of(token) not in shown
+
+
+def test_a_revoked_token_is_refused_at_once_and_the_others_stay(tokens):
+    old, new, other = (new_token(tokens, name, scopes="*") for name in ("anna", "anna", "bert"))
+    server = TokenFile(tokens)
+    assert server.caller(old, None).name == "anna"
+    tokens.chmod(0o640)
+    found = cli("revoke", "anna", "--tokens", str(tokens), "--digest", digest_of(old)[:6])
+    assert (found.exit_code, found.stdout) == (0, f"1 of anna revoked: {digest_of(old)[:12]}\n")
+    assert server.caller(old, None) is None
+    assert server.caller(new, None).name == "anna"
+    assert tokens.stat().st_mode & 0o777 == 0o640
+    assert digest_of(old) not in tokens.read_text()
+    assert [line.proof for line in revoke_tokens(tokens, "anna")] == [digest_of(new)]
+    assert server.caller(new, None) is None
+    assert server.caller(other, None).name == "bert"
+
+
+def test_a_server_accepts_nothing_when_the_last_token_is_revoked(tokens):
+    token = new_token(tokens, "anna", scopes="*")
+    server = TokenFile(tokens)
+    revoke_tokens(tokens, "anna")
+    with pytest.raises(ConfigError, match="trainfeed token new"):
+        server.caller(token, None)
+    again = new_token(tokens, "anna", scopes="*")
+    assert server.caller(again, None).name == "anna"
+
+
+def test_a_dry_run_and_a_wrong_choice_change_nothing(tokens):
+    old, _ = (new_token(tokens, "anna", scopes="*") for _ in range(2))
+    before = tokens.read_bytes()
+    found = cli("revoke", "anna", "--tokens", str(tokens), "--dry-run", "--json")
+    assert json.loads(found.stdout)["revoked"][0]["digest"] == digest_of(old)
+    for name, digest in (("carl", None), ("anna", "0" * 64), ("anna", digest_of(old)[:3])):
+        with pytest.raises(ConfigError, match="nothing was changed; trainfeed token ls"):
+            revoke_tokens(tokens, name, digest=digest)
+    assert tokens.read_bytes() == before
+
+
+def test_a_kill_between_the_two_writes_of_a_revocation_leaves_a_comment(tokens, monkeypatch):
+    token = new_token(tokens, "anna", scopes="*")
+    new_token(tokens, "bert", scopes="*")
+    write = os.pwrite
+
+    def killed(descriptor, data, place):
+        if len(data) > 1:
+            raise KeyboardInterrupt
+        return write(descriptor, data, place)
+
+    monkeypatch.setattr(os, "pwrite", killed)
+    with pytest.raises(KeyboardInterrupt):
+        revoke_tokens(tokens, "anna")
+    assert TokenFile(tokens).caller(token, None) is None
+    assert [line.caller.name for line in TokenFile(tokens).lines] == ["bert"]
+
+
+def test_a_line_that_ends_otherwise_is_left_to_people(tokens):
+    tokens.write_text(f"# old\x0c# page\nanna {DIGEST} *\n")
+    with pytest.raises(ConfigError, match="remove the line by hand"):
+        revoke_tokens(tokens, "anna")
+    assert DIGEST in tokens.read_text()
+
+
+def test_a_file_that_is_not_there_is_an_error_and_is_not_made(tmp_path):
+    found = cli("revoke", "anna", "--tokens", str(tmp_path / "none.txt"))
+    assert isinstance(found.exception, StorageError)
+    assert not list(tmp_path.iterdir())
