@@ -70,16 +70,23 @@ def test_it_runs_by_its_form_alone(dag):
 
 
 def test_a_dry_run_shows_the_damage_and_does_not_fail(dag, damaged):
+    LEFT.clear()
     found = run(dag, dry_run=True)
     assert (found["version"], found["num_files"]) == (f"clicks/{DAY}/g0001", 1)
     assert not found["is_whole"]
+    assert "is damaged: 1 files" in str(LEFT)
     assert damaged.version().problems().__next__()
 
 
 def test_a_run_repairs_in_the_name_of_its_user(dag, damaged):
+    LEFT.clear()
     found = run(dag, generation="g0001", why="a bad disk")
     assert found["is_whole"]
     damaged.version().verify()
+    assert "is intact again" in str(LEFT)
+    LEFT.clear()
+    assert run(dag)["num_files"] == 0
+    assert f"{DAY}/g0001 is intact" in str(LEFT)
     named = {(each.who, each.details["by"]) for each in actions(damaged.folder)}
     assert named == {("ana", "Airflow run repair/manual")}
 

@@ -76,3 +76,11 @@ def test_every_error_says_its_cause_its_remedy_and_the_page_that_has_it(cls):
     assert said[1] == "docs/reference/errors.md"
     assert said[2] == cls.__name__.lower()
     assert f"\n## {cls.__name__}\n" in page
+
+
+def test_the_docstring_of_a_class_ends_with_the_link_to_its_section():
+    reference = (ROOT / "docs/reference/errors.md").read_text()
+    for cls in classes():
+        if cls is not TrainFeedError and cls.__module__ == errors.__name__:
+            assert cls.__doc__.rstrip().endswith(f"docs/reference/errors.md#{cls.__name__.lower()}")
+            assert f"## {cls.__name__}" in reference

@@ -140,6 +140,14 @@ def test_gates_that_warn_are_published_with_every_value(project, output):
     assert all(gate["because"] and gate["allowed"] for gate in report["gates"])
 
 
+def test_a_report_has_the_generations_of_the_interval_the_newest_first(project):
+    project.build(DAY)
+    project.build(DAY, rebuild="once more")
+    report = version_report(project.version(DAY), project.folder)
+    assert [each["generation"] for each in report["generations"]] == ["g0002", "g0001"]
+    assert [each["this"] for each in report["generations"]] == [True, False]
+
+
 def test_values_are_the_same_in_batch_mode(project):
     project.edit("seed: 7\n", f"seed: 7\n{WITHOUT_LOOKUP}".replace("}\n", ", severity: warn}\n"))
     project.build()
