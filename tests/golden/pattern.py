@@ -25,7 +25,8 @@ _CHANCE: Final = re.compile(
     r"|(seconds +│ )[^│\n]*|(process )[0-9]+|(│ +)[0-9]{3,}(?= +│)"
     r"|()(?<![0-9.])[0-9.]+ (?:s|ms|bytes|B|KiB)\b"
 )
-_BLANKS: Final = re.compile(r" +|-{3,}|─+|\.{2,}")
+# How wide a column is hangs on the number of a process in it.
+_BLANKS: Final = re.compile(r" +|-{3,}|─+|━+|\.{2,}")
 Step = dict[str, Any]
 
 
@@ -109,7 +110,8 @@ def _differences_of(expected: Step, found: Step) -> Iterator[str]:
 
 def _place(expected: str, found: str) -> str | None:
     """Return where a text departs from its pattern."""
-    was, now = _WORDS.findall(expected), _words(found)
+    was = _WORDS.findall(_BLANKS.sub(lambda match: match[0][0], expected))
+    now = _words(found)
     for number, (old, new) in enumerate(zip_longest(was, now, fillvalue="")):
         if old != new and not (old == _ANY and (new == _ANY or new.isalnum())):
             before = "".join(was[max(0, number - 12) : number])

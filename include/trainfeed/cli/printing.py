@@ -212,7 +212,8 @@ def _short(column: str, cell: object, below: dict[str, int]) -> object:
         return cell
     number = below.setdefault(text, len(below) + 1)
     first = _SENTENCE_END.split(text, maxsplit=1)[0]
-    return f"{textwrap.shorten(first, _SENTENCE_CHARS, placeholder='…')} ({number})"
+    cut = textwrap.shorten(first, _SENTENCE_CHARS, placeholder="…", break_on_hyphens=False)
+    return f"{cut} ({number})"
 
 
 def table(
