@@ -39,7 +39,7 @@ from trainfeed.upkeep.withdrawal import withdraw as hide
 from trainfeed.versions.accept_hole import accept_hole as accept
 from trainfeed.versions.accept_hole import revoke_hole
 from trainfeed.versions.layout import generation_name
-from trainfeed.versions.tag import TagProposal, apply_change, propose_tag
+from trainfeed.versions.tag import TagProposal, apply_change, propose_job_tag, propose_tag
 from trainfeed.versions.tag import untag as remove_tag
 from trainfeed.versions.tag_files import require_tag
 
@@ -157,6 +157,10 @@ def tag(  # noqa: PLR0913 - options of a command
         ),
     ] = None,
     *,
+    job: Annotated[
+        str | None,
+        typer.Option(help="The versions that this training read, in place of a range: NAME TAG."),
+    ] = None,
     why: Why = None,
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Leave out intervals without a version.")
@@ -171,18 +175,22 @@ def tag(  # noqa: PLR0913 - options of a command
 ) -> Result:
     """Give versions a name that does not follow later builds.
 
-    Or move a name to other versions.
+    Or move a name to other versions; with --job, to those that a training read.
     The tag changes as a whole, or not at all; a reader that has opened it keeps its versions.
     Status 1 when an interval has no version, or another change came between.
     """
-    name, named, new = _tagged_versions(name, asked, new)
+    words = [word for word in (name, asked, new) if word is not None]
+    name, named, tag_name = _tagged_versions(words) if job is None else _tag_of_job(words)
     reason = reason_or_dry_run(why, dry_run=dry_run)
     folder = known_folder(name) if dry_run else writable_folder(name)
     decision = Decision.now(reason, who=who)
-    with error_console().status(f"{name}@{new}"):
-        proposal = propose_tag(
-            folder, named, new, decision, allow_missing=allow_missing, verify=verify
-        )
+    with error_console().status(f"{name}@{tag_name}"):
+        if job is not None:
+            proposal = propose_job_tag(folder, job, tag_name, decision, verify=verify)
+        else:
+            proposal = propose_tag(
+                folder, named, tag_name, decision, allow_missing=allow_missing, verify=verify
+            )
     is_new = False if dry_run else apply_change(folder, proposal)[1]
     return Result(
         _tag_facts(name, proposal, dry_run=dry_run, is_new=is_new),
@@ -190,17 +198,25 @@ def tag(  # noqa: PLR0913 - options of a command
     )
 
 
-def _tagged_versions(name: str, asked: str | None, new: str | None) -> tuple[str, str, str]:
+def _tag_of_job(words: list[str]) -> tuple[str, str, str]:
+    if len(words) != 2 or set("/@") & set(words[0]):
+        raise ConfigError(
+            f"expected NAME TAG beside --job, got {cut(' '.join(words))!r}: the job says which"
+            " versions; nothing was changed"
+        )
+    return words[0], "", words[1]
+
+
+def _tagged_versions(words: list[str]) -> tuple[str, str, str]:
     """Return the data set, what the tag is to name, as ``propose_tag`` takes it, and the tag.
 
     Raises:
         ConfigError: The tag is missing, or the versions are named twice or not at all.
     """
-    words = [word for word in (name, asked, new) if word is not None]
-    tag = words.pop()
+    *words, tag = words
     if len(words) == 2 and words[1].startswith("@"):
         words = ["".join(words)]
-    target = Target.parse(*words) if words else Target(name)
+    target = Target.parse(*words) if words else Target("")
     is_other = target.tag is not None and target.asked is None
     if not is_other and (target.tag is not None or target.asked is None):
         raise ConfigError(

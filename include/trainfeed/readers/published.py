@@ -20,10 +20,18 @@ from trainfeed.files import open_plain
 from trainfeed.readers.blocks import Block, BlockSource, Reader, Sample, SampleSource, ended
 from trainfeed.recordio import split_records
 from trainfeed.samples import Schema, TypedCodec
-from trainfeed.versions import AcceptedHole, DatasetFolder, Skip, Version, published_root
+from trainfeed.versions import (
+    AcceptedHole,
+    Coverage,
+    DatasetFolder,
+    Skip,
+    Version,
+    published_root,
+)
 from trainfeed.versions.chunk_index import Chunk
 from trainfeed.versions.chunks import ChunkDecoder, decoder_of
-from trainfeed.versions.layout import is_generation, is_name, parse_generation
+from trainfeed.versions.job_versions import cover_job, data_set_of_job
+from trainfeed.versions.layout import check_name, is_generation, is_name, parse_generation
 from trainfeed.versions.lease import USUAL, HeldLease, hold_versions
 from trainfeed.versions.tag import TaggedData
 from trainfeed.versions.withdraw import look_for_withdrawal
@@ -274,10 +282,11 @@ def _folder(path: Path) -> DatasetFolder:
 
 
 def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
-    name: str | Path,
+    name: str | Path | None = None,
     *,
     interval: str | date | None = None,
     split: str,
+    job: str | None = None,
     generation: str | None = None,
     missing: str = "fail",
     root: str | Path | None = None,
@@ -289,12 +298,16 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     Args:
         name: Name of a data set below the publication root, ``NAME@TAG`` for the versions that a
             tag names now (``NAME@TAG#3``: that its third change named), or the path of one version;
-            one with ``@`` in it begins with ``./`` or ``/``. A tag is resolved once.
+            one with ``@`` in it begins with ``./`` or ``/``. A tag is resolved once. May be left
+            out beside ``job``.
         interval: Name of an interval, a day, or a range: ``2026-01`` for a month, ``2026-01-01``,
             ``2026-01-01T05``, ``first/last`` with both ends included. The text stands for all
             intervals that start in this time; ``version`` of the result names them. None for all
             of a tag, and if ``name`` is the path of a version.
         split: Name of the split.
+        job: Name of a training job, as ``trainfeed jobs ls`` and ``train`` print it: the versions
+            that it read, and no others. An interval of its window that was left out is in
+            ``skipped`` or ``missing`` of the result.
         generation: Generation of a single interval, such as ``g0002``; None takes the current one.
         missing: ``fail`` refuses a range with missing intervals; ``skip`` reads the others, and
             ``missing`` of the result names the missing ones. An interval that was left out on
@@ -315,13 +328,26 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
         WindowError: ``interval`` is not an interval or range, or the schedule has no interval
             there.
         ConfigError: There is no such split or policy, the versions of a range have different
-            schemas or overlap, or ``generation`` or ``root`` comes with a path.
+            schemas or overlap, ``generation`` or ``root`` comes with a path, ``interval`` or
+            ``generation`` with a job, or there is neither a name nor a job.
         RootError: The publication root is missing, or the folder is not a publication root.
         AccessDeniedError: This account may not write the lease; the message has the remedy.
-        ConflictError: A version of the tag is withdrawn or removed; none is read in its place.
-        ChecksumError: A manifest differs from the published one, or from the tagged one.
-        FormatError: The file of the tag is damaged.
+        ConflictError: A version of the tag is withdrawn or removed, or one of the job is removed;
+            none is read in its place.
+        ChecksumError: A manifest differs from the published one, or from that of the tag or job.
+        FormatError: The file of the tag or of the job is damaged.
     """
+    if job is not None:
+        if interval is not None or generation is not None:
+            raise ConfigError(
+                f"expected no interval and no generation beside job={job!r}, which names all of its"
+                " versions itself; leave them out"
+            )
+        place = published_root(root)
+        data_set = data_set_of_job(place, job) if name is None else _folder_named(place, name)
+        return leased(_covered(cover_job(data_set, job, withdrawn=withdrawn), split), lease)
+    if name is None:
+        raise ConfigError("expected the name of a data set, or job=, got neither; nothing was read")
     if interval is None and not _is_tag(name):
         if generation is not None or root is not None:
             raise ConfigError(
@@ -338,14 +364,21 @@ def open_dataset(  # noqa: PLR0913 - one call for all ways to name versions
     _refuse_generation(asked)
     found = data.cover(asked)
     found.require(missing)
-    reader = DatasetReader(
+    return leased(_covered(found, split), lease)
+
+
+def _covered(found: Coverage, split: str) -> DatasetReader:
+    return DatasetReader(
         found.versions,
         split,
         missing=found.missing,
         skipped=found.skipped,
         accepted=found.accepted,
     )
-    return leased(reader, lease)
+
+
+def _folder_named(root: Path, name: str | Path) -> DatasetFolder:
+    return DatasetFolder(root, check_name(str(name)))
 
 
 def _is_tag(name: str | Path) -> bool:

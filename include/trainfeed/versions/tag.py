@@ -23,6 +23,7 @@ from trainfeed.errors import (
 )
 from trainfeed.versions.coverage import Coverage, cover, cover_named, start_of
 from trainfeed.versions.history import Action, record_action
+from trainfeed.versions.job_versions import cover_job
 from trainfeed.versions.layout import (
     DatasetFolder,
     check_name,
@@ -461,6 +462,32 @@ def propose_tag(
     return TagProposal(before, replace(after, number=last + 1))
 
 
+def propose_job_tag(
+    folder: DatasetFolder, job: str, tag: str, decision: Decision, *, verify: bool = False
+) -> TagProposal:
+    """Return what a tag of the versions that a training read would name; nothing is written.
+
+    Args:
+        folder: The data set.
+        job: Name of the job.
+        tag: Name of the tag.
+        decision: Who changes the tag, and why.
+        verify: As of ``propose_tag``.
+
+    Raises:
+        ConfigError: No tag may have that name.
+        NotFoundError: The data set has no such job.
+        ConflictError: A version is withdrawn or removed.
+        FormatError: The job file, a manifest, a file or a change of a tag is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    check_version_name(tag, what="tag")
+    last, before = last_change(folder, tag)
+    found = cover_job(folder, job)
+    after = _naming(found, tag, decision, verify=verify)
+    return TagProposal(before, replace(after, number=last + 1))
+
+
 def _proposed(
     folder: DatasetFolder,
     asked: str,
@@ -473,19 +500,34 @@ def _proposed(
     other = _other(folder, asked)
     found = _covered(folder, asked) if other is None else cover_tag(folder, other)
     _require(found, tag, allow_missing=allow_missing)
+    after = _naming(found, tag, decision, verify=verify)
+    if other is None:
+        return after
+    return replace(
+        after,
+        range=other.range,
+        skipped=other.skipped,
+        missing=other.missing,
+        accepted=other.accepted,
+    )
+
+
+def _naming(found: Coverage, tag: str, decision: Decision, *, verify: bool) -> Tag:
+    """Return the first change of a tag of these versions."""
     if verify:
         for version in found.versions:
             version.verify()
+    versions = tuple(map(tagged, found.versions))
     return Tag(
         tag,
         1,
         "tag",
-        found.asked if other is None else other.range,
-        tuple(map(tagged, found.versions)),
-        found.skipped if other is None else other.skipped,
-        found.missing if other is None else other.missing,
+        found.asked,
+        versions,
+        found.skipped,
+        found.missing,
         decision,
-        found.accepted if other is None else other.accepted,
+        found.accepted,
     )
 
 
