@@ -11,7 +11,7 @@ a build, which keeps the broker's credentials to itself, and ``tasks`` two tasks
 their own, as Airflow runs them. Seconds of the processor are those of the readers, without the
 broker, which shares the machine.
 
-    python -m services run kafka -- python -m benchmarks.ingest FOLDER/x10
+    python -m services run kafka -- python -m benchmarks.ingest compare FOLDER/x10
 """
 
 from __future__ import annotations
