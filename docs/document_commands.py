@@ -93,7 +93,8 @@ def _row(parameter: Any) -> str:
         names if is_option else f"`{_metavar(parameter)}`",
         _takes(parameter),
         _default(parameter),
-        parameter.help or "",
+        # As code: brackets behind brackets are a reference to a page.
+        re.sub(r"NAME\[\S*\]", r"`\g<0>`", parameter.help or ""),
     )
     return f"| {' | '.join(cell(text) for text in cells)} |"
 
