@@ -202,7 +202,11 @@ class Life:
         if holes and self.rng.random() < 0.8:
             start, end = holes[int(self.rng.integers(len(holes)))]
         text = range_text(time_of(start), time_of(end))
-        if (start, end) in self.accepted:
+        if any(first <= start and end <= last for first, last in self.accepted):
+            # The decision about all of it holds already; whether it still applies is judged later.
+            found, is_new = accept_hole(self.folder, text, DECISION)
+            assert not is_new
+            assert found.span[0] <= time_of(start) < time_of(end) <= found.span[1]
             return
         may = self._may_accept(start, end)
         try:
