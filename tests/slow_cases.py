@@ -2,8 +2,8 @@
 
 It reads what ``pytest --junitxml`` wrote on a quiet machine (``make ci PYTEST=--junitxml=…``), and
 writes ``slow_cases.txt``, which ``conftest.py`` reads: a line for each case, its seconds first. A
-case that is not in the file is not slow: a new one, until the file is written again, and one that
-has another name now. The quickest case of a file is never slow, so ``make test`` goes through
+case without a line is not slow: that is so for new and renamed cases, until the file is written
+again. The quickest case of a file is never slow, so ``make test`` goes through
 every file.
 """
 
@@ -27,7 +27,7 @@ def slow_cases() -> frozenset[str]:
 
 
 def main() -> None:
-    """Write the file anew for the folders that the reports have cases of."""
+    """Replace the lines of every folder that the reports have a case of."""
     parser = argparse.ArgumentParser(prog="python -m tests.slow_cases", description=__doc__)
     parser.add_argument("reports", nargs="+", type=Path, metavar="JUNIT")
     seconds: dict[str, dict[str, float]] = defaultdict(dict)

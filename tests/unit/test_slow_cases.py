@@ -24,7 +24,7 @@ REPORT = """
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """Write the file anew from a report; return the names in it."""
+    """The names in a file that the program has made from a report."""
     file, report = tmp_path / "slow.txt", tmp_path / "report.xml"
     file.write_text("4.0 tests/unit/test_gone.py::test_x\n9.0 tests/integration/i.py::test_y\n")
     report.write_text(REPORT)

@@ -1,78 +1,30 @@
-"""The versions that a training read, found by the name of its job and opened as they were.
-
-The room of trainings writes the job file, and lies above this one; of a job file, only the data is
-read here.
-"""
+"""The versions that a training read, found by the name of its job and opened as they were."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
 
-from trainfeed.core import canonical_json
-from trainfeed.errors import ChecksumError, ConflictError, NotFoundError
+from trainfeed.errors import (
+    ChecksumError,
+    ConfigError,
+    ConflictError,
+    FormatError,
+    NotFoundError,
+)
 from trainfeed.files import is_there, listed
-from trainfeed.files.records import ONCE_UNSEALED, RecordFile
 from trainfeed.versions.coverage import Coverage, skip_of
-from trainfeed.versions.layout import DatasetFolder, check_name, is_name, parse_generation
+from trainfeed.versions.layout import (
+    DatasetFolder,
+    check_name,
+    generation_name,
+    is_name,
+    parse_generation,
+)
 from trainfeed.versions.root import data_sets_of
 from trainfeed.versions.skip import accepted_holes
+from trainfeed.versions.training_marks import JOB_FILE, LaunchedJob, launched_job
 from trainfeed.versions.version import Version
 from trainfeed.versions.withdraw import look_for_withdrawal
-
-JOB_FILE: Final = "job.json"
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One version of a job file."""
-
-    interval: str
-    generation: int
-    manifest_sha256: str
-
-
-@dataclass(frozen=True)
-class _Job:
-    """The data of a job: its data set, its versions in order, and what was left out of a window.
-
-    ``home`` is the name of the job's folder; None in a file of before.
-    """
-
-    dataset: str
-    versions: tuple[_Entry, ...]
-    skipped: tuple[str, ...]
-    accepted: tuple[str, ...]
-    home: str | None
-
-
-def _from_json(value: Any) -> _Job:
-    versions = tuple(
-        _Entry(
-            check_name(each["interval"]),
-            parse_generation(each["generation"]),
-            str(each["manifest_sha256"]),
-        )
-        for each in value["versions"]
-    )
-    return _Job(
-        check_name(value["dataset"]),
-        versions,
-        tuple(map(check_name, value.get("skipped", ()))),
-        tuple(map(str, value.get("accepted", ()))),
-        value.get("home"),
-    )
-
-
-_FILE: Final = RecordFile(
-    _Job,
-    "the specification of a job",
-    "nothing was read; bring the file back from a backup",
-    max_bytes=canonical_json.MAX_BYTES,
-    place=ONCE_UNSEALED["job"],
-    from_json=_from_json,
-)
 
 
 def data_set_of_job(root: Path, job: str) -> DatasetFolder:
@@ -113,9 +65,9 @@ def cover_job(folder: DatasetFolder, job: str, *, withdrawn: str = "fail") -> Co
         StorageError: The publication root refused or failed.
     """
     found = _read(folder, job)
-    versions = tuple(_opened(folder, job, each, withdrawn) for each in found.versions)
-    skips = {name: skip_of(folder, name) for name in found.skipped}
-    first, last = found.versions[0].interval, found.versions[-1].interval
+    versions = tuple(_opened(folder, job, *each, withdrawn) for each in _named(found, job))
+    skips = {name: skip_of(folder, check_name(name)) for name in found.skipped}
+    first, last = (found.versions[place]["interval"] for place in (0, -1))
     return Coverage(
         folder,
         first if first == last else f"{first}/{last}",
@@ -126,15 +78,36 @@ def cover_job(folder: DatasetFolder, job: str, *, withdrawn: str = "fail") -> Co
     )
 
 
-def _read(folder: DatasetFolder, job: str) -> _Job:
+def _read(folder: DatasetFolder, job: str) -> LaunchedJob:
     home = _home(folder, job) if is_name(job) else None
-    found = None if home is None else _FILE.read(home / JOB_FILE, dataset=folder.name, home=job)
+    found = None if home is None else launched_job(home)
     if found is None or not found.versions:
         raise NotFoundError(
             f"expected the name of a job of data set {folder.name!r}, got {job[:80]!r}; nothing was"
             f" read; 'trainfeed jobs ls {folder.name}' lists them"
         )
+    if found.dataset != folder.name:
+        raise FormatError(
+            f"expected a job of data set {folder.name!r}, got {found.dataset!r}; nothing was read;"
+            " bring the file back from a backup",
+            path=str(home),
+        )
     return found
+
+
+def _named(found: LaunchedJob, job: str) -> list[tuple[str, int, str]]:
+    """Return interval, generation and digest of the manifest of each version."""
+    try:
+        return [
+            (
+                check_name(each["interval"]),
+                parse_generation(each["generation"]),
+                str(each["manifest_sha256"]),
+            )
+            for each in found.versions
+        ]
+    except (ConfigError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"the file of job {job} names no versions: {error}") from error
 
 
 def _home(folder: DatasetFolder, job: str) -> Path | None:
@@ -145,18 +118,25 @@ def _home(folder: DatasetFolder, job: str) -> Path | None:
     return next((home for home in homes if is_there(home / JOB_FILE)), None)
 
 
-def _opened(folder: DatasetFolder, job: str, entry: _Entry, withdrawn: str) -> Version:
-    look_for_withdrawal(folder, entry.interval, entry.generation, withdrawn=withdrawn)
-    if folder.is_removed(entry.interval, entry.generation):
+def _opened(
+    folder: DatasetFolder,
+    job: str,
+    interval: str,
+    generation: int,
+    manifest_sha256: str,
+    withdrawn: str,
+) -> Version:
+    look_for_withdrawal(folder, interval, generation, withdrawn=withdrawn)
+    if folder.is_removed(interval, generation):
         raise ConflictError(
-            f"job {job} read {folder.name}/{entry.interval}/g{entry.generation:04d}, which was"
+            f"job {job} read {folder.name}/{interval}/{generation_name(generation)}, which was"
             " removed by retention; nothing was read; keep the versions of a training with a tag:"
             f" trainfeed tag {folder.name} --job JOB TAG --why WHY"
         )
-    version = Version.resolve(folder, entry.interval, entry.generation)
-    if version.manifest_sha256 != entry.manifest_sha256:
+    version = Version.resolve(folder, interval, generation)
+    if version.manifest_sha256 != manifest_sha256:
         raise ChecksumError(
-            f"expected the manifest that job {job} read, with SHA-256 {entry.manifest_sha256}, got"
+            f"expected the manifest that job {job} read, with SHA-256 {manifest_sha256}, got"
             f" {version.manifest_sha256}; nothing was read; bring the version back from a backup",
             path=str(version.path),
         )

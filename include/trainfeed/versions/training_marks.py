@@ -18,6 +18,8 @@ from trainfeed.files.records import ONCE_UNSEALED, RecordFile, Time
 from trainfeed.files.stores import posix
 from trainfeed.versions.layout import DatasetFolder, generation_name
 
+JOB_FILE: Final = "job.json"
+
 # --- The files of ``training/_marks``: one file per mark of a version, each whole or absent
 
 SEEN: Final = "seen"
@@ -155,11 +157,17 @@ class LaunchedJob:
 
     Attributes:
         versions: Interval, generation and ``manifest_sha256`` of each version that it reads.
+        dataset: Name of the data set.
+        skipped: Intervals of the window that were left out by decision.
+        accepted: The holes between the versions that a person accepted, as ranges.
         tag: The tag by which the versions were chosen; None for a window of intervals.
         home: Name of the job's folder; None in a file that is not sealed.
     """
 
     versions: Sequence[Mapping[str, Any]]
+    dataset: str | None = None
+    skipped: Sequence[str] = ()
+    accepted: Sequence[str] = ()
     tag: str | None = None
     home: str | None = None
 
@@ -180,7 +188,7 @@ def launched_job(home: Path) -> LaunchedJob | None:
         FormatError: The job file is damaged, or that of another job.
         StorageError: The publication root refused or failed.
     """
-    return _JOB_FILE.read(home / "job.json", home=home.name)
+    return _JOB_FILE.read(home / JOB_FILE, home=home.name)
 
 
 def was_launched(folder: DatasetFolder, interval: str, generation: int) -> bool:

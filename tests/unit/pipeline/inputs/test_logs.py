@@ -370,14 +370,15 @@ def test_a_line_that_is_too_long_is_quarantined_if_the_specification_says_so(pro
     part = project.logs / "part-0.txt"
     long = b'{"value": 1, "note": "' + b"x" * 5_000 + b'"}\r\n'
     with_end = part.read_bytes().rstrip() + b"\n"
-    part.write_bytes(long + with_end + long + b'{"value": 2}\n' + long.rstrip())
+    longest = b'{"value": 3, "note": "'.ljust(998, b"x") + b'"}\n'  # 1,000 bytes without its end
+    part.write_bytes(longest + long + with_end + long + b'{"value": 2}\n' + long.rstrip())
     setting = quarantine(project, 1_000)
     report = project.build()
-    assert (report["samples"], report["quarantined"]) == (176, 25)
+    assert (report["samples"], report["quarantined"]) == (177, 25)
     manifest = project.version().manifest
     assert manifest.quarantine["reasons"] == {"line_too_long": 3, "not_json": 22}
     ledger = Ledger.from_json(manifest.ledger)[SOURCES[0]]
-    assert ledger.read.records == 104
+    assert ledger.read.records == 105
     kept = list(raw_records(quarantine_of_version(project.version()), "line_too_long"))
     assert [(record.raw, record.may_be_cut) for record in kept] == [(long[:1_001], True)] * 3
     content = manifest.content_digest
@@ -389,7 +390,7 @@ def test_a_line_that_is_too_long_is_quarantined_if_the_specification_says_so(pro
     # With a higher limit the lines are records, which are read whole.
     quarantine(project, 6_000, f"{setting}, split_bytes: 777B")
     report = project.build(rebuild="longer lines")
-    assert (report["samples"], report["quarantined"]) == (179, 22)
+    assert (report["samples"], report["quarantined"]) == (180, 22)
 
 
 def test_the_limit_of_lines_is_part_of_what_a_version_is_made_of_where_it_quarantines(project):
