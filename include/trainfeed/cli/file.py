@@ -18,6 +18,7 @@ for _name, _command, _example in (
     ("inspect", file_contents.inspect, "inspect part-00000.recordio"),
     ("head", file_contents.head, "head shards/ -n 3"),
     ("cat", file_contents.cat, "cat part-00000.recordio --schema schema.json"),
+    ("schema", file_contents.schema, "schema rows.csv.gz --rows 100000"),
     ("verify", file_contents.verify, "verify shards/ --deep"),
     ("repair", new_files.repair, "repair damaged.recordio --output whole.recordio"),
     ("convert", new_files.convert, "convert rows.csv rows.recordio --schema schema.json"),

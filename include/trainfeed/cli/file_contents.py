@@ -1,4 +1,4 @@
-"""``trainfeed file inspect``, ``head``, ``cat``, ``verify`` and ``index``, and their arguments."""
+"""``trainfeed file inspect``, ``head``, ``cat``, ``schema``, ``verify``, ``index``; arguments."""
 
 from __future__ import annotations
 
@@ -326,6 +326,32 @@ def cat(
                 value = JsonSamples(opened.schema).to_json(sample)
             # ``dumps`` escapes everything except printable ASCII, so a terminal acts on nothing.
             sys.stdout.write(json.dumps(value) + "\n")
+
+
+@with_json
+def schema(
+    file: File,
+    *,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, help="How many records are looked at, at most.")
+    ] = 10_000,
+    file_format: AsFormat = None,
+    delimiter: Delimiter = None,
+    encoding: TextEncoding = "utf-8",
+) -> Result:
+    """Draft the schema of samples from the records of a file.
+
+    JSON lines and CSV, compressed or not; Parquet, Arrow and ORC. The lines can be pasted below
+    schema: in dataset.yaml. What no field can hold is left out, with the reason. Status 1 when
+    that is everything.
+    """
+    from trainfeed.conversion import CsvOptions, draft_schema
+
+    csv = CsvOptions(delimiter, encoding=encoding)
+    draft = draft_schema(file, rows=rows, file_format=file_format, csv=csv)
+    return Result(
+        draft.to_json(), draft.lines(), status=0 if draft.fields else Result.FAILED
+    )
 
 
 @with_json

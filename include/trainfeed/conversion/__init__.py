@@ -46,6 +46,7 @@ from trainfeed.conversion.record_copies import (
     repair_in_place,
 )
 from trainfeed.conversion.record_files import ConvertOptions, load_schema
+from trainfeed.conversion.schema_draft import DraftColumn, SchemaDraft, draft_schema
 from trainfeed.conversion.shard_set import finish_publication
 from trainfeed.conversion.steps import (
     gather_shards,
@@ -67,6 +68,7 @@ __all__ = [
     "ConversionRequest",
     "ConvertOptions",
     "CsvOptions",
+    "DraftColumn",
     "Encoding",
     "FileFormat",
     "Format",
@@ -77,6 +79,7 @@ __all__ = [
     "RepairReport",
     "Roots",
     "SampleFile",
+    "SchemaDraft",
     "ShardInfo",
     "ShardManifest",
     "ShardName",
@@ -89,6 +92,7 @@ __all__ = [
     "convert_arrays",
     "convert_files",
     "count_features",
+    "draft_schema",
     "finish_publication",
     "format_of",
     "format_sparse",

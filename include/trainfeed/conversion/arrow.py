@@ -370,7 +370,11 @@ class _Rest:
 
 # --- Parquet and Arrow files ↔ typed samples, a batch at a time
 
+PARQUET_MAGIC: Final = b"PAR1"
+ORC_MAGIC: Final = b"ORC"
 _FILE_MAGIC: Final = b"ARROW1"
+# A look at a file begins with few rows: those of a table of images take a megabyte each.
+_LOOK_ROWS: Final = 256
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 8 << 20
 _DEFAULTS: Final = ColumnOptions()
@@ -503,6 +507,34 @@ def open_arrow(path: FilePath, *, options: ColumnOptions = _DEFAULTS) -> Iterato
     with open_input(path) as file, _arrow_errors(path):
         columns, batches = _columns_and_batches(file)
         yield ArrowTable(columns_of(columns, lambda: None, options), batches, path)
+
+
+@contextmanager
+def open_batches(path: FilePath) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Open a file of Parquet, ORC or Arrow, which its first bytes tell, for its columns as stored.
+
+    Yields:
+        The columns, and their batches; one is in memory at a time, of ORC a stripe.
+
+    Raises:
+        FormatError: The file is damaged, here or in a later batch.
+    """
+    with open_input(path) as file, _arrow_errors(path):
+        head = file.read(len(_FILE_MAGIC))
+        file.seek(0)
+        if head.startswith(ORC_MAGIC):
+            from pyarrow import orc
+
+            stripes = orc.ORCFile(file)
+            yield stripes.schema, map(stripes.read_stripe, range(stripes.nstripes))
+        elif head.startswith(PARQUET_MAGIC):
+            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            yield (
+                parquet.schema_arrow,
+                parquet.iter_batches(batch_size=_LOOK_ROWS, use_threads=False),
+            )
+        else:
+            yield _columns_and_batches(file)
 
 
 def write_parquet(

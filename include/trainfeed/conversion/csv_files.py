@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TextIO
 
 from trainfeed.conversion.arrow import ColumnOptions
-from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, open_input
+from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, open_content
 from trainfeed.conversion.json_lines import NOT_FINITE, parse_json, sample_checker, value_to_json
 from trainfeed.core.csv_text import ABSENT, CsvRows, csv_row, require_names
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
@@ -131,7 +131,7 @@ def read_csv(
     """
     options = with_delimiter(path, options, schema, columns)
     check = sample_checker(schema, options.rules)
-    with open_input(path) as file, _as_text(file, options) as text:
+    with open_content(path) as file, _as_text(file, options) as text:
         rows = CsvRows(_bounded(text), delimiter=options.delimiter or ",", quote=options.quote)
         try:
             header = require_names(columns.field_names(require_names(next(rows, None))))
@@ -167,7 +167,7 @@ def write_csv(
 
 def _parted(path: FilePath, options: CsvOptions) -> dict[str, list[str]]:
     """Return the delimiters that occur in the header, each with the names between them."""
-    with open_input(path) as file, _as_text(file, options) as text:
+    with open_content(path) as file, _as_text(file, options) as text:
         try:
             line = text.readline(MAX_LINE_BYTES)
         except UnicodeError as error:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, iter_lines, open_input
+from trainfeed.conversion.foreign_input import MAX_LINE_BYTES, iter_lines, open_content
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import FormatError, SampleShapeError
 from trainfeed.files import FilePath
@@ -190,7 +190,7 @@ def read_json_lines(
         FormatError: A line is not JSON, or does not match the schema; has the line.
     """
     check, parse = sample_checker(schema, rules), parse_json if schema else _parse_exactly
-    with open_input(path) as file:
+    with open_content(path) as file:
         for line in iter_lines(file):
             if line.data is None or line.data.strip():
                 try:

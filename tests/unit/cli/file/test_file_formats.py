@@ -140,3 +140,38 @@ def test_arrays_of_numpy_go_in_and_out(cli, tmp_path):
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     status, _, messages = cli("convert", "o.npy", "o.recordio")
     assert (status, "need no pickle" in messages) == (3, True)
+
+
+def test_a_schema_is_drafted_and_converts_the_file(cli, tmp_path):
+    (tmp_path / "a.csv").write_text("User Id,score\n1,0.5\n2,\\N\n")
+    status, output, messages = cli("schema", "a.csv")
+    assert (status, messages) == (0, "")
+    assert output == (
+        "  # A draft from all 2 records of a.csv (CSV).\n"
+        '  user_id: {dtype: int64}                     # "User Id" in the file\n'
+        "  score:   {dtype: float64, optional: true}  # 1 of 2 records lack it\n"
+    )
+    draft = json.loads(cli("schema", "a.csv", "--json")[1])
+    (tmp_path / "s.json").write_text(json.dumps(draft["schema"]))
+    assert cli("convert", "a.csv", "a.jsonl", "--schema", "s.json", "--rename", "User Id=user_id")[
+        :2
+    ] == (0, "")
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert rows == [{"user_id": 1, "score": 0.5}, {"user_id": 2, "score": None}]
+
+
+def test_a_draft_says_how_many_records_were_seen_and_what_was_left_out(cli, tmp_path):
+    lines = [json.dumps({"a": n, "who": {"first": "x"}}) for n in range(5)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "\x1b[31mbroken"]) + "\n")
+    status, output, _ = cli("schema", "a.jsonl", "--rows", "3")
+    assert status == 0
+    assert "A draft from the first 3 records of a.jsonl (JSON lines); there are more" in output
+    assert "  # who: left out: a sample cannot hold struct<first: string>" in output
+    seen = json.loads(cli("schema", "a.jsonl", "--json")[1])
+    assert (seen["records"], seen["all"], seen["unread"]) == (5, True, {"not JSON": 1})
+    assert [each["name"] for each in seen["columns"]] == ["a", "who"]
+    assert [each["name"] for each in seen["schema"]] == ["a"]
+    assert cli("schema", "a.jsonl", "--rows", "0")[0] == 2
+    (tmp_path / "b.jsonl").write_text('{"who": {"\\u001b[31m": 1}}\n')
+    status, output, _ = cli("schema", "b.jsonl")
+    assert (status, "\x1b" in output) == (1, False)
