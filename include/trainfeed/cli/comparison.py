@@ -46,7 +46,7 @@ from trainfeed.versions.drift import (
     rule_of,
     selection_of,
 )
-from trainfeed.versions.layout import is_generation
+from trainfeed.versions.layout import is_generation, parse_generation
 
 # --- The difference of two versions as lines for people
 
@@ -179,7 +179,7 @@ _PATHS: Final = ("/", "./", "../", "pfs://")
 _EXAMPLES: Final = 5
 _USAGE: Final = (
     "expected NAME A B, as in NAME INTERVAL/g0001 INTERVAL/g0002, or two targets with their"
-    " names, or two folders of versions, got {!r}"
+    " names, or two folders of versions, or one target NAME/INTERVAL, got {!r}"
 )
 
 
@@ -189,7 +189,7 @@ def diff(
         typer.Argument(
             metavar="NAME A B",
             help="A, B: I/gNNNN, I, gNNNN with --interval; or two NAME/I/gNNNN or NAME@TAG/I; or"
-            " two folders.",
+            " two folders; or one NAME/I[/gNNNN], which is compared with the version before it.",
             autocompletion=complete_sides,
         ),
     ],
@@ -209,6 +209,9 @@ def diff(
     """Show how two versions differ.
 
     In plan, code, specification, lookups, counts, statistics and samples.
+
+    One version alone is compared with the one published before it for the same interval; if there
+    is none, with that of the interval before. A line says which.
 
     Status 0 when they are equal, 3 when they differ or one is damaged, 1 when it cannot be told.
     """
@@ -244,11 +247,59 @@ def _sides(targets: list[str], interval: str | None) -> tuple[Side, Side]:
     if len(targets) == 3 and "/" not in targets[0]:
         folder = known_folder(targets[0])
         sides = [_side(folder, each, interval) for each in targets[1:]]
+    elif (alone := _alone(targets, interval)) is not None:
+        second = _named(alone)
+        sides = [_before(second), second]
     elif len(targets) == 2 and interval is None:
         sides = [_named(each) for each in targets]
     else:
         raise ConfigError(_USAGE.format(" ".join(targets)[:80]))
     return sides[0], sides[1]
+
+
+def _alone(targets: list[str], interval: str | None) -> str | None:
+    """Return the one target, in one word or in two; None if there are others, or no interval."""
+    words = [*targets, *([] if interval is None else [interval])]
+    if len(words) == 1 and "/" in words[0]:
+        return words[0]
+    return "/".join(words) if len(words) == 2 and "/" not in words[0] else None
+
+
+def _before(side: Side) -> Side:
+    """Return the version that was published before one, and print which it is.
+
+    Withdrawn ones count, because a correction is compared with what it corrects.
+
+    Raises:
+        ConfigError: The version lies outside of a publication root.
+        NotFoundError: It is the first.
+    """
+    folder = side.folder
+    interval, _, generation = side.name.partition("/")
+    if folder is None:
+        raise ConfigError(f"expected a second folder beside {side.name}, outside of a root")
+    for number in range(parse_generation(generation) - 1, 0, -1):
+        if folder.has_folder(interval, number) and not folder.is_removed(interval, number):
+            found = Side.of(folder, interval, number)
+            print_message(
+                f"compared with {folder.name}/{found.name}, the version of the same interval that"
+                " was published before it"
+            )
+            return found
+    earlier = [each for each in folder.intervals() if each < interval]
+    for each in reversed(earlier):
+        if folder.readable_generation(each) is not None:
+            found = Side.of(folder, each)
+            print_message(
+                f"compared with {folder.name}/{found.name}, of the interval before: {interval} has"
+                f" no version before {generation}"
+            )
+            return found
+    raise NotFoundError(
+        f"expected a version before {folder.name}/{side.name}, got none of this interval and of"
+        f" those before; it is the first; name the other one: trainfeed diff {folder.name}"
+        f" INTERVAL {side.name}"
+    )
 
 
 def _named(target: str) -> Side:

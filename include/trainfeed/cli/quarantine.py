@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -36,6 +37,7 @@ from trainfeed.cli.quarantine_lists import (
     as_one,
     list_accesses,
     list_reasons,
+    newest_with_records,
     origin_of,
     title_of,
 )
@@ -169,12 +171,14 @@ def show_records(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Show quarantined records of an interval.
 
-    Position, time, reason and content of each.
+    Position, time, reason and content of each. Without an interval: those of the newest published
+    interval that has any, which the first line names; status 0 with a line when none has.
     Values that the quarantine has cut come whole from landing, or from the log files, while these
     are there. Every call adds a line to the audit of the data set, before a byte is shown.
     """
     wanted = Wanted.of(Target.parse(name, asked), plan)
-    found = as_one(wanted)
+    is_newest = wanted.is_whole_set and at is None
+    found = newest_with_records(wanted, reason) if is_newest else as_one(wanted)
     reasons = found.reasons()
     require_reason(reason, reasons, f"{found.dataset}/{found.interval} ({found.origin})")
     if raw is not None:
@@ -193,8 +197,25 @@ def show_records(  # noqa: PLR0913 - options of a command
     shown = [record_json(each) for each in inspected]
     Result(
         {**origin_of(found), "records": total, "reasons": reasons, "shown": shown},
-        _records_text(found, reasons, inspected, 1 if at is not None else matching),
+        chain(
+            _newest_text(found, reasons, reason) if is_newest else (),
+            _records_text(found, reasons, inspected, 1 if at is not None else matching)
+            if reasons or not is_newest
+            else (),
+        ),
     ).print(as_json=as_json)
+
+
+def _newest_text(
+    found: Quarantine, reasons: dict[str, int], reason: str | None
+) -> Iterator[Part]:
+    """Yield the line that says which interval was chosen."""
+    if reasons:
+        of = "" if reason is None else f" of the reason {reason}"
+        yield f"the newest published interval with rejected records{of} is {found.interval}"
+    else:
+        yield f"no published interval of {found.dataset} has rejected records"
+        yield Message(f"those of builds that failed: {program()} quarantine ls {found.dataset}")
 
 
 def _records_text(

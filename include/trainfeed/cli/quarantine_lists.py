@@ -41,7 +41,7 @@ BuildName = Annotated[
     str,
     name_argument(
         "NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version; where"
-        " several are listed also NAME[/RANGE]."
+        " several are listed also NAME[/RANGE]; of show NAME: the newest version with records."
     ),
 ]
 PlanId = Annotated[
@@ -88,6 +88,11 @@ class Wanted:
         return cls(env, folder, target.asked or "", target.generation, plan)
 
     @property
+    def is_whole_set(self) -> bool:
+        """Whether the target is the data set, without an interval or a plan."""
+        return not self.asked and self.plan is None
+
+    @property
     def is_one(self) -> bool:
         """Whether the target is one build: a version, a plan, or an interval."""
         if self.generation is not None or self.plan is not None:
@@ -117,6 +122,33 @@ def as_one(wanted: Wanted) -> Quarantine:
     if not found:
         raise _nothing(wanted)
     return found[0]
+
+
+def newest_with_records(wanted: Wanted, reason: str | None) -> Quarantine:
+    """Return the quarantine of the newest published interval that has rejected records.
+
+    Args:
+        wanted: The whole data set.
+        reason: The reason of the records; None for any. If no version has such records, that of
+            the newest one is returned.
+
+    Raises:
+        NotFoundError: Nothing is published.
+    """
+    folder = known_folder(wanted.folder.name)
+    newest: Quarantine | None = None
+    for interval in reversed(folder.intervals()):
+        generation = folder.readable_generation(interval)
+        if generation is None:
+            continue
+        version = Version.open(folder.version(interval, generation))
+        reasons = version.manifest.quarantine["reasons"]
+        if reasons if reason is None else reason in reasons:
+            return quarantine_of_version(version)
+        newest = newest or quarantine_of_version(version)
+    if newest is None:
+        raise _nothing(wanted)
+    return newest
 
 
 def as_builds(wanted: Wanted) -> Iterator[Quarantine]:

@@ -146,6 +146,44 @@ def test_a_position_without_quarantined_record_is_an_error(large, cli):
     assert "offset 4" in said
 
 
+def test_without_an_interval_the_newest_with_rejected_records_is_shown(project, cli):
+    project.prebuilt()
+    project.prebuilt("2024-03-02")
+    found = parsed(cli("ls", "clicks", "--json"))["builds"]
+    with_records = [each["interval"] for each in found if each["records"]]
+    status, output, said = cli("show", "clicks", "-n", "1")
+    first = f"the newest published interval with rejected records is {with_records[0]}"
+    assert (status, output.decode().splitlines()[0]) == (0, first), said
+    assert parsed(cli("show", "clicks", "--json"))["interval"] == with_records[0]
+    reason = found[0]["reasons"][0]["reason"]
+    first = f"the newest published interval with rejected records of the reason {reason} is"
+    assert cli("show", "clicks", "--reason", reason)[1].decode().startswith(first)
+    status, output, said = cli("show", "clicks", "--reason", "no_such")
+    assert (status, output, "no_such" in said) == (1, b"", True)
+    assert cli("show", "clicks", "--at", "kafka:clicks/0:3")[0] == 2
+
+
+def test_an_older_interval_is_shown_where_the_newest_has_no_rejected_records(project, cli):
+    project.prebuilt()
+    edited = ("row = record.json()", 'row = {"value": 1.0, "label": 0}')
+    project.edit(*edited, "preprocess.py")
+    project.prebuilt("2024-03-02")
+    assert cli("show", "clicks", "-n", "1")[1].decode().splitlines()[0].endswith("is 2024-03-01")
+
+
+def test_no_rejected_records_at_all_is_said_and_is_no_failure(project, cli):
+    status, output, said = cli("show", "clicks")
+    assert (status, output) == (1, b"")
+    assert "expected a published version of clicks" in " ".join(said.split())
+    project.edit("row = record.json()", 'row = {"value": 1.0, "label": 0}', "preprocess.py")
+    project.prebuilt()
+    status, output, said = cli("show", "clicks")
+    assert status == 0
+    assert output.decode().splitlines()[0] == "no published interval of clicks has rejected records"
+    assert "quarantine ls clicks" in said
+    assert parsed(cli("show", "clicks", "--json"))["shown"] == []
+
+
 def test_a_range_lists_versions_and_failed_builds_the_newest_first(project, cli):
     project.prebuilt()
     project.edit("seed: 7", f"seed: 7\n{GATE}")

@@ -63,7 +63,7 @@ def test_versions_are_named_by_their_folders(cli, rebuilt):
     "arguments",
     [
         ("clicks",),
-        ("clicks", A),
+        ("clicks", "g0001"),
         ("clicks", "g0001", "g0002"),
         ("clicks", A, B, "--interval", "2024-03-01"),
         ("clicks", A, B, A),
@@ -72,6 +72,52 @@ def test_versions_are_named_by_their_folders(cli, rebuilt):
 def test_other_arguments_are_refused(cli, rebuilt, arguments):
     status, output, message = cli("diff", *arguments)
     assert (status, output, "expected" in message) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("clicks/2024-03-01",),
+        (f"clicks/{B}",),
+        ("clicks", "2024-03-01"),
+        ("clicks", B),
+        ("clicks", "--interval", "2024-03-01"),
+    ],
+)
+def test_one_version_alone_is_compared_with_the_one_before_it(cli, rebuilt, arguments):
+    status, output, message = cli("diff", *arguments, "--json")
+    found = json.loads(output)
+    assert (status, found["first"]["name"], found["second"]["name"]) == (3, A, B)
+    told = "compared with clicks/2024-03-01/g0001, the version of the same interval"
+    assert told in " ".join(message.split())
+
+
+def test_a_withdrawn_version_before_is_what_was_corrected(cli, rebuilt):
+    assert cli("withdraw", f"clicks/{B}", "--why", "wrong")[0] == 0
+    rebuilt.prebuilt(rebuild="right again")
+    found = json.loads(cli("diff", "clicks/2024-03-01", "--json")[1])
+    assert (found["first"]["name"], found["first"]["state"]) == (B, "withdrawn")
+
+
+def test_the_first_version_of_an_interval_is_compared_with_the_interval_before(cli, project):
+    project.prebuilt()
+    project.prebuilt("2024-03-02")
+    status, output, message = cli("diff", "clicks/2024-03-02")
+    assert (status, output.splitlines()[0]) == (3, f"{A} → 2024-03-02/g0001")
+    told = "compared with clicks/2024-03-01/g0001, of the interval before"
+    assert told in " ".join(message.split())
+    status, output, message = cli("diff", "clicks/2024-03-01")
+    assert (status, output) == (1, "")
+    assert "it is the first; name the other one: trainfeed diff clicks" in " ".join(message.split())
+
+
+def test_a_version_that_was_pruned_is_not_the_one_before(cli, project):
+    project.edit("seed: 7\n", "seed: 7\nretention: {keep_generations: 1}\n")
+    project.prebuilt()
+    project.prebuilt("2024-03-02")
+    project.prebuilt("2024-03-02", rebuild="again")
+    assert cli("prune", "clicks")[0] == 0
+    assert cli("diff", "clicks/2024-03-02")[1].splitlines()[0].startswith(f"{A} → 2024-03-02/g0002")
 
 
 def test_records_are_json_lines_with_both_samples(cli, rebuilt):
