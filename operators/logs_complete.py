@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,17 +90,19 @@ class LogsCompleteSensor(BaseOperator):
     def _wait(self, spec: DatasetSpec, interval: Interval, env: Environment) -> int:
         """Raise the exception by which Airflow waits."""
         from trainfeed.pipeline.inputs.logs import logs_of
-        from trainfeed.pipeline.planner.decision import folder_of_logs, waits_until
+        from trainfeed.pipeline.planner.decision import folders_of_logs, waits_until
 
         now = datetime.now(UTC)
         until = waits_until(spec, interval)
         logger.info("waiting until %s at most", format_time(until))
         if not self.deferrable:
             raise call_again(now + timedelta(seconds=self.poll_s))
-        logs = logs_of(spec)
+        logs, folders = logs_of(spec), folders_of_logs(spec, interval, env)
         self.defer(
             trigger=LogsCompleteTrigger(
-                folder=folder_of_logs(spec, interval, env).uri,
+                folder=folders.top.uri,
+                bases=list(folders.bases),
+                below=folders.below,
                 marker=logs.marker,
                 stable_s=None if logs.stable is None else logs.stable.total_seconds(),
                 poll_s=self.poll_s,
@@ -130,13 +132,15 @@ class LogsCompleteTrigger(BaseTrigger):
 
     Args:
         folder: URI of the folder, without a password.
+        bases: Paths below it of the folders that are to be complete.
+        below: Path from these to the folders that hold files, perhaps with ``*``.
         marker: Name of the file that marks a complete folder, or None.
         stable_s: Seconds without a change in a complete folder, or None.
         poll_s: Seconds between two looks.
         longest_s: Seconds after which the trigger fires in any case.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what its row in the database has
         self,
         *,
         folder: str,
@@ -144,9 +148,13 @@ class LogsCompleteTrigger(BaseTrigger):
         stable_s: float | None,
         poll_s: float,
         longest_s: float = _LONGEST_WAIT_S,
+        bases: Sequence[str] = ("",),
+        below: str = "",
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.folder = folder
+        self.bases = list(bases)
+        self.below = below
         self.marker = marker
         self.stable_s = stable_s
         self.poll_s = poll_s
@@ -154,7 +162,7 @@ class LogsCompleteTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class and arguments for the database of Airflow."""
-        names = ("folder", "marker", "stable_s", "poll_s", "longest_s")
+        names = ("folder", "marker", "stable_s", "poll_s", "longest_s", "bases", "below")
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -169,12 +177,12 @@ class LogsCompleteTrigger(BaseTrigger):
 
     def _waits(self) -> bool:
         from trainfeed.files.stores import Location
-        from trainfeed.sources import CompleteRule, find_logs
+        from trainfeed.sources import CompleteRule, FolderTree, find_logs
 
         stable = None if self.stable_s is None else timedelta(seconds=self.stable_s)
         try:
             find_logs(
-                Location.parse(self.folder),
+                FolderTree(Location.parse(self.folder), tuple(self.bases), self.below),
                 CompleteRule(self.marker, stable),
                 datetime.now(UTC),
                 checksums=False,

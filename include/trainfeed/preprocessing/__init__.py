@@ -4,7 +4,7 @@
 
 ``Record``, ``Reject`` and ``Filtered`` serve every function; ``plain_reader`` with ``whole``,
 ``number`` and ``text`` read usual records faster in record mode; ``json_columns`` and
-``iter_records`` serve functions in batch mode.
+``iter_records`` serve functions in batch mode. ``partition_values`` reads the names of folders.
 """
 
 from trainfeed.preprocessing.batch import iter_records, json_columns
@@ -13,6 +13,7 @@ from trainfeed.preprocessing.source_record import (
     Record,
     Reject,
     number,
+    partition_values,
     plain_reader,
     text,
     whole,
@@ -25,6 +26,7 @@ __all__ = [
     "iter_records",
     "json_columns",
     "number",
+    "partition_values",
     "plain_reader",
     "text",
     "whole",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from trainfeed.core.reading_rules import ReadingRules
 
@@ -74,6 +75,7 @@ def field_reader(
 _REASON: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,63}")
 _MAX_MESSAGE_CHARS: Final = 500
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # What Kafka gives for a record without a timestamp.
 _NO_STAMP: Final = -1
 
@@ -181,6 +183,21 @@ class _GuessedTime(Record):
     def timestamp(self) -> datetime:
         """The record's timestamp as aware UTC time."""
         return datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+
+
+def partition_values(source: str) -> dict[str, str | None]:
+    """Return the values in the folders of a source whose names are ``key=value``, as Hive's are.
+
+    Args:
+        source: The ``source`` of a record, such as ``logs:dt=2026-02-01/region=eu/part-0.gz``.
+
+    Returns:
+        Key → value, in the order of the folders: ``{"dt": "2026-02-01", "region": "eu"}``. Bytes
+        that Hive writes as ``%2F`` are themselves; its name for no value is None.
+    """
+    folders = source.partition(":")[2].split("/")[:-1]
+    pairs = [folder.partition("=") for folder in folders if "=" in folder]
+    return {unquote(key): None if value == _NO_VALUE else unquote(value) for key, _, value in pairs}
 
 
 def record_type(rules: ReadingRules) -> type[Record]:

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
         landing_folder,
         landing_name,
     )
-    from trainfeed.sources.log_folders import (
+    from trainfeed.sources.log_folders import FolderEntries
+    from trainfeed.sources.log_lines import LINE_TOO_LONG, LineRange, iter_lines
+    from trainfeed.sources.log_trees import (
+        MISSING,
         CompleteRule,
-        FolderEntries,
+        FolderTree,
         FoundLogs,
         LogFile,
         find_logs,
+        is_bare,
         list_entries,
     )
-    from trainfeed.sources.log_lines import LINE_TOO_LONG, LineRange, iter_lines
     from trainfeed.sources.opening import open_topic
     from trainfeed.sources.recorded import RecordedTopic, record_topic
     from trainfeed.sources.topic import OffsetRange, PartitionState, Stamps, Topic, TopicIdentity
@@ -37,9 +40,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LANDING_SCHEMA",
     "LINE_TOO_LONG",
+    "MISSING",
     "CompleteRule",
     "Evidence",
     "FolderEntries",
+    "FolderTree",
     "FoundLogs",
     "KafkaTopic",
     "Known",
@@ -59,6 +64,7 @@ __all__ = [
     "View",
     "find_boundaries",
     "find_logs",
+    "is_bare",
     "iter_lines",
     "landing_folder",
     "landing_name",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         spec_folders,
         spec_or_error,
     )
+    from trainfeed.specification.log_paths import LogPaths, expand_path, log_paths_of, logs_root
     from trainfeed.specification.model import (
         DatasetSpec,
         OutputSpec,
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
         RecordedSourceSpec,
         SourceKind,
         TopicPart,
-        expand_path,
-        logs_root,
     )
     from trainfeed.specification.train import (
         GpuSpec,
@@ -100,6 +99,7 @@ __all__ = [
     "KafkaTopics",
     "LateRule",
     "LauncherName",
+    "LogPaths",
     "LogsSourceSpec",
     "Measure",
     "MetricGate",
@@ -143,6 +143,7 @@ __all__ = [
     "json_schema_text",
     "load_spec",
     "load_specs",
+    "log_paths_of",
     "logs_root",
     "nearest",
     "read_module",

@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import AfterValidator, Field, model_validator
 
 from trainfeed.core.intervals import Interval
+from trainfeed.specification.log_paths import log_path, log_paths_of
 from trainfeed.specification.messages import Place
 from trainfeed.specification.values import (
     Connection,
@@ -173,50 +174,8 @@ class SourceKind(Protocol):
 
 # --- The log files of a data set: the folder of an interval, and when it is complete
 
-_EXAMPLE: Final = "/logs/clicks/dt={start:%Y-%m-%d}"
-_FIELD: Final = re.compile(r"\{(start|end):([^{}]*)\}")
-_DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
-# Directive → directives of which it needs one beside it: otherwise two intervals share a folder.
-_COARSER: Final = {"Y": "", "m": "Y", "d": "m", "j": "Y", "H": "dj", "M": "H", "S": "M"}
 _MARKER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._][A-Za-z0-9._-]{0,249}")
 _SUCCESS: Final = "_SUCCESS"
-
-
-def _path(text: str) -> str:
-    formats = [time_format for _, time_format in _FIELD.findall(text)]
-    if not formats:
-        raise WrongValueError(
-            f"a path with the time of the interval in it, like {_EXAMPLE}",
-            "without one, every interval would read the same folder",
-        )
-    if any(mark in _FIELD.sub("", text) for mark in "{}"):
-        raise WrongValueError(
-            "fields of the form {start:%Y-%m-%d} or {end:%Y-%m-%d} only", f"as in {_EXAMPLE}"
-        )
-    _check_directives({directive for part in formats for directive in _DIRECTIVE.findall(part)})
-    _check_parts(_FIELD.sub(lambda field: _DIRECTIVE.sub("0", field[2]), text))
-    return text
-
-
-def _check_directives(used: set[str]) -> None:
-    if not used or not used <= _COARSER.keys():
-        known = ", ".join(f"%{directive}" for directive in _COARSER)
-        raise WrongValueError(f"time formats made of {known}")
-    for directive in sorted(used):
-        coarser = _COARSER[directive]
-        if coarser and not used & set(coarser):
-            needed = " or ".join(f"%{other}" for other in coarser)
-            raise WrongValueError(
-                f"{needed} beside %{directive}", "without it two intervals would read one folder"
-            )
-
-
-def _check_parts(path: str) -> None:
-    first, *parts = path.split("/")
-    if first or any(part in {"", ".", ".."} for part in parts):
-        raise WrongValueError("an absolute path without '//', '.', '..' and a last '/'")
-    if not path.isprintable() or "\\" in path:
-        raise WrongValueError("a path without control characters and backslashes")
 
 
 def _marker(text: str) -> str:
@@ -234,9 +193,13 @@ class LogsSourceSpec(Part):
     Attributes:
         connection: Name of the connection that has the file system.
         path: Folder of an interval. ``{start:%Y-%m-%d}`` and ``{end:…}`` are its ends, UTC, in the
-            letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection.
+            letters ``%Y %m %d %H %M %S %j``; the path begins at the root of the connection. With
+            ``{hour:%H}`` or ``{day:%d}`` it names a folder for each hour or day of the interval.
+            ``*`` stands for some part of a folder's name: all folders that fit are read.
         done: The folder is complete when it has a file of this name, by default ``_SUCCESS`` unless
-            ``stable`` is given. The file itself is not read, whatever its name and content.
+            ``stable`` is given. The file itself is not read, whatever its name and content. Each
+            folder that ``path`` names has one; those below the first ``*`` that follows the time
+            need none.
         stable: The folder is complete when nothing in it has changed for this long.
         format: ``lines``: a record is a line; there is no other format.
         land: Whether lines are first copied into landing files, and read from these from then on.
@@ -245,7 +208,8 @@ class LogsSourceSpec(Part):
             not from a run, so there is no wait for an interval of long ago.
         missing: Policy for an interval whose folder is not complete by then. ``fail``: runs fail.
             ``empty``: the interval is published as empty, if the folder is not there or holds
-            nothing. ``skip``: the interval is left out, and a marker says why.
+            nothing; of several folders, those that are not there or hold nothing are passed over.
+            ``skip``: the interval is left out, and a marker says why.
         cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
         split_bytes: Approximate size of the pieces in which plain files are read.
@@ -258,7 +222,7 @@ class LogsSourceSpec(Part):
     """
 
     connection: Connection = "hdfs_default"
-    path: Annotated[str, AfterValidator(_path)]
+    path: Annotated[str, AfterValidator(log_path)]
     done: Annotated[str, AfterValidator(_marker)] | None = None
     stable: Duration | None = None
     format: Literal["lines"] = "lines"
@@ -346,9 +310,15 @@ class LogsSourceSpec(Part):
         """Yield a problem for the first folder that two intervals share."""
         names: dict[str, str] = {}
         for interval in intervals:
-            folder = expand_path(self.path, interval)
-            other = names.setdefault(folder, interval.name)
-            if other != interval.name:
+            top, bases, below, _ = log_paths_of(self.path, interval)
+            folders = ["/".join(filter(None, (top, base, below))) for base in bases]
+            others = [names.setdefault(folder, interval.name) for folder in folders]
+            shared = (
+                (f, other)
+                for f, other in zip(folders, others, strict=True)
+                if other != interval.name
+            )
+            for folder, other in shared:
                 text = (
                     f"expected a folder for every interval, got {folder!r} for {other} and"
                     f" {interval.name}; put what the schedule {schedule!r} counts into the path,"
@@ -356,19 +326,6 @@ class LogsSourceSpec(Part):
                 )
                 yield ("logs", "path"), text
                 return
-
-
-def expand_path(template: str, interval: Interval) -> str:
-    """Return the folder of an interval."""
-    edges: dict[str, datetime] = {"start": interval.start, "end": interval.end}
-    return _FIELD.sub(lambda field: edges[field[1]].strftime(field[2]), template)
-
-
-def logs_root(template: str) -> str:
-    """Return the root of the logs: the path before the part with the first field."""
-    field = _FIELD.search(template)
-    before = template[: field.start()] if field else template
-    return before.rpartition("/")[0] or "/"
 
 
 # --- Topics as kinds of source: topics of Kafka clusters, and a recorded topic

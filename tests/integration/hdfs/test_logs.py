@@ -31,7 +31,7 @@ from trainfeed.pipeline import Build
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
-from trainfeed.sources import CompleteRule, LineRange, find_logs, iter_lines
+from trainfeed.sources import CompleteRule, FolderTree, LineRange, find_logs, iter_lines
 
 ROOT = Path(__file__).parents[3]
 PROTOCOLS = ["TEST_WEBHDFS_URI", "TEST_HDFS_URI"]
@@ -368,7 +368,7 @@ def test_names_are_what_they_are(store: Store, variable: str) -> None:
     for number, name in enumerate(names):
         put(store.file("/names") / name, b"line\n" * number)
     put(store.file("/names/_SUCCESS"), b"")
-    files = find_logs(folder, CompleteRule("_SUCCESS", None), datetime.now(UTC)).files
+    files = find_logs(FolderTree(folder), CompleteRule("_SUCCESS", None), datetime.now(UTC)).files
     assert {file.info.name: file.info.size_bytes for file in files} == {
         name: 5 * number for number, name in enumerate(names)
     }

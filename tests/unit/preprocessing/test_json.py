@@ -9,7 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trainfeed.preprocessing import Record, Reject, json_columns, number, plain_reader, text, whole
+from trainfeed.preprocessing import (
+    Record,
+    Reject,
+    json_columns,
+    number,
+    partition_values,
+    plain_reader,
+    text,
+    whole,
+)
 from trainfeed.preprocessing.source_record import loads
 
 LINES = [
@@ -208,3 +217,17 @@ def test_many_fields_are_read_as_few_are():
     values = pa.array([json.dumps(each).encode() for each in objects])
     _, columns = json_columns(values, fields)
     assert columns.to_pylist() == objects
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("logs:dt=2026-02-01/region=eu/part-0.gz", {"dt": "2026-02-01", "region": "eu"}),
+        ("logs:a=b=c/x%2Fy=%3D/07/k=v.txt", {"a": "b=c", "x/y": "="}),
+        ("logs:a=__HIVE_DEFAULT_PARTITION__/b=/part-0", {"a": None, "b": ""}),
+        ("logs:part-0", {}),
+        ("kafka:clicks/0", {}),
+    ],
+)
+def test_partition_values_are_those_in_the_names_of_folders(source, values):
+    assert list(partition_values(source).items()) == list(values.items())

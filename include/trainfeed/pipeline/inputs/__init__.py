@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Absence,
         awaited_logs,
         find_interval_logs,
-        logs_folder,
+        logs_folders,
         logs_of,
     )
     from trainfeed.pipeline.inputs.source_readers import (
@@ -55,7 +55,7 @@ __all__ = [
     "is_away",
     "late_policies",
     "late_skews",
-    "logs_folder",
+    "logs_folders",
     "logs_of",
     "reader_of",
     "repairs",

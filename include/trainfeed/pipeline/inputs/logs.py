@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final
@@ -33,9 +34,11 @@ from trainfeed.pipeline.plans import (
 from trainfeed.sources import (
     CompleteRule,
     FolderEntries,
+    FolderTree,
     FoundLogs,
     LogFile,
     find_logs,
+    is_bare,
     list_entries,
 )
 from trainfeed.specification import (
@@ -43,6 +46,7 @@ from trainfeed.specification import (
     LogsSourceSpec,
     MissingRule,
     expand_path,
+    log_paths_of,
     logs_root,
 )
 from trainfeed.versions import DatasetFolder, Manifest, Skip
@@ -80,7 +84,7 @@ class Absence:
     Args:
         spec: A data set of log files.
         interval: The interval.
-        folder: Folder of the interval.
+        folders: Folders of the interval.
         incomplete: The error that says what is missing.
         now: Aware UTC time.
     """
@@ -89,13 +93,13 @@ class Absence:
         self,
         spec: DatasetSpec,
         interval: Interval,
-        folder: Location,
+        folders: FolderTree,
         incomplete: WindowOpenError,
         now: datetime,
     ) -> None:
         self._logs = logs_of(spec)
         self._awaited = awaited_logs(spec, interval)
-        self._folder = folder
+        self._folders = folders
         self._incomplete = incomplete
         self._now = now
 
@@ -111,7 +115,7 @@ class Absence:
             raise self._incomplete
         if self._logs.missing == "fail":
             raise self._missing("decide with source.logs.missing: empty or skip")
-        if self._logs.missing == "empty" and not self._is_bare():
+        if self._logs.missing == "empty" and not is_bare(self._folders):
             raise self._missing(
                 "'missing: empty' speaks only for a folder that is not there or holds nothing"
             )
@@ -152,16 +156,10 @@ class Absence:
     def _why(self) -> str:
         return f"{self._incomplete.reason}; {self._awaited.since}"
 
-    def _is_bare(self) -> bool:
-        try:
-            return not self._folder.list(broken=True)
-        except NotFoundError:
-            return not self._folder.exists()
-
     def _missing(self, remedy: str) -> LogsMissingError:
         awaited = self._awaited
         since, until = map(format_time, (awaited.ready_at, awaited.until))
-        found = f"folder {self._folder.uri} is not complete: {self._incomplete.reason}"
+        found = f"folder {self._folders.top.uri} is not complete: {self._incomplete.reason}"
         found = "; ".join([found, *self._beside()])
         ready = self._incomplete.ready_at
         if ready is None:
@@ -176,7 +174,7 @@ class Absence:
 
     def _beside(self) -> Iterator[str]:
         """Yield the names beside the missing folder: they show a misspelt path."""
-        parent, wanted = self._folder, ""
+        parent, wanted = self._folders.top, ""
         try:
             while not parent.exists() and parent.name:
                 parent, wanted = parent.parent, parent.name
@@ -304,23 +302,31 @@ def log_location(env: Environment, connection: str, path: str) -> Location:
     return Location.parse(place) / path.lstrip("/")
 
 
-def logs_folder(logs: LogsSourceSpec, env: Environment, interval: Interval) -> Location:
-    """Return the folder of log files of an interval."""
-    return log_location(env, logs.connection, expand_path(logs.path, interval))
+def logs_folders(logs: LogsSourceSpec, env: Environment, interval: Interval) -> FolderTree:
+    """Return the folders of log files of an interval."""
+    paths = log_paths_of(logs.path, interval)
+    top = log_location(env, logs.connection, paths.top)
+    return FolderTree(top, paths.bases, paths.below)
 
 
 def find_interval_logs(
-    logs: LogsSourceSpec, env: Environment, interval: Interval, *, checksums: bool = False
+    spec: DatasetSpec, env: Environment, interval: Interval, *, checksums: bool = False
 ) -> FoundLogs:
     """Return the log files of an interval, with checksums only if ``checksums``.
 
     Raises:
-        WindowOpenError: The folder is not complete.
-        FormatError: The folder has an entry that is neither a log file nor passed over.
+        WindowOpenError: A folder is not complete.
+        FormatError: A folder has an entry that is neither a log file nor passed over.
     """
+    logs, now = logs_of(spec), datetime.now(UTC)
     rule = CompleteRule(logs.marker, logs.stable)
-    folder = logs_folder(logs, env, interval)
-    return find_logs(folder, rule, datetime.now(UTC), checksums=checksums)
+    return find_logs(
+        logs_folders(logs, env, interval),
+        rule,
+        now,
+        checksums=checksums,
+        passes_bare=logs.missing == "empty" and awaited_logs(spec, interval).is_over(now),
+    )
 
 
 class LogInputs:
@@ -348,21 +354,21 @@ class LogInputs:
         self._env = env
         self._folder = folder
         self._interval = interval
-        self._place = logs_folder(logs, env, interval)
+        self._folders = logs_folders(logs, env, interval)
         self._absence: Absence | None = None
         self._incomplete: WindowOpenError | None = None
         self._entries: FolderEntries | None = None
         files: list[LogFile] = []
         try:
-            found = find_interval_logs(logs, env, interval, checksums=True)
+            found = find_interval_logs(spec, env, interval, checksums=True)
             files, self._entries = found.files, found.entries
         except (FormatError, WindowOpenError) as error:
             # No error yet: the interval may be published already, or the rule may skip it.
             if isinstance(error, WindowOpenError):
                 self._incomplete = error
-                self._absence = Absence(spec, interval, self._place, error, datetime.now(UTC))
-            if self._place.exists():
-                self._entries = list_entries(self._place, logs.marker)
+                self._absence = Absence(spec, interval, self._folders, error, datetime.now(UTC))
+            with suppress(NotFoundError):
+                self._entries = list_entries(self._folders, logs.marker)
             if self._incomplete is None and not (self._entries and self._entries.refused):
                 raise  # the folder has changed meanwhile
             if self._entries is not None:
@@ -438,13 +444,12 @@ class LogInputs:
         elif self._entries is not None:
             self._entries.require()
             inputs = {source: file for source, file in inputs.items() if source in self._found}
-        refuse_cut(self._place, inputs.values())
+        refuse_cut(self._folders.top, inputs.values())
         if current is not None:
             return inputs, []  # the reason of a rebuild covers files that changed or are gone
-        path = expand_path(self._logs.path, self._interval)
         # What is passed over by now is not lost.
         there = {**self._others(), **inputs}
-        return inputs, require_whole(self._folder, self._interval, path, there, allow_gap)
+        return inputs, require_whole(self._folder, self._interval, self._top, there, allow_gap)
 
     def confirm(self) -> None:
         """Do nothing: a folder of logs has no boundary."""
@@ -463,8 +468,12 @@ class LogInputs:
             return {}
         if self._absence is not None and not inputs:
             return self._absence.empty_because()
-        folder = expand_path(self._logs.path, self._interval)
-        return dict.fromkeys(inputs, "no_bytes") or {logs_source(folder): "no_files"}
+        return dict.fromkeys(inputs, "no_bytes") or {logs_source(self._top): "no_files"}
+
+    @property
+    def _top(self) -> str:
+        """The folder below which all folders lie, as the specification names it."""
+        return expand_path(self._logs.path, self._interval)
 
     def _others(self) -> dict[str, PlannedFile]:
         """Return the files that are passed over, as if they were read."""
@@ -485,7 +494,7 @@ class LogInputs:
         if self._entries is None or not self._entries.refused:
             return False
         paths = [each["path"] for each in old.values() if "path" in each]
-        self._entries.require({path.rpartition("/")[2] for path in paths})
+        self._entries.require({path.removeprefix(f"{self._top}/") for path in paths})
         return True
 
     def _is_landed(self, inputs: Mapping[str, Planned]) -> bool:
@@ -496,13 +505,13 @@ class LogInputs:
         )
 
     def _planned(self, file: LogFile) -> tuple[str, PlannedFile]:
-        folder = expand_path(self._logs.path, self._interval)
-        path = f"{folder}/{file.info.name}"
+        path = f"{self._top}/{file.info.name}"
+        time = log_paths_of(self._logs.path, self._interval).time_of(file.info.name)
         planned = PlannedFile(
             connection=self._logs.connection,
             path=path,
             compression=file.compression,
-            timestamp_ms=int(self._interval.start.timestamp() * 1000),
+            timestamp_ms=int(time.timestamp() * 1000),
             start=0,
             end=file.info.size_bytes,
             modified_ms=file.info.modified_ms,

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, parse_time
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import (
     ChecksumError,
     FormatError,
@@ -37,7 +38,7 @@ from trainfeed.pipeline.inputs.logs import (
     LogInputs,
     find_interval_logs,
     log_location,
-    logs_folder,
+    logs_folders,
     logs_of,
 )
 from trainfeed.pipeline.inputs.topics import (
@@ -65,7 +66,7 @@ from trainfeed.pipeline.plans import (
     planned_of,
 )
 from trainfeed.pipeline.stage import Stage
-from trainfeed.sources import LineRange, LogFile, Topic, iter_lines, list_entries
+from trainfeed.sources import MISSING, LineRange, LogFile, Topic, iter_lines, list_entries
 from trainfeed.specification import (
     DatasetSpec,
     KafkaTopics,
@@ -433,13 +434,13 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
     """
     inputs = {source: _file(stage, source) for source in stage.plan.inputs}
     interval = _interval(stage)
-    folder = logs_folder(_logs(stage), stage.env, interval)
+    folders = logs_folders(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
     _require_marker(stage)
     planned = {i.path: i for i in inputs.values()}
     try:
-        entries = list_entries(folder, _logs(stage).marker)
-        entries.require({each.rpartition("/")[2] for each in planned})
+        entries = list_entries(folders, _logs(stage).marker)
+        entries.require({each.removeprefix(f"{path}/") for each in planned})
     except NotFoundError:
         found, logs = {}, set()
     else:
@@ -498,10 +499,18 @@ def _require_marker(stage: Stage) -> None:
     """Refuse a folder whose marker is gone: a writer is at work on the folder again."""
     if stage.plan.marker is None:
         return
-    folder = logs_folder(_logs(stage), stage.env, _interval(stage))
-    marker = folder / stage.plan.marker
-    if not marker.exists() and folder.exists():
-        _refuse(stage, [f"{marker.path} was there and is gone, so the folder is not complete"])
+    folders = logs_folders(_logs(stage), stage.env, _interval(stage))
+    gone = []
+    try:
+        bases = folders.found_bases()
+    except NotFoundError:
+        bases = []  # that its files are gone says more
+    for base in bases:
+        marker = folders.at(base) / stage.plan.marker
+        is_planned = stage.plan.passed_over.get(printable(base)) != MISSING
+        if is_planned and not marker.exists() and folders.at(base).exists():
+            gone.append(f"{marker.path} was there and is gone, so the folder is not complete")
+    _refuse(stage, gone)
 
 
 def _check_file(stage: Stage, planned: PlannedFile, *, asks_checksum: bool = False) -> None:
@@ -634,8 +643,11 @@ def _with_log_heads(
     path = expand_path(logs.path, interval)
     folder = log_location(env, logs.connection, path)
     copies = place / path.lstrip("/")
-    copies.mkdir(parents=True)
-    found = find_interval_logs(logs, env, interval)
+    found = find_interval_logs(spec, env, interval)
+    for base in found.bases:
+        (copies / base).mkdir(parents=True, exist_ok=True)
+        if logs.marker is not None:
+            (copies / base / logs.marker).touch()
     files = found.files
     left = limit
     for number, file in enumerate(files):
@@ -645,10 +657,10 @@ def _with_log_heads(
         share = -(-left // (len(files) - number))
         lines = list(islice(_lines(folder / file.info.name, file, logs), share))
         left -= len(lines)
-        _write(copies / file.info.name, b"".join(lines), file.compression)
-    if logs.marker is not None:
-        (copies / logs.marker).touch()
-    for copy in (*copies.iterdir(), copies):
+        copy = copies / file.info.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        _write(copy, b"".join(lines), file.compression)
+    for copy in (*copies.rglob("*"), copies):
         os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
     seen = replace(env, logs={**env.logs, logs.connection: str(place)})
     return Head(seen, found.entries.passed_over)

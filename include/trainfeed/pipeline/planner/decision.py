@@ -17,12 +17,11 @@ from trainfeed.errors import (
     TrainFeedError,
     WindowOpenError,
 )
-from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs import (
     Absence,
     awaited_logs,
     find_interval_logs,
-    logs_folder,
+    logs_folders,
     logs_of,
 )
 from trainfeed.pipeline.inputs.source_readers import Inputs, PublishedInputs, is_away, reader_of
@@ -31,6 +30,7 @@ from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import MadeBy, Plan, first_few, plan_of_version
 from trainfeed.pipeline.reports import OutdatedRule
 from trainfeed.pipeline.run_stage import recorded_end
+from trainfeed.sources import FolderTree
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions import DatasetFolder, Skip, require_writable_root
 from trainfeed.versions.layout import generation_name
@@ -63,13 +63,13 @@ def require_closed(spec: DatasetSpec, interval: Interval, now: datetime) -> None
     raise error
 
 
-def folder_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> Location:
-    """Return the folder of the log files of an interval.
+def folders_of_logs(spec: DatasetSpec, interval: Interval, env: Environment) -> FolderTree:
+    """Return the folders of the log files of an interval.
 
     Raises:
         ConfigError: The data set has no log files, or its connection is not defined.
     """
-    return logs_folder(logs_of(spec), env, interval)
+    return logs_folders(logs_of(spec), env, interval)
 
 
 def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) -> int:
@@ -90,7 +90,7 @@ def require_complete(spec: DatasetSpec, interval: Interval, env: Environment) ->
     folder = DatasetFolder(Path(env.root), spec.name)
     with recorded_end(folder, interval.name, "logs"):
         try:
-            return len(find_interval_logs(logs_of(spec), env, interval).files)
+            return len(find_interval_logs(spec, env, interval).files)
         except (FormatError, WindowOpenError, StorageError) as error:
             return _without_logs(spec, interval, folder, env, error)
 
@@ -111,8 +111,8 @@ def _without_logs(
         return 0
     if not isinstance(error, WindowOpenError):
         raise error
-    place = folder_of_logs(spec, interval, env)
-    Absence(spec, interval, place, error, now).require_decided()
+    folders = folders_of_logs(spec, interval, env)
+    Absence(spec, interval, folders, error, now).require_decided()
     return 0
 
 

@@ -76,6 +76,8 @@ def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_cont
             "stable_s": None,
             "poll_s": 30,
             "longest_s": 3600.0,
+            "bases": [""],
+            "below": "",
         },
     )
     assert deferred.value.method_name == "execute"

@@ -22,7 +22,7 @@ from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.inputs.source_readers import PieceReader
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.planner.decision import folder_of_logs, require_complete
+from trainfeed.pipeline.planner.decision import folders_of_logs, require_complete
 from trainfeed.pipeline.plans import load_plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.quarantine import raw_records
@@ -494,7 +494,9 @@ def test_the_checksum_of_a_cut_file_is_asked_for_once(project, monkeypatch):
 
 def test_a_sensor_asks_before_the_plan_does(project):
     assert require_complete(project.spec, project.interval(), project.env) == 4
-    assert folder_of_logs(project.spec, project.interval(), project.env).path == str(project.logs)
+    assert folders_of_logs(project.spec, project.interval(), project.env).top.path == str(
+        project.logs
+    )
     (project.logs / "_SUCCESS").unlink()
     with pytest.raises(WindowOpenError):
         require_complete(project.spec, project.interval(), project.env)

@@ -9,7 +9,7 @@ import pytest
 from trainfeed.errors import FormatError, WindowOpenError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores.local import LocalFileSystem
-from trainfeed.sources import CompleteRule, find_logs, list_entries
+from trainfeed.sources import CompleteRule, FolderTree, find_logs, list_entries
 
 MARKED = CompleteRule(marker="_SUCCESS", stable=None)
 STABLE = CompleteRule(marker=None, stable=timedelta(minutes=10))
@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 def find(folder, rule=MARKED, now=NOW):
-    return find_logs(Location.parse(str(folder)), rule, now).files
+    return find_logs(FolderTree(Location.parse(str(folder))), rule, now).files
 
 
 def fill(folder, *names, aged=timedelta(hours=1)):
@@ -55,7 +55,7 @@ def test_hidden_and_unfinished_names_are_not_read(folder):
     fill(folder, "_SUCCESS", "_metadata", ".a.txt.crc", "a.tmp", "b._COPYING_", "c.inprogress", "d")
     (folder / "_temporary").mkdir()
     assert [file.info.name for file in find(folder)] == ["d"]
-    entries = list_entries(Location.parse(str(folder)), "_SUCCESS")
+    entries = list_entries(FolderTree(Location.parse(str(folder))), "_SUCCESS")
     assert [info.name for info in entries.logs] == ["d"]
 
 
@@ -187,7 +187,7 @@ def test_whoever_only_waits_asks_for_no_checksums(folder, monkeypatch):
     fill(folder, "a.txt", "b.txt", "_SUCCESS")
     monkeypatch.setattr(LocalFileSystem, "checksum", lambda _, path: f"CRC:{Path(path).name}")
     location = Location.parse(str(folder))
-    unasked = find_logs(location, MARKED, NOW, checksums=False)
+    unasked = find_logs(FolderTree(location), MARKED, NOW, checksums=False)
     assert [file.checksum for file in unasked.files] == [None, None]
-    asked = [file.checksum for file in find_logs(location, MARKED, NOW).files]
+    asked = [file.checksum for file in find_logs(FolderTree(location), MARKED, NOW).files]
     assert asked == ["CRC:a.txt", "CRC:b.txt"]

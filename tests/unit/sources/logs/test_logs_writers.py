@@ -11,7 +11,7 @@ import pytest
 
 from trainfeed.errors import FormatError
 from trainfeed.files.stores import Location
-from trainfeed.sources import list_entries
+from trainfeed.sources import FolderTree, list_entries
 
 READ, STOPS = "read", "stops"
 MARKER = "_SUCCESS"
@@ -128,7 +128,7 @@ LEFT = [
 
 
 def entries_of(folder, marker=MARKER):
-    return list_entries(Location.parse(str(folder)), marker)
+    return list_entries(FolderTree(Location.parse(str(folder))), marker)
 
 
 def put(folder, name, data=b"a line\n"):
