@@ -388,6 +388,24 @@ def test_pieces_of_a_file_on_hdfs_are_its_lines(store: Store, variable: str) -> 
     assert project.version().manifest.content_digest == local.version().manifest.content_digest
 
 
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_folders_by_the_hour_and_by_region_are_one_interval(store: Store, variable: str) -> None:
+    store.file(f"/logs/clicks/dt={DAY}").delete(recursive=True)
+    names = [f"{hour:02}/region={region}" for hour in range(24) for region in ("eu", "us")]
+    for name in names:
+        put(store.file(f"/logs/clicks/dt={DAY}/{name}/part-0"), b'{"value": 1}\n')
+    for hour in range(24):
+        put(store.file(f"/logs/clicks/dt={DAY}/{hour:02}/_SUCCESS"), b"")
+    project = store.by(variable)
+    project.edit("dt={start:%Y-%m-%d}", "dt={start:%Y-%m-%d}/{hour:%H}/region=*")
+    project.build()
+    sources = [f"logs:dt={DAY}/{name}/part-0" for name in names]
+    assert project.version().manifest.sources == sources
+    store.file(f"/logs/clicks/dt={DAY}/17/_SUCCESS").delete()
+    with pytest.raises(WindowOpenError, match="1 of its 24 folders .*17: it has no _SUCCESS"):
+        planned(store.by(variable, "again"))
+
+
 @pytest.mark.parametrize("land", ["false", "true"])
 def test_a_build_that_is_killed_and_tried_again_has_equal_bytes(store: Store, land: str) -> None:
     project = store.by("TEST_WEBHDFS_URI")
