@@ -349,9 +349,7 @@ def schema(
 
     csv = CsvOptions(delimiter, encoding=encoding)
     draft = draft_schema(file, rows=rows, file_format=file_format, csv=csv)
-    return Result(
-        draft.to_json(), draft.lines(), status=0 if draft.fields else Result.FAILED
-    )
+    return Result(draft.to_json(), draft.lines(), status=0 if draft.fields else Result.FAILED)
 
 
 @with_json

@@ -206,9 +206,7 @@ def show_records(  # noqa: PLR0913 - options of a command
     ).print(as_json=as_json)
 
 
-def _newest_text(
-    found: Quarantine, reasons: dict[str, int], reason: str | None
-) -> Iterator[Part]:
+def _newest_text(found: Quarantine, reasons: dict[str, int], reason: str | None) -> Iterator[Part]:
     """Yield the line that says which interval was chosen."""
     if reasons:
         of = "" if reason is None else f" of the reason {reason}"

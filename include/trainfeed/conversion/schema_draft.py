@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 from trainfeed.samples.arrow import METADATA
 from trainfeed.sources.log_folders import COMPRESSIONS
+from trainfeed.specification.names import FIELD_NAME
 
 # --- A draft: fields with what was seen of them, and the columns that no field can hold
 
@@ -61,7 +62,9 @@ class DraftColumn:
     Attributes:
         name: Its name in the file.
         kind: Its type, by Arrow's name; lists of one length have it in their type.
-        field: The field of samples for its values; None if no type of ours can hold them.
+        field: The field of samples for its values, under the name in the file if samples may have
+            it; None if no type of ours can hold them.
+        spec_name: Name of the field in dataset.yaml, whose names have lower-case letters only.
         reason: Why there is no field; empty with one.
         notes: What speaks for the field, or what to look at.
         absent: In how many of the records it is null or missing.
@@ -72,6 +75,7 @@ class DraftColumn:
     name: str
     kind: str
     field: Field | None
+    spec_name: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
     absent: int = 0
@@ -105,14 +109,18 @@ class SchemaDraft:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields of the draft; none if no column has a type of ours."""
+        """The fields for conversions of the file; none if no column has a type of ours."""
         return tuple(each.field for each in self.columns if each.field is not None)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a block of YAML that can stand below ``schema:`` of dataset.yaml."""
         for text in self._head():
             yield f"  # {text}"
-        entries = {each.name: _entry(each.field) for each in self.columns if each.field}
+        entries = {
+            each.name: _entry(each.spec_name, each.field)
+            for each in self.columns
+            if each.field is not None
+        }
         name_width = max((len(name) for name, _ in entries.values()), default=0)
         width = max((len(entry) for _, entry in entries.values()), default=0)
         for each in self.columns:
@@ -120,14 +128,15 @@ class SchemaDraft:
                 yield f"  # {_cut(each.name)}: left out: {each.reason}"
                 continue
             name, entry = entries[each.name]
-            notes = "; ".join(each.notes)
+            renamed = [f"{_cut(json.dumps(each.name, ensure_ascii=False))} in the file"]
+            notes = "; ".join([*(renamed if each.spec_name != each.name else []), *each.notes])
             line = f"  {name.ljust(name_width)} {entry.ljust(width if notes else 0)}"
             yield f"{line}  # {notes}" if notes else line
         if self.more_keys:
             yield f"  # and {self.more_keys:,} more keys, which were not looked at"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the draft as JSON; ``schema`` is the schema as files of ``--schema`` have it."""
+        """Return the draft as JSON; ``schema`` is that of conversions, for ``--schema``."""
         return {
             "file": self.file,
             "format": self.file_format,
@@ -153,8 +162,7 @@ class SchemaDraft:
             yield f"{number:,} lines are {what}: nothing here is from them."
 
 
-def _entry(described: Field) -> tuple[str, str]:
-    name = described.name
+def _entry(name: str, described: Field) -> tuple[str, str]:
     if not _YAML_WORD.fullmatch(name) or name.lower() in _YAML_VALUES:
         name = json.dumps(name)
     shape = ", ".join("null" if each is None else str(each) for each in described.shape)
@@ -170,7 +178,7 @@ def _column_json(column: DraftColumn) -> dict[str, Any]:
     return {
         "name": column.name,
         "type": column.kind,
-        "field": None if column.field is None else column.field.name,
+        "field": column.spec_name or None,
         "reason": column.reason,
         "notes": list(column.notes),
         "absent": column.absent,
@@ -188,6 +196,7 @@ def _cut(text: str) -> str:
 
 _MOST_NAME_CHARS: Final = 128
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
+_NEXT_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class _Seen:
@@ -226,25 +235,24 @@ class _Seen:
         if pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind):
             self._note_range(pc.min_max(values).as_py())
 
-    def column(self, taken: set[str]) -> DraftColumn:
-        """Return the column with its field, whose name is not in ``taken``."""
+    def column(self, taken: _Names) -> DraftColumn:
+        """Return the column with its field, under names that were not taken."""
         kind = self._seen_kind(self._kind)
         told = DraftColumn(self.name, _cut(str(kind)), None, absent=self._absent)
         if reason := self._reason(kind):
             return replace(told, reason=reason)
-        name = _field_name(self.name, taken)
         try:
             (found,) = columns_of(
-                pa.schema([pa.field(name, kind, nullable=self._absent > 0)]),
+                pa.schema([pa.field(taken.of_sample(self.name), kind, self._absent > 0)]),
                 lambda: None,
                 ColumnOptions(),
             )
         except ConfigError:
             return replace(told, reason=f"a sample cannot hold {_cut(str(kind))}")
-        taken.add(name)
         low, high = self._least_and_most or (None, None)
         notes = (*self._notes, *self._field_notes(found))
-        return replace(told, field=found.field, notes=notes, low=low, high=high)
+        named = replace(told, field=found.field, spec_name=taken.of_spec(self.name))
+        return replace(named, notes=notes, low=low, high=high)
 
     def _note_lengths(self, depth: int, found: Mapping[str, int | None]) -> None:
         if found["min"] is None or found["max"] is None:
@@ -277,8 +285,6 @@ class _Seen:
         return ""
 
     def _field_notes(self, found: TableColumn) -> Iterator[str]:
-        if found.field.name != self.name:
-            yield f"{_cut(json.dumps(self.name, ensure_ascii=False))} in the file"
         if self._absent:
             yield f"{self._absent:,} of {self._records:,} records lack it"
         if found.is_time:
@@ -288,16 +294,37 @@ class _Seen:
             yield f"each has {most} values" if least == most else f"{least} to {most} values"
 
 
-def _field_name(column: str, taken: set[str]) -> str:
-    """Return the name of a column, or one that a field may have and that none has yet."""
-    try:
-        Field(column, "str")
-    except ConfigError:
-        name = _NO_WORD.sub("_", column).strip("_").lower()[:_MOST_NAME_CHARS] or "column"
-    else:
-        name = column
-    numbered = chain([name], (f"{name[: _MOST_NAME_CHARS - 8]}_{n}" for n in range(2, 1 << 20)))
-    return next(each for each in numbered if each not in taken)
+class _Names:
+    """Names for the fields of columns, each used once: in samples, and in dataset.yaml."""
+
+    def __init__(self) -> None:
+        self._of_samples: set[str] = set()
+        self._of_spec: set[str] = set()
+
+    def of_sample(self, column: str) -> str:
+        """Return the name of a column if samples may have it, else one like it."""
+        try:
+            Field(column, "str")
+        except ConfigError:
+            column = _words(column)
+        return _unused(column, self._of_samples)
+
+    def of_spec(self, column: str) -> str:
+        """Return the name of a column if dataset.yaml may have it, else one like it."""
+        return _unused(column if FIELD_NAME.fullmatch(column) else _words(column), self._of_spec)
+
+
+def _words(column: str) -> str:
+    """Return the words of a name, as in ``user_id`` for ``userId`` and ``User Id``."""
+    words = _NO_WORD.sub("_", _NEXT_WORD.sub("_", column)).strip("_").lower()
+    return (words if words[:1].isalpha() else f"field_{words}".strip("_"))[:_MOST_NAME_CHARS]
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    numbered = (f"{name[: _MOST_NAME_CHARS - 8]}_{number}" for number in count(2))
+    found = next(each for each in chain([name], numbered) if each not in taken)
+    taken.add(found)
+    return found
 
 
 # --- The records of a file: those of tables in batches, those of texts with inferred types
@@ -366,7 +393,10 @@ def _format(path: FilePath, asked: str | None) -> str:
     named = format_of_name(Path(plain_name))
     with open_content(local_source(path)) as content:
         head = content.read(_HEAD_BYTES)
-    if named in {None, Format.JSON_LINES} and head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+    if (
+        named in {None, Format.JSON_LINES}
+        and head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+    ):
         return Format.JSON_LINES
     if named in {Format.CSV, Format.JSON_LINES} and plain_name != name:
         return named
@@ -380,7 +410,10 @@ def _stated(path: Path, file_format: Format) -> SchemaDraft:
             f"{path}: expected a file that states or shows a schema, got {file_format} without one;"
             " a schema is drafted from JSON lines, CSV, Parquet, Arrow and ORC"
         )
-    columns = tuple(DraftColumn(each.name, str(each), each) for each in opened.schema)
+    names = _Names()
+    columns = tuple(
+        DraftColumn(each.name, str(each), each, names.of_spec(each.name)) for each in opened.schema
+    )
     return SchemaDraft(str(path), file_format, 0, False, columns, is_stated=True)
 
 
@@ -432,7 +465,7 @@ def _of_json_lines(path: Path, rows: int) -> SchemaDraft:
                 unread[_NO_OBJECT] += 1
     _require_records(path, len(objects), unread)
     names = list(dict.fromkeys(chain.from_iterable(objects)))
-    columns, taken = [], set[str]()
+    columns, taken = [], _Names()
     for name in names[:_MOST_KEYS]:
         values = [each.get(name) for each in objects]
         columns.append(_of_values(name, values).column(taken))
@@ -449,7 +482,7 @@ class _Mixed(_Seen):
         super().__init__(name, pa.null())
         self._values = values
 
-    def column(self, taken: set[str]) -> DraftColumn:  # noqa: ARG002 - it gets no field
+    def column(self, taken: _Names) -> DraftColumn:  # noqa: ARG002 - it gets no field
         """Return the column with the types of its values."""
         counts = Counter(type(each) for each in self._values if each is not None)
         told = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in counts.most_common())
@@ -457,7 +490,8 @@ class _Mixed(_Seen):
         if len(counts) == 1:
             more = _OF_ONE_KIND.get(next(iter(counts)), " of several types")
         absent = len(self._values) - counts.total()
-        return DraftColumn(self.name, "mixed", None, f"values of one field: {told}{more}", (), absent)
+        reason = f"values of one field: {told}{more}"
+        return DraftColumn(self.name, "mixed", None, reason=reason, absent=absent)
 
 
 def _of_values(name: str, values: Sequence[Any]) -> _Seen:
@@ -493,9 +527,7 @@ def _inferred(cells: Mapping[str, list[str]]) -> dict[str, pa.Array]:
     """Return the columns with the types that Arrow's reader of CSV finds in all of their cells."""
     numbered = {str(number): pa.array(each) for number, each in enumerate(cells.values())}
     text = io.BytesIO()
-    arrow_csv.write_csv(
-        pa.table(numbered), text, arrow_csv.WriteOptions(quoting_style="all_valid")
-    )
+    arrow_csv.write_csv(pa.table(numbered), text, arrow_csv.WriteOptions(quoting_style="all_valid"))
     found = arrow_csv.read_csv(
         io.BytesIO(text.getvalue()),
         # One block, because the first one decides the types.
@@ -517,7 +549,9 @@ def _of_cells(name: str, cells: list[str], inferred: pa.Array) -> _Seen:
         notes.append("digits with zeros in front, which a number would lose")
         inferred = pa.array(cells)
     if pa.types.is_string(inferred.type):
-        inferred = _lists_of(cells) or pa.array([None if each == ABSENT else each for each in cells])
+        inferred = _lists_of(cells) or pa.array(
+            [None if each == ABSENT else each for each in cells]
+        )
     seen = _Seen(name, inferred.type, map(printable, notes))
     seen.add(inferred)
     return seen
@@ -533,14 +567,16 @@ def _lists_of(cells: list[str]) -> pa.Array | None:
     if not all(each.startswith("[") or each in _NOTHING for each in cells):
         return None
     try:
-        found = pa.array([None if each in _NOTHING else parse_json(each.encode()) for each in cells])
+        found = pa.array(
+            [None if each in _NOTHING else parse_json(each.encode()) for each in cells]
+        )
     except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError):
         return None
     return found if is_list(found.type) else None
 
 
 def _columns(seen: Iterable[_Seen]) -> tuple[DraftColumn, ...]:
-    taken: set[str] = set()
+    taken = _Names()
     return tuple(each.column(taken) for each in seen)
 
 

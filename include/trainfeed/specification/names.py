@@ -40,6 +40,12 @@ SPEC_FILE: Final = "dataset.yaml"
 RESERVED_NAMES: Final = frozenset({"context", "self", "models"})
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 NAME_RULE: Final = "lower-case letters, digits and _, a letter first, at most 63 characters"
+# Names of the fields of a specification.
+FIELD_NAME: Final = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
+FIELD_RULE: Final = (
+    "lower-case letters, digits and _, a letter first, single '/', '.' or '-' between words, at"
+    " most 128 characters"
+)
 
 
 def check_name(text: str, *, what: str = "data set") -> str:

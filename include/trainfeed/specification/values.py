@@ -13,14 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from trainfeed.core.intervals import parse_time
 from trainfeed.errors import WindowError
-from trainfeed.specification.names import NAME, NAME_RULE
+from trainfeed.specification.names import FIELD_NAME, FIELD_RULE, NAME, NAME_RULE
 
 MILLIONTHS: Final = 1_000_000
-_FIELD = re.compile(r"(?=.{1,128}$)[a-z][a-z0-9_]*([./-][a-z0-9_]+)*")
-_FIELD_RULE = (
-    "lower-case letters, digits and _, a letter first, single '/', '.' or '-' between words, at"
-    " most 128 characters"
-)
 _DURATION = re.compile(r"([0-9]{1,6})(s|m|h|d)")
 _DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _SIZE = re.compile(r"([0-9]{1,9})(B|KiB|MiB|GiB)")
@@ -135,8 +130,8 @@ Name = Annotated[str, matching(NAME, f"a name ({NAME_RULE})"), pattern_schema(NA
 
 FieldName = Annotated[
     str,
-    matching(_FIELD, f"a field name ({_FIELD_RULE})"),
-    pattern_schema(_FIELD, "label", "image/encoded"),
+    matching(FIELD_NAME, f"a field name ({FIELD_RULE})"),
+    pattern_schema(FIELD_NAME, "label", "image/encoded"),
 ]
 
 

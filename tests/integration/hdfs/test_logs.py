@@ -402,7 +402,7 @@ def test_folders_by_the_hour_and_by_region_are_one_interval(store: Store, variab
     sources = [f"logs:dt={DAY}/{name}/part-0" for name in names]
     assert project.version().manifest.sources == sources
     store.file(f"/logs/clicks/dt={DAY}/17/_SUCCESS").delete()
-    with pytest.raises(WindowOpenError, match="1 of its 24 folders .*17: it has no _SUCCESS"):
+    with pytest.raises(WindowOpenError, match=r"1 of its 24 folders .*17: it has no _SUCCESS"):
         planned(store.by(variable, "again"))
 
 

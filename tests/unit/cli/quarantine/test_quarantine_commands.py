@@ -150,7 +150,7 @@ def test_an_interval_that_was_never_built_is_an_error_with_the_command_that_buil
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["clicks"],
+        ["clicks", "--plan", "x"],
         ["clicks/a/b/c"],
         ["clicks/2024-03-01/g0001", "--plan", "x"],
         ["../clicks/2024-03-01"],

@@ -56,7 +56,8 @@ def pasted(draft, folder):
     (folder / "drafted").mkdir(exist_ok=True)
     text = SPEC + "\n".join(draft.lines()) + "\n"
     (folder / "drafted" / "dataset.yaml").write_text(text)
-    return Schema.from_json(load_spec(folder / "drafted").schema_json())
+    (folder / "drafted" / "preprocess.py").touch()
+    return Schema.from_json(load_spec(folder / "drafted").schema_fields())
 
 
 def write_lines(path, rows, opened=open):
@@ -82,13 +83,15 @@ def test_json_lines_have_the_fields_of_their_objects(tmp_path):
 
 
 def test_what_is_printed_loads_below_schema(tmp_path):
-    rows = [{"on": 1, "n": 2, "a/b": 3, "x.y": "t", "1e3": [0.5], "User Id": 4, "user_id": 5}]
-    draft = draft_schema(write_lines(tmp_path / "a.jsonl", rows * 2))
-    assert pasted(draft, tmp_path).fields == draft.fields
-    assert [each.name for each in draft.fields] == [
-        "on", "n", "a/b", "x.y", "1e3", "user_id", "user_id_2"
-    ]  # fmt: skip
-    assert "\"User Id\" in the file" in "\n".join(draft.lines())
+    names = ["on", "n", "a/b", "x.y", "User Id", "userId", "1e3", "名前", "_x"]
+    draft = draft_schema(write_lines(tmp_path / "a.jsonl", [dict.fromkeys(names, 1)] * 2))
+    renamed = ["on", "n", "a/b", "x.y", "user_id", "user_id_2", "field_1e3", "field", "x"]
+    assert list(pasted(draft, tmp_path).names) == renamed
+    # A conversion finds the keys of the file by these names.
+    assert [each.name for each in draft.fields][5:7] == ["userId", "1e3"]
+    text = "\n".join(draft.lines())
+    assert '"User Id" in the file' in text
+    assert '"名前" in the file' in text
 
 
 def test_the_samples_of_the_file_match_the_draft(tmp_path):
