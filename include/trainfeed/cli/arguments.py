@@ -75,7 +75,7 @@ def reason_or_dry_run(why: str | None, *, dry_run: bool) -> str:
 
 def with_options(
     name: str, kind: type, **defaults: object
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the fields of a class as options, in place of its parameter of that class.
 
     Args:
@@ -84,15 +84,15 @@ def with_options(
         **defaults: Defaults of this command, in place of those of the class.
     """
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
         fields = dict(inspect.signature(kind, eval_str=True).parameters)
         for field, default in defaults.items():
             fields[field] = fields[field].replace(default=default)
 
         @wraps(command)
-        def run(**given: Any) -> None:
+        def run(**given: Any) -> Any:
             value = kind(**{field: given.pop(field) for field in fields})
-            command(**given, **{name: value})
+            return command(**given, **{name: value})
 
         parameters = list[inspect.Parameter]()
         for each in inspect.signature(command, eval_str=True).parameters.values():

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
-from trainfeed.cli.named_versions import (
-    Intervals,
-    JsonOrList,
-    Name,
-    gate_rows,
-    is_range,
-    open_asked,
-)
+from trainfeed.cli.build_ranges import IntervalBuild, build_each, result_of
+from trainfeed.cli.named_versions import Intervals, Name, gate_rows, is_range, open_asked
 from trainfeed.cli.printing import (
+    Part,
+    Result,
+    Table,
+    counted_progress,
     error_console,
-    print_json,
-    print_mapping,
     print_message,
-    print_rows,
-    printable_lines,
     progress,
     shown_at_work,
+    with_dry_run,
+    with_json_or_list,
 )
 from trainfeed.cli.targets import RangeWord, Target
 from trainfeed.core.config import Environment
@@ -101,15 +97,15 @@ def engine_options(spec: DatasetSpec) -> list[str]:
 
 
 def build_one(
-    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest, *, as_json: bool
-) -> None:
-    """Build an interval as asked, and print the report."""
+    spec: DatasetSpec, env: Environment, interval: Interval, request: BuildRequest
+) -> Result:
+    """Build an interval as asked."""
     place = f"{spec.name}/{interval.name}"
     with shown_at_work("") as tell:
         report = run_build(
             spec, interval, env, request, on_stage=lambda stage: tell(f"{place}: {stage}")
         )
-    print_json(report.to_json()) if as_json else print_mapping(report.to_json())
+    return Result(report.to_json())
 
 
 # --- ``trainfeed build --training``: the built intervals that count as untrained
@@ -189,35 +185,31 @@ def settle(
     print_message(f"training: {what}, {so}")
 
 
-# --- Prints the result of ``trainfeed build --limit`` on a terminal
+# --- The result of ``trainfeed build --limit`` as a text
 
 _STATISTICS: Final = ("count", "nulls", "min", "max", "mean", "std")
 _LENGTHS: Final = {"min": "min_length", "max": "max_length", "mean": "mean_length"}
 
 
-def print_preview(report: Mapping[str, Any]) -> None:
-    """Print the report of ``preview``: counts, samples, quarantine, statistics, gates."""
+def preview_text(report: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the report of ``preview``: counts, samples, quarantine, statistics, gates."""
     samples = ", ".join(f"{count} {split}" for split, count in report["samples"].items())
-    summary = (
+    yield (
         f"{report['dataset']}/{report['interval']}: {report['records']} records read, samples:"
         f" {samples}; quarantined: {_reasons(report['quarantined'])}; filtered:"
         f" {_reasons(report['filtered'])}; nothing was published"
     )
-    typer.echo(printable_lines(summary))
     if report["passed_over"]:
-        told = told_passed_over(report["passed_over"])
-        typer.echo(printable_lines(f"passed over in the folder of logs: {told}"))
-    _print_table("first samples", report["first_samples"])
-    _print_table("first quarantined records", report["first_quarantined"])
-    _print_table("statistics", [_row(*item) for item in report["statistics"].items()])
-    _print_table("quality gates, on these records alone", gate_rows(report["gates"]))
-
-
-def _print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        typer.echo(f"\n{title}")
-        columns = list(rows[0])
-        print_rows(columns, [[_cell(row[column]) for column in columns] for row in rows])
+        yield f"passed over in the folder of logs: {told_passed_over(report['passed_over'])}"
+    for title, rows in (
+        ("first samples", report["first_samples"]),
+        ("first quarantined records", report["first_quarantined"]),
+        ("statistics", [_row(*item) for item in report["statistics"].items()]),
+        ("quality gates, on these records alone", gate_rows(report["gates"])),
+    ):
+        if rows:
+            yield f"\n{title}"
+            yield Table(list(rows[0]), [{k: _cell(each) for k, each in r.items()} for r in rows])
 
 
 def _cell(value: Any) -> str:
@@ -245,24 +237,22 @@ def _shown(found: Mapping[str, Any], column: str) -> str:
 # --- ``trainfeed build --dry-run``: what builds of some intervals would do
 
 
-def print_dry_runs(
+def dry_runs(
     spec: DatasetSpec,
     env: Environment,
     intervals: Sequence[Interval],
     request: BuildRequest,
     *,
-    as_json: bool,
     is_range: bool,
-) -> bool:
-    """Print what builds of the intervals would do; return whether all of them can be planned.
+) -> Result:
+    """Return what builds of the intervals would do; failed if one of them cannot be planned.
 
     Args:
         spec: The data set.
         env: Folders and connections.
         intervals: The intervals.
         request: The options of the builds.
-        as_json: Whether JSON is printed.
-        is_range: Whether a list is printed, in which an error has the place of a report.
+        is_range: Whether the result is a list, in which an error has the place of a report.
 
     Raises:
         TrainFeedError: The error of planning, without ``is_range``.
@@ -290,18 +280,19 @@ def print_dry_runs(
                     raise
                 failed += 1
                 reports.append(_Refused(interval.name, type(error).__name__, str(error)))
-    if as_json:
-        told = [report.to_json() for report in reports]
-        print_json(told if is_range else told[0])
-    else:
-        for report in reports:
-            lines = report.lines(spec) if isinstance(report, _Refused) else describe(report)
-            typer.echo("\n".join(lines))
-    if failed:
-        print_message(
-            f"{failed} of {len(intervals)} intervals cannot be planned: a build of them would fail"
-        )
-    return failed == 0
+    told = [report.to_json() for report in reports]
+    refused = (
+        f"{failed} of {len(intervals)} intervals cannot be planned: a build of them would fail"
+    )
+    return Result(
+        told if is_range else told[0],
+        chain.from_iterable(
+            report.lines(spec) if isinstance(report, _Refused) else describe(report)
+            for report in reports
+        ),
+        [f"{failed} of {len(intervals)} {refused}"] if failed else (),
+        Result.FAILED if failed else 0,
+    )
 
 
 @dataclass(frozen=True)
@@ -324,10 +315,9 @@ class _Refused:
 
 # --- ``trainfeed build``: intervals on this machine, without Airflow
 
-_FAILED: Final = 1
-_ENDED: Final = 130
 
-
+@with_json_or_list
+@with_dry_run("Only print what a build would read, make and publish.")
 def build(  # noqa: PLR0913 - options of a command
     name: Name,
     asked: RangeWord = None,
@@ -355,18 +345,14 @@ def build(  # noqa: PLR0913 - options of a command
     training: Training = None,
     engine: EngineChoice = None,
     spark_connection: SparkConnection = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only print what a build would read, make and publish."),
-    ] = False,
+    dry_run: bool = False,
     limit: Annotated[
         int | None,
         typer.Option(
             min=1, help="Build only the first N records in a temporary folder, and show the result."
         ),
     ] = None,
-    as_json: JsonOrList = False,
-) -> None:
+) -> Result:
     """Build and publish intervals of a data set.
 
     With --limit the result of the first records is shown, with --dry-run what would be done;
@@ -385,17 +371,14 @@ def build(  # noqa: PLR0913 - options of a command
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
     if limit is not None:
-        _preview(spec, env, _single(chosen, asked, "--limit"), request, limit, as_json=as_json)
-    elif dry_run:
-        is_list = is_range(chosen, asked)
-        if not print_dry_runs(spec, env, chosen, request, as_json=as_json, is_range=is_list):
-            raise typer.Exit(_FAILED)
-    elif is_range(chosen, asked):
+        return _preview(spec, env, _single(chosen, asked, "--limit"), request, limit)
+    if dry_run:
+        return dry_runs(spec, env, chosen, request, is_range=is_range(chosen, asked))
+    if is_range(chosen, asked):
         ranged = _Range(spec, env, [each.name for each in chosen], training)
-        _build_range(ranged, request, jobs=jobs, as_json=as_json)
-    else:
-        why_none = declines(training, [chosen[0].name], chosen[0].name)
-        build_one(spec, env, chosen[0], replace(request, untrained=why_none), as_json=as_json)
+        return _build_range(ranged, request, jobs=jobs)
+    why_none = declines(training, [chosen[0].name], chosen[0].name)
+    return build_one(spec, env, chosen[0], replace(request, untrained=why_none))
 
 
 @dataclass(frozen=True)
@@ -412,19 +395,12 @@ class _Range:
         return ["--training=none"] if declines(self.training, self.names, name) else []
 
 
-def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: bool) -> None:
+def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int) -> Result:
     reasons = {"--rebuild": request.rebuild, "--allow-gap": request.allow_gap}
     options = [f"{option}={why}" for option, why in reasons.items() if why is not None]
     options += [f"--outdated={request.outdated}", *engine_options(ranged.spec)]
-    names, done = ranged.names, 0
-    with progress(f"building {ranged.spec.name}") as tell:
-
-        def count(_: IntervalBuild) -> None:
-            nonlocal done
-            done += 1
-            tell(len(names), done)
-
-        tell(len(names), 0)
+    names = ranged.names
+    with counted_progress(f"building {ranged.spec.name}", len(names)) as count:
         results, is_ended = build_each(
             ranged.spec.name,
             names,
@@ -433,14 +409,8 @@ def _build_range(ranged: _Range, request: BuildRequest, *, jobs: int, as_json: b
             on_end=count,
         )
     settle(ranged.spec, ranged.env, ranged.training, results)
-    print_results(results, as_json=as_json)
-    failed = [each.interval for each in results if each.status != 0]
-    if failed:
-        print_message(
-            f"{len(failed)} of {len(names)} intervals are not built; run again:"
-            " what is published is found identical"
-        )
-        raise typer.Exit(_ENDED if is_ended else _FAILED)
+    again = "are not built; run again: what is published is found identical"
+    return result_of(results, again, is_ended=is_ended)
 
 
 def _preview(
@@ -449,9 +419,7 @@ def _preview(
     interval: Interval,
     request: BuildRequest,
     limit: int,
-    *,
-    as_json: bool,
-) -> None:
+) -> Result:
     if request.rebuild is not None or request.outdated is not OutdatedRule.FAIL:
         raise ConfigError(
             "expected no --rebuild and no --outdated beside --limit, which publishes nothing"
@@ -462,7 +430,7 @@ def _preview(
     logging.getLogger("trainfeed.printed").setLevel(logging.INFO)
     with error_console().status(f"{spec.name}/{interval.name}: the first {limit} records"):
         report = preview(spec, interval, env, limit=limit, allow_gap=request.allow_gap)
-    print_json(report) if as_json else print_preview(report)
+    return Result(report, preview_text(report))
 
 
 def _single(chosen: Sequence[Interval], asked: str, option: str) -> Interval:

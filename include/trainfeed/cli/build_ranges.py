@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, TypeAlias, cast
 
-from trainfeed.cli.printing import Table, print_json, print_message, program
+from trainfeed.cli.printing import Result, Table, print_message, program
 from trainfeed.core.child_processes import ProgramChild, next_message
 from trainfeed.core.config import command_environ
 from trainfeed.core.process_ties import signal_name
@@ -288,16 +288,31 @@ def _error(ended: CommandEnd, messages: str) -> tuple[str, str]:
 _COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quarantined", "filtered")
 
 
-def print_results(results: Sequence[IntervalBuild], *, as_json: bool) -> None:
-    """Print the results of a range: JSON, or a table, of which an empty one is left out."""
-    if as_json:
-        print_json([each.to_json() for each in results])
-        return
-    if results:
-        Table(_COLUMNS, [result_row(each, _COLUMNS) for each in results]).print()
+def result_of(
+    results: Sequence[IntervalBuild],
+    again: str,
+    *,
+    is_ended: bool,
+    columns: Sequence[str] = _COLUMNS,
+) -> Result:
+    """Return the result of a range; it has failed with one of its intervals.
+
+    Args:
+        results: How the build of each interval ended; without any, there is no table.
+        again: What is said of the intervals that failed, behind their number.
+        is_ended: Whether the command was ended before all were built.
+        columns: As of a row.
+    """
+    failed = sum(each.status != 0 for each in results)
+    return Result(
+        [each.to_json() for each in results],
+        [Table(columns, [_result_row(each, columns) for each in results])] if results else (),
+        [f"{failed} of {len(results)} intervals {again}"] if failed else (),
+        (Result.ENDED if is_ended else Result.FAILED) if failed else 0,
+    )
 
 
-def result_row(result: IntervalBuild, columns: Sequence[str]) -> list[object]:
+def _result_row(result: IntervalBuild, columns: Sequence[str]) -> list[object]:
     """Return the row of a result.
 
     Args:

@@ -15,7 +15,7 @@ import typer
 from trainfeed.cli.arguments import known_folder, readable_environment, source_path
 from trainfeed.cli.completion import complete_sides
 from trainfeed.cli.named_versions import known
-from trainfeed.cli.printing import DamagedEntries, Json, Result, Table, print_message, with_json
+from trainfeed.cli.printing import DamagedEntries, Result, Table, print_message, with_json
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, FormatError, NotFoundError
@@ -183,6 +183,7 @@ _USAGE: Final = (
 )
 
 
+@with_json
 def diff(
     targets: Annotated[
         list[str],
@@ -204,8 +205,7 @@ def diff(
     records: Annotated[
         bool, typer.Option("--records", help="Only the samples that differ, as JSON lines.")
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show how two versions differ.
 
     In plan, code, specification, lookups, counts, statistics and samples.
@@ -217,30 +217,33 @@ def diff(
     """
     first, second = _sides(targets, interval)
     if records:
-        _print_records(first, second, number)
-        return
+        return _records(first, second, number)
     found = difference(first, second, most_records=_EXAMPLES if number is None else number)
     is_unknown = not found.differs and not found.is_complete
     unknown = "a version was removed: whether its samples were the same cannot be told"
-    Result(
+    return Result(
         found.to_json(),
         difference_lines(found),
         [unknown] if is_unknown else (),
         Result.DAMAGED if found.differs else Result.FAILED if is_unknown else 0,
-    ).print(as_json=as_json)
+    )
 
 
-def _print_records(first: Side, second: Side, number: int | None) -> None:
+def _records(first: Side, second: Side, number: int | None) -> Result:
     comparison = record_comparison(first, second)
     if isinstance(comparison, str):
-        print_message(f"samples cannot be compared: {comparison}")
-        raise typer.Exit(Result.FAILED)
+        return Result(None, (), [f"samples cannot be compared: {comparison}"], Result.FAILED)
     if isinstance(comparison, RecordCounts):
-        return
-    for changed in comparison.changes(number):
-        typer.echo(json.dumps(changed.to_json(), sort_keys=True))
-    if comparison.counts.has_changes:
-        raise typer.Exit(Result.DAMAGED)
+        return Result(None, ())
+
+    def lines() -> Iterator[str]:
+        for each in comparison.changes(number):
+            yield json.dumps(each.to_json(), sort_keys=True)
+        # Known when all of them were compared.
+        if comparison.counts.has_changes:
+            raise typer.Exit(Result.DAMAGED)
+
+    return Result(None, lines())
 
 
 def _sides(targets: list[str], interval: str | None) -> tuple[Side, Side]:

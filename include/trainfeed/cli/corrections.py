@@ -26,6 +26,7 @@ from trainfeed.cli.printing import (
     Table,
     error_console,
     first_line,
+    with_dry_run,
     with_json,
 )
 from trainfeed.cli.targets import RangeWord, Target, name_argument, set_and_tag
@@ -45,10 +46,11 @@ from trainfeed.versions.tag_files import require_tag
 
 # --- ``trainfeed withdraw``: hides a generation from readers
 
-CheckOnly = Annotated[bool, typer.Option("--dry-run", help="Check everything, and change nothing.")]
+_with_check = with_dry_run("Check everything, and change nothing.")
 
 
 @with_json
+@_with_check
 def withdraw(
     name: VersionName,
     asked: RangeWord = None,
@@ -59,7 +61,7 @@ def withdraw(
         bool,
         typer.Option("--move-tags", help="Tags that name it then name what readers get."),
     ] = False,
-    dry_run: CheckOnly = False,
+    dry_run: bool = False,
 ) -> Result:
     """Hide a version; readers get the one before it.
 
@@ -101,13 +103,14 @@ def _withdrawal_facts(done: Withdrawn, *, dry_run: bool) -> dict[str, object]:
 
 
 @with_json
+@_with_check
 def restore(
     name: VersionName,
     asked: RangeWord = None,
     *,
     why: Why = None,
     who: Who = None,
-    dry_run: CheckOnly = False,
+    dry_run: bool = False,
 ) -> Result:
     """Give a withdrawn version back to readers.
 
@@ -137,6 +140,7 @@ _ROWS: Final = 40
 
 
 @with_json
+@with_dry_run("Only show which intervals would change.")
 def tag(  # noqa: PLR0913 - options of a command
     name: Annotated[str, name_argument("NAME, NAME/RANGE[/gNNNN], or NAME@TAG.")],
     asked: Annotated[
@@ -169,9 +173,7 @@ def tag(  # noqa: PLR0913 - options of a command
         bool, typer.Option("--verify", help="Compare every file of the versions before.")
     ] = False,
     who: Who = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show which intervals would change.")
-    ] = False,
+    dry_run: bool = False,
 ) -> Result:
     """Give versions a name that does not follow later builds.
 
@@ -272,15 +274,14 @@ _OPENERS: Final = "opening it fails from then on; its versions stay until retent
 
 
 @with_json
+@with_dry_run("Only show what the tag names.")
 def untag(
     name: Annotated[str, name_argument("NAME, or NAME@TAG.")],
     tag: Annotated[str | None, typer.Argument(help="The tag.", autocompletion=complete_tag)] = None,
     *,
     why: Why = None,
     who: Who = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what the tag names.")
-    ] = False,
+    dry_run: bool = False,
 ) -> Result:
     """Remove a tag; its versions stay.
 
@@ -307,6 +308,7 @@ def untag(
 
 
 @with_json
+@_with_check
 def accept_hole(
     name: Annotated[str, name_argument("NAME/RANGE, as messages name it.")],
     asked: RangeWord = None,
@@ -314,7 +316,7 @@ def accept_hole(
     why: Why = None,
     who: Who = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take the acceptance back.")] = False,
-    dry_run: CheckOnly = False,
+    dry_run: bool = False,
 ) -> Result:
     """Accept a hole between versions that no interval fills.
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import typer
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trainfeed.cli.arguments import source_path, target_path
-from trainfeed.cli.printing import Json, Result, Table, program, progress, with_json
+from trainfeed.cli.printing import Result, Table, program, progress, with_json
 from trainfeed.core.datacenters import local_source
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError, FormatError
@@ -215,16 +215,27 @@ def sample_lines(sample: Any) -> list[tuple[str, str]]:
     return [("", _short(sample))]
 
 
-def print_samples(samples: Iterable[Any], *, use_json: bool) -> None:
-    """Print samples, numbered, or as a JSON list."""
-    if use_json:
-        typer.echo(json.dumps([as_json(sample) for sample in samples], indent=2))
-        return
-    console = Console(soft_wrap=True, highlight=False)
-    for ordinal, sample in enumerate(samples):
-        console.print(Text(f"#{ordinal}", style="bold"))
-        for name, value in sample_lines(sample):
-            console.print(Text.assemble("  ", (name, "cyan"), "  " if name else "", value))
+def samples_result(samples: Iterable[Any], *title: str) -> Result:
+    """Return samples below a title, numbered; or as a JSON list, in the order of their fields."""
+    return Result(
+        lambda: [as_json(sample) for sample in samples],
+        [*title, _Samples(samples)],
+        sort_keys=False,
+    )
+
+
+class _Samples(NamedTuple):
+    """Samples as a part of a text."""
+
+    samples: Iterable[Any]
+
+    def print(self) -> None:
+        """Print them, numbered."""
+        console = Console(soft_wrap=True, highlight=False)
+        for ordinal, sample in enumerate(self.samples):
+            console.print(Text(f"#{ordinal}", style="bold"))
+            for name, value in sample_lines(sample):
+                console.print(Text.assemble("  ", (name, "cyan"), "  " if name else "", value))
 
 
 def as_json(value: Any) -> Any:
@@ -291,6 +302,7 @@ def inspect(files: Files) -> Result:
     )
 
 
+@with_json
 def head(
     files: Files,
     *,
@@ -298,14 +310,12 @@ def head(
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
-    use_json: Json = False,
-) -> None:
+) -> Result:
     """Show the first samples of files, one file after another."""
     from trainfeed.conversion import paths_of
 
     opened = (open_file(path, schema, file_format, delimiter) for path in paths_of(files))
-    samples = islice(chain.from_iterable(file.samples() for file in opened), number)
-    print_samples(samples, use_json=use_json)
+    return samples_result(islice(chain.from_iterable(file.samples() for file in opened), number))
 
 
 def cat(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from trainfeed.cli.file_contents import (
     SchemaFile,
     open_file,
 )
-from trainfeed.cli.printing import Json, Result, Table, progress
+from trainfeed.cli.printing import Result, Table, progress, with_json
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError, ConflictError
 from trainfeed.files.stores.posix import create_exclusive
@@ -164,7 +164,8 @@ _MOST_VALUES: Final = 20_000
 _NUM_BINS: Final = 32
 
 
-def stats(  # noqa: PLR0913 (options of a command)
+@with_json
+def stats(
     files: Files,
     *,
     html: Annotated[
@@ -188,8 +189,7 @@ def stats(  # noqa: PLR0913 (options of a command)
     schema: SchemaFile = None,
     file_format: AsFormat = None,
     delimiter: Delimiter = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show count, nulls, range, mean and more of every field."""
     from trainfeed.conversion import paths_of
     from trainfeed.samples import Statistics, TypedCodec
@@ -210,13 +210,18 @@ def stats(  # noqa: PLR0913 (options of a command)
                 statistics.update(decoded)
                 values.update(decoded)
     result = statistics.to_json()
-    Result(result, statistics_table(result, found)).print(as_json=as_json)
     plots = [values.plot(field, result[field.name]) for field in found]
     title = ", ".join(file.path.name for file in opened[:3]) + (" …" if len(opened) > 3 else "")
-    if html is not None:
-        write_page(html, title, plots)
-    if png is not None:
-        write_png(png, title, plots)
+
+    def pages() -> Iterator[str]:
+        """Write the pages behind the table, which stands also where one cannot be written."""
+        if html is not None:
+            write_page(html, title, plots)
+        if png is not None:
+            write_png(png, title, plots)
+        yield from ()
+
+    return Result(result, statistics_table(result, found), pages())
 
 
 def statistics_table(result: Mapping[str, Mapping[str, Any]], schema: Schema) -> Table:

@@ -40,7 +40,6 @@ Intervals = Annotated[
         help="Interval or range, both ends included: 2013-01-01, 2013-01, 2013-01-01T05, a/b.",
     ),
 ]
-JsonOrList = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
 def open_asked(

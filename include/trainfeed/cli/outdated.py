@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,11 +12,10 @@ import typer
 
 from trainfeed.cli.arguments import known_folder, readable_environment
 from trainfeed.cli.build import Training, declines, require_training, settle
-from trainfeed.cli.build_ranges import IntervalBuild, build_each, print_results
+from trainfeed.cli.build_ranges import build_each, result_of
 from trainfeed.cli.completion import specified
 from trainfeed.cli.named_versions import Name, open_asked
 from trainfeed.cli.printing import (
-    Json,
     Message,
     Part,
     Result,
@@ -26,6 +26,7 @@ from trainfeed.cli.printing import (
     print_message,
     program,
     progress,
+    with_dry_run,
     with_json,
 )
 from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
@@ -226,7 +227,9 @@ def _without_intervals(found: OutdatedReport) -> dict[str, Any]:
 # --- ``trainfeed bring-forward``: builds the outdated intervals of a range again, and no others
 
 
-def bring_forward(  # noqa: PLR0913 - options of a command
+@with_json
+@with_dry_run("Only show the outdated intervals, and the cost.")
+def bring_forward(
     name: Name,
     asked: RangeWord = None,
     *,
@@ -236,11 +239,8 @@ def bring_forward(  # noqa: PLR0913 - options of a command
         typer.Option(help="A reason, recorded before the causes, which always are."),
     ] = None,
     training: Training = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the outdated intervals, and the cost.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+    dry_run: bool = False,
+) -> Result:
     """Build the outdated intervals of a range again.
 
     Those that trainfeed outdated shows, the oldest first.
@@ -255,12 +255,12 @@ def bring_forward(  # noqa: PLR0913 - options of a command
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")
     report = find_outdated(spec, env, span=parse_range(chosen))
     if dry_run:
-        Result(report.to_json(), outdated_text(report)).print(as_json=as_json)
+        found = Result(report.to_json(), outdated_text(report))
     else:
         for doubt in report.doubts:
             print_message(f"{spec.name}: {doubt}")
-        _build(spec, env, report, _options(why), training, jobs=jobs, as_json=as_json)
-    _refuse_unreadable(report)
+        found = _build(spec, env, report, _options(why), training, jobs=jobs)
+    return found if found.status else _without_unreadable(report, found)
 
 
 def _options(why: str | None) -> list[str]:
@@ -268,7 +268,7 @@ def _options(why: str | None) -> list[str]:
     return [rule] if why is None else [rule, f"--rebuild={why}"]
 
 
-def _build(  # noqa: PLR0913 - options of a command
+def _build(
     spec: DatasetSpec,
     env: Environment,
     report: OutdatedReport,
@@ -276,8 +276,7 @@ def _build(  # noqa: PLR0913 - options of a command
     training: TrainingWish | None,
     *,
     jobs: int,
-    as_json: bool,
-) -> None:
+) -> Result:
     names = sorted(each.interval for each in [*report.outdated, *report.unfinished])
 
     def command(interval: str) -> list[str]:
@@ -288,30 +287,22 @@ def _build(  # noqa: PLR0913 - options of a command
         results, is_ended = build_each(spec.name, names, command, jobs=jobs, on_end=count)
     if results:
         settle(spec, env, training, results)
-    print_results(results, as_json=as_json)
-    _end_of_builds(names, results, is_ended=is_ended)
+    found = result_of(
+        results,
+        "are not brought forward, their published versions stay; run again: it goes on with these",
+        is_ended=is_ended,
+    )
+    nothing = "no interval of the range is outdated, nothing was built"
+    return found if names else replace(found, messages=[nothing])
 
 
-def _end_of_builds(
-    names: Sequence[str], results: Sequence[IntervalBuild], *, is_ended: bool
-) -> None:
-    failed = [each.interval for each in results if each.status != 0]
-    if failed:
-        print_message(
-            f"{len(failed)} of {len(names)} intervals are not brought forward, their published"
-            " versions stay; run again: it goes on with these"
-        )
-        raise typer.Exit(Result.ENDED if is_ended else Result.FAILED)
-    if not names:
-        print_message("no interval of the range is outdated, nothing was built")
-
-
-def _refuse_unreadable(report: OutdatedReport) -> None:
-    """End with status 3 if it is not known of an interval whether it is outdated."""
+def _without_unreadable(report: OutdatedReport, found: Result) -> Result:
+    """Return a result, with status 3 if of an interval it is not known whether it is outdated."""
     names = [each.interval for each in report.intervals if each.state == "unreadable"]
-    if names:
-        print_message(
-            f"{report.dataset}: {', '.join(names)} cannot be read, and were left as they are; see"
-            f" trainfeed verify {report.dataset}/{names[0]}"
-        )
-        raise typer.Exit(Result.DAMAGED)
+    if not names:
+        return found
+    unread = (
+        f"{report.dataset}: {', '.join(names)} cannot be read, and were left as they are; see"
+        f" trainfeed verify {report.dataset}/{names[0]}"
+    )
+    return replace(found, messages=[*found.messages, unread], status=Result.DAMAGED)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from trainfeed.cli.arguments import ServerOptions, with_options
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.printing import error_console, print_json, print_message, print_rows
+from trainfeed.cli.printing import Message, Result, Table, error_console, print_message, with_json
 from trainfeed.errors import ConfigError
 from trainfeed.serving.pfs.ceph import CephProgram, SharedStorage, open_shared_storage
 from trainfeed.serving.pfs.user_keys import EndedSessions
@@ -103,7 +104,6 @@ _UNITS: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, 
 _SIZE: Final = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB|TiB)")
 _COUNT: Final = re.compile(r"([0-9]{1,15})()")
 _NO_LIMIT: Final = "none"
-_DIFFERENCES: Final = 3
 
 app = typer.Typer(
     help="Manage users of shared storage on a CephFS.",
@@ -111,7 +111,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Name of the user.")]
 
 
@@ -146,6 +145,7 @@ def _commands() -> None:
 
 
 @command(app, "add", _ADD)
+@with_json
 @with_options("storage", StorageOptions)
 def add(  # noqa: PLR0913 (one for each option)
     user: Name,
@@ -165,8 +165,7 @@ def add(  # noqa: PLR0913 (one for each option)
     print_key: Annotated[
         bool, typer.Option("--print-key", help="Print the key to standard output, too.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Make the home, quotas and key of a user, or change them.
 
     And the namespace of the home; only what differs is changed.
@@ -181,15 +180,14 @@ def add(  # noqa: PLR0913 (one for each option)
     with error_console().status(f"user {user}"):
         added = add_user(storage.opened(), user, wish, keyring)
     key = added.key if print_key else None
-    if as_json:
-        print_json({**asdict(added), "keyring": keyring and str(keyring), "key": key})
-        return
-    _print_added(added)
-    if key is not None:
-        typer.echo(key, nl=False)
+    return Result(
+        {**asdict(added), "keyring": keyring and str(keyring), "key": key},
+        [*_added_text(added), *([] if key is None else [_Key(key)])],
+    )
 
 
 @command(app, "rm", f"pfs user rm alice {_WHERE}")
+@with_json
 @with_options("storage", StorageOptions)
 def rm(
     user: Name,
@@ -199,8 +197,7 @@ def rm(
         bool, typer.Option("--remove-home", help="Remove the home with all files, too.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm --remove-home.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Revoke a user's key, and cut off its clients.
 
     The home stays, unless --remove-home.
@@ -214,24 +211,21 @@ def rm(
     with error_console().status(f"user {user}"):
         removed = remove_user(storage.opened(), user, remove_home=remove_home)
     kept = removed.kept_home and str(removed.kept_home)
-    if as_json:
-        print_json({**asdict(removed), "kept_home": kept})
-        return
-    print_message(f"{user}: {'key revoked' if removed.had_key else 'had no key any more'}")
-    _print_ended(removed.ended)
+    what = f"home kept: {kept}" if kept else ""
     if removed.removed_home:
-        print_message("home removed; the cluster deletes the bytes in the background")
-    elif kept:
-        print_message(f"home kept: {kept}")
+        what = "home removed; the cluster deletes the bytes in the background"
+    text = [
+        f"{user}: {'key revoked' if removed.had_key else 'had no key any more'}",
+        *_ended_text(removed.ended),
+        *([what] if what else []),
+    ]
+    return Result({**asdict(removed), "kept_home": kept}, map(Message, text))
 
 
 @command(app, "ls", f"pfs user ls {_WHERE}")
+@with_json
 @with_options("storage", StorageOptions)
-def ls(
-    *,
-    storage: StorageOptions,
-    as_json: AsJson = False,
-) -> None:
+def ls(*, storage: StorageOptions) -> Result:
     """List users with use and quotas.
 
     Status 3 when anything differs from what add makes.
@@ -239,14 +233,12 @@ def ls(
     with error_console().status("users"):
         opened = storage.opened()
         users, of_public = list_users(opened), public_problems(opened)
-    if as_json:
-        print_json({"public": list(of_public), "users": [asdict(each) for each in users]})
-    else:
-        print_rows(_COLUMNS, [_row(each) for each in users])
-        for problem in of_public:
-            print_message(problem)
-    if of_public or any(each.problems for each in users):
-        raise typer.Exit(_DIFFERENCES)
+    has_problems = bool(of_public) or any(each.problems for each in users)
+    return Result(
+        {"public": list(of_public), "users": [asdict(each) for each in users]},
+        [Table(_COLUMNS, [_row(each) for each in users]), *map(Message, of_public)],
+        status=Result.DAMAGED if has_problems else 0,
+    )
 
 
 def _limit(option: str, text: str, pattern: re.Pattern[str], expected: str) -> int:
@@ -261,17 +253,25 @@ def _limit(option: str, text: str, pattern: re.Pattern[str], expected: str) -> i
     return limit
 
 
-def _print_added(added: AddedUser) -> None:
-    for change in added.changes:
-        print_message(f"{added.user}: {change}")
-    if not added.changes:
-        print_message(f"{added.user}: nothing to change")
-    _print_ended(added.ended)
+class _Key(NamedTuple):
+    """A key as a part of a text, as files of keys have it."""
+
+    text: str
+
+    def print(self) -> None:
+        """Print it, with its own end of line."""
+        typer.echo(self.text, nl=False)
 
 
-def _print_ended(ended: EndedSessions) -> None:
+def _added_text(added: AddedUser) -> Iterator[Message]:
+    for change in added.changes or ("nothing to change",):
+        yield Message(f"{added.user}: {change}")
+    yield from map(Message, _ended_text(added.ended))
+
+
+def _ended_text(ended: EndedSessions) -> Iterator[str]:
     if ended.addresses:
-        print_message(
+        yield (
             f"clients cut off: {', '.join(ended.addresses)}; blocked for {ended.blocked_s} s; the"
             " same machine may mount again"
         )

@@ -15,13 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from trainfeed.cli.printing import (
-    error_console,
-    print_json,
-    print_message,
-    print_rows,
-    printable_lines,
-)
+from trainfeed.cli.printing import Message, Result, Table, error_console, print_message, with_json
 from trainfeed.core.datacenters import is_shared
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
 from trainfeed.files import ShardName, manifest_name
@@ -41,7 +35,6 @@ from trainfeed.versions.manifest import Manifest
 
 # --- Arguments that the commands on shared storage share, and the values behind them
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Paths = Annotated[
     list[str],
     typer.Argument(help="Paths or patterns, pfs://home/… or pfs://public/….", show_default=False),
@@ -137,6 +130,7 @@ OptionalPaths = Annotated[
 ]
 
 
+@with_json
 def ls(
     paths: OptionalPaths = None,
     *,
@@ -146,8 +140,7 @@ def ls(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Show what is in folders, too.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """List files, and what is in folders."""
 
     def rows(place: Place, failures: Failures) -> Iterator[dict[str, Any]]:
@@ -159,16 +152,16 @@ def ls(
             if all_names or not _is_hidden(place, below):
                 yield entry_row(below.shown, each)
 
-    _print(_collected(paths or [_HOME], rows), as_json=as_json)
+    return _rows_result(*_collected(paths or [_HOME], rows))
 
 
+@with_json
 def find(
     paths: OptionalPaths = None,
     *,
     name: Annotated[str | None, typer.Option(help="Pattern of the last name.")] = None,
     kind: Annotated[str | None, typer.Option("--type", help="f: files, d: folders.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Print the paths of everything below folders, one in a line."""
     kinds = {None: None, "f": Kind.FILE, "d": Kind.FOLDER}
     if kind not in kinds:
@@ -182,23 +175,18 @@ def find(
                 yield entry_row(below.shown, each)
 
     found, failures = _collected(paths or [_HOME], rows)
-    if as_json:
-        print_json(found)
-    else:
-        for row in found:
-            typer.echo(printable_lines(row["path"]))
-    if failures:
-        raise typer.Exit(1)
+    paths_found = (row["path"] for row in found)
+    return Result(found, paths_found, status=Result.FAILED if failures else 0)
 
 
+@with_json
 def stat(
     paths: Paths,
     *,
     digest: Annotated[
         bool, typer.Option("--digest", help="Read each file, and show SHA-256 of its chunks.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Show kind, size and time of files and folders."""
 
     def rows(place: Place, _: Failures) -> Iterator[dict[str, Any]]:
@@ -208,10 +196,11 @@ def stat(
             row["sha256_of_chunks"] = place.tree.digests(place.parts).sha256_of_chunks
         yield row
 
-    _print(_collected(paths, rows), as_json=as_json)
+    return _rows_result(*_collected(paths, rows))
 
 
-def du(paths: OptionalPaths = None, *, as_json: AsJson = False) -> None:
+@with_json
+def du(paths: OptionalPaths = None) -> Result:
     """Sum up the sizes of files below folders.
 
     And of the unfinished copies among them.
@@ -230,7 +219,7 @@ def du(paths: OptionalPaths = None, *, as_json: AsJson = False) -> None:
             "unfinished bytes": sum(each.num_bytes for each in unfinished),
         }
 
-    _print(_collected(paths or [_HOME], rows), as_json=as_json)
+    return _rows_result(*_collected(paths or [_HOME], rows))
 
 
 def _collected(
@@ -242,15 +231,10 @@ def _collected(
     return found, count
 
 
-def _print(collected: tuple[Rows, int], *, as_json: bool) -> None:
-    found, failures = collected
-    if as_json:
-        print_json(found)
-    else:
-        columns = tuple(dict.fromkeys(key for row in found for key in row)) or _COLUMNS
-        print_rows(columns, [[row.get(column, "") for column in columns] for row in found])
-    if failures:
-        raise typer.Exit(1)
+def _rows_result(found: Rows, failures: int) -> Result:
+    columns = tuple(dict.fromkeys(key for row in found for key in row)) or _COLUMNS
+    shown = Table(columns, [[row.get(column, "") for column in columns] for row in found])
+    return Result(found, shown, status=Result.FAILED if failures else 0)
 
 
 def _entries(place: Place) -> Iterator[tuple[Place, Entry]]:
@@ -391,9 +375,8 @@ def _is_folder(place: Place) -> bool:
 
 # --- ``trainfeed pfs verify``: compares contents on shared storage
 
-_DIFFERENT: Final = 3
 
-
+@with_json
 def verify(
     paths: Annotated[
         list[str],
@@ -403,9 +386,7 @@ def verify(
             show_default=False,
         ),
     ],
-    *,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Compare two contents, or a folder with its digests.
 
     The list of digests lies in the folder. Status 3 when they differ.
@@ -418,15 +399,13 @@ def verify(
             result = compare_places(*found)
         else:
             result = compare_with_list(*found, version_files=_files)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        for each in result.differences:
-            print_message(f"{each.name or paths[0]}: {each.what}")
-        what = f"{len(result.differences)} differences" if result.differences else "equal"
-        typer.echo(f"compared {result.files} files, {result.num_bytes} bytes: {what}")
-    if result.differences:
-        raise typer.Exit(_DIFFERENT)
+    what = f"{len(result.differences)} differences" if result.differences else "equal"
+    text = [
+        *(Message(f"{each.name or paths[0]}: {each.what}") for each in result.differences),
+        f"compared {result.files} files, {result.num_bytes} bytes: {what}",
+    ]
+    status = Result.DAMAGED if result.differences else 0
+    return Result(result.to_json(), text, status=status)
 
 
 def _files(data: bytes) -> dict[str, tuple[int, str]]:
@@ -436,6 +415,7 @@ def _files(data: bytes) -> dict[str, tuple[int, str]]:
 # --- ``trainfeed pfs cp``: copies to, from and within shared storage
 
 
+@with_json
 def copy(
     paths: Annotated[
         list[str],
@@ -458,8 +438,7 @@ def copy(
     threads: Annotated[
         int, typer.Option(min=1, max=64, help="Threads that read, compare and send.")
     ] = 4,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Copy files and folders, each completely or not at all."""
     if len(paths) < 2:
         raise ConfigError(f"expected one or several sources and a target, got {paths}")
@@ -477,7 +456,7 @@ def copy(
                 tell=tell,
             )
             found = _run(sources, target, options)
-    _report(found, as_json=as_json)
+    return _copied(found)
 
 
 def _run(sources: list[Place], target: Place, options: CopyOptions) -> list[FileOutcome]:
@@ -491,19 +470,17 @@ def _run(sources: list[Place], target: Place, options: CopyOptions) -> list[File
     return found
 
 
-def _report(found: list[FileOutcome], *, as_json: bool) -> None:
+def _copied(found: list[FileOutcome]) -> Result:
     verdicts = Counter(outcome.verdict for outcome in found)
     sent = sum(outcome.sent_bytes for outcome in found)
-    if as_json:
-        files: list[dict[str, Any]] = [outcome.to_json() for outcome in found]
-        counts = {verdict: verdicts[verdict] for verdict in ("copied", "equal", "failed")}
-        print_json({**counts, "sent_bytes": sent, "files": files})
-    else:
-        equal = f", {verdicts['equal']} were there already" if verdicts["equal"] else ""
-        failed = f", {verdicts['failed']} failed" if verdicts["failed"] else ""
-        typer.echo(f"copied {verdicts['copied']} files, sent {sent} bytes{equal}{failed}")
-    if verdicts["failed"]:
-        raise typer.Exit(1)
+    counts = {verdict: verdicts[verdict] for verdict in ("copied", "equal", "failed")}
+    equal = f", {verdicts['equal']} were there already" if verdicts["equal"] else ""
+    failed = f", {verdicts['failed']} failed" if verdicts["failed"] else ""
+    return Result(
+        {**counts, "sent_bytes": sent, "files": [outcome.to_json() for outcome in found]},
+        f"copied {verdicts['copied']} files, sent {sent} bytes{equal}{failed}",
+        status=Result.FAILED if failed else 0,
+    )
 
 
 def _require_shared(paths: list[str]) -> None:
@@ -539,7 +516,7 @@ def copy_with_manifests(paths: list[str], **options: Any) -> None:
     manifests = _missing_manifests(paths[:-1])
     for each in manifests:
         print_message(f"{each} is copied too: it says what the records of these files are")
-    copy([*paths[:-1], *manifests, *paths[-1:]], **options)
+    copy(paths=[*paths[:-1], *manifests, *paths[-1:]], **options)
 
 
 def _missing_manifests(sources: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple, Protocol
 
 import typer
 
@@ -57,13 +57,7 @@ def print_message(text: str) -> None:
     error_console().print(printable_lines(text), markup=False, highlight=False)
 
 
-def print_json(value: Any) -> None:
-    """Print a result for scripts."""
-    typer.echo(json.dumps(value, indent=2, sort_keys=True))
-
-
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; without columns, only the rows."""
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -123,11 +117,6 @@ def program() -> str:
     return "python -m trainfeed" if name == "__main__.py" else name
 
 
-def print_mapping(value: Mapping[str, object]) -> None:
-    """Print names and values, one pair per line."""
-    print_rows((), list(value.items()))
-
-
 @contextmanager
 def shown_at_work(what: str) -> Iterator[Callable[[str], object]]:
     """Show on a terminal what is at work; yield a function that changes the text."""
@@ -163,7 +152,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 # --- A command returns its result; ``with_json`` adds the option, prints it and sets the status
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_JsonOrList = Annotated[bool, typer.Option("--json", help="Print JSON; a list for a range.")]
 
 
 class Message(str):
@@ -197,7 +187,7 @@ class Table(NamedTuple):
             else row
             for row in map(self._cells, self.rows)
         ]
-        print_rows(self.columns, rows)
+        _print_rows(self.columns, rows)
         for text, number in below.items():
             typer.echo(printable_lines(f"({number}) {text}"))
 
@@ -228,7 +218,14 @@ def first_line(lines: Sequence[str]) -> list[str]:
     return [lines[0], *map(Message, lines[1:])]
 
 
-Part = str | Table
+class Printed(Protocol):
+    """A part of a text that prints itself, such as a table."""
+
+    def print(self) -> None:
+        """Print it to standard output."""
+
+
+Part = str | Printed
 
 
 @dataclass(eq=False, repr=False)
@@ -236,12 +233,14 @@ class Result:
     """What a command found.
 
     Attributes:
-        value: What ``--json`` prints.
+        value: What ``--json`` prints, or a function that returns it, for work that ``text`` does
+            as it is read; None where the text is also for scripts.
         text: What people see instead: lines and tables, of which a generator makes none beside
             ``--json``; by default the pairs of ``value``.
         messages: Lines about the result for standard error, with and without ``--json``; a
             generator may end with an error.
         status: The exit status.
+        sort_keys: Whether the JSON has its keys in order.
     """
 
     # Exit statuses, beside 0 and the 2 of wrong usage and settings.
@@ -250,14 +249,16 @@ class Result:
     ENDED: ClassVar = 130
 
     value: Any
-    text: Part | Iterable[Part] | None = None
+    text: str | Table | Iterable[Part] | None = None
     messages: Iterable[str] = ()
     status: int = 0
+    sort_keys: bool = True
 
     def print(self, *, as_json: bool) -> None:
         """Print the result and its messages, and end with the status if it is not 0."""
-        if as_json:
-            print_json(self.value)
+        if as_json and self.value is not None:
+            value = self.value() if callable(self.value) else self.value
+            typer.echo(json.dumps(value, indent=2, sort_keys=self.sort_keys))
         else:
             text = Table.of_pairs(self.value) if self.text is None else self.text
             for part in [text] if isinstance(text, str | Table) else text:
@@ -269,16 +270,16 @@ class Result:
 
 
 def _print_part(part: Part) -> None:
-    if isinstance(part, Table):
-        part.print()
-    elif isinstance(part, Message):
+    if isinstance(part, Message):
         print_message(part)
-    else:
+    elif isinstance(part, str):
         typer.echo(printable_lines(part))
+    else:
+        part.print()
 
 
 def json_option(declared: Any) -> Callable[[Callable[..., Result]], Callable[..., None]]:
-    """Return the decorator of commands whose option ``--json`` is declared so, as ``Json`` is."""
+    """Return the decorator of commands whose option ``--json`` is declared so."""
     option = inspect.Parameter(
         "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=declared
     )
@@ -297,7 +298,26 @@ def json_option(declared: Any) -> Callable[[Callable[..., Result]], Callable[...
     return add
 
 
-with_json: Final = json_option(Json)
+with_json: Final = json_option(_Json)
+# Of commands on intervals, whose result is a list for a range.
+with_json_or_list: Final = json_option(_JsonOrList)
+
+
+def with_dry_run(text: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Return the decorator of commands whose parameter ``dry_run`` is ``--dry-run`` with a help."""
+    declared = Annotated[bool, typer.Option("--dry-run", help=text)]
+
+    def add(function: Callable[..., Result]) -> Callable[..., Result]:
+        plain = inspect.signature(function, eval_str=True)
+        parameters = [
+            each.replace(annotation=declared) if each.name == "dry_run" else each
+            for each in plain.parameters.values()
+        ]
+        # What ``with_json`` reads.
+        function.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return add
 
 
 # --- Lists of entries on disk: a damaged entry is named, hides no other, and makes the status 3

@@ -9,25 +9,24 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
-from trainfeed.cli.build_ranges import IntervalBuild, build_each, result_row
+from trainfeed.cli.build_ranges import build_each, result_of
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.named_versions import Intervals, JsonOrList, Name, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, Name, is_range, open_asked
 from trainfeed.cli.printing import (
-    Json,
     Message,
     Part,
     Result,
     Table,
     counted_progress,
     error_console,
-    print_message,
     program,
     with_json,
+    with_json_or_list,
 )
 from trainfeed.cli.quarantine_lists import (
     BuildName,
@@ -145,6 +144,7 @@ _PRIVATE: Final = 0o600
 _STDOUT: Final = "-"
 
 
+@with_json
 def show_records(  # noqa: PLR0913 - options of a command
     name: BuildName,
     asked: RangeWord = None,
@@ -167,8 +167,7 @@ def show_records(  # noqa: PLR0913 - options of a command
             " for a pipe.",
         ),
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show quarantined records of an interval.
 
     Position, time, reason and content of each. Without an interval: those of the newest published
@@ -182,20 +181,18 @@ def show_records(  # noqa: PLR0913 - options of a command
     reasons = found.reasons()
     require_reason(reason, reasons, f"{found.dataset}/{found.interval} ({found.origin})")
     if raw is not None:
-        _require_one(at, raw, as_json=as_json)
+        # JSON is refused before a byte is read.
+        return Result(_one_without_json, _written(wanted, found, at, reason, raw))
     root = Path(wanted.env.root)
     if at is not None:
-        records = [_record_at(root, found, at, reason, is_raw=raw is not None)]
+        records = [_record_at(root, found, at, reason, "show --at")]
     else:
         records = list(read_raw(root, found, "show", reason=reason, limit=limit))
     inspected = inspect_records(wanted.env, _spec(wanted.env, found), found, records)
-    if raw is not None:
-        _write(inspected[0], raw)
-        return
     total = sum(reasons.values())
     matching = total if reason is None else reasons[reason]
     shown = [record_json(each) for each in inspected]
-    Result(
+    return Result(
         {**origin_of(found), "records": total, "reasons": reasons, "shown": shown},
         chain(
             _newest_text(found, reasons, reason) if is_newest else (),
@@ -203,7 +200,7 @@ def show_records(  # noqa: PLR0913 - options of a command
             if reasons or not is_newest
             else (),
         ),
-    ).print(as_json=as_json)
+    )
 
 
 def _newest_text(found: Quarantine, reasons: dict[str, int], reason: str | None) -> Iterator[Part]:
@@ -229,7 +226,7 @@ def _records_text(
 
 
 def _record_at(
-    root: Path, found: Quarantine, at: str, reason: str | None, *, is_raw: bool
+    root: Path, found: Quarantine, at: str, reason: str | None, command: str
 ) -> QuarantinedRecord:
     source, _, offset = at.rpartition(":")
     if not source or not offset.isdecimal():
@@ -242,18 +239,23 @@ def _record_at(
             f" {source} offset {offset}, got none; trainfeed quarantine show"
             f" {found.dataset}/{found.interval} lists them"
         )
-    command = "show --raw" if is_raw else "show --at"
     return read_raw_at(root, found, command, place)
 
 
-def _require_one(at: str | None, raw: str, *, as_json: bool) -> None:
-    if at is None or as_json:
-        raise ConfigError("expected --at SOURCE:OFFSET beside --raw, and no --json: one record")
+def _one_without_json() -> NoReturn:
+    raise ConfigError("expected --at SOURCE:OFFSET beside --raw, and no --json: one record")
+
+
+def _written(
+    wanted: Wanted, found: Quarantine, at: str | None, reason: str | None, raw: str
+) -> Iterator[Part]:
+    """Write the exact bytes of the record at a position; yield what is said of a new file."""
+    if at is None:
+        _one_without_json()
     if raw == _STDOUT and sys.stdout.isatty():
         raise ConfigError("expected a pipe for --raw -, a terminal may obey raw bytes; name a file")
-
-
-def _write(each: InspectedRecord, raw: str) -> None:
+    record = _record_at(Path(wanted.env.root), found, at, reason, "show --raw")
+    (each,) = inspect_records(wanted.env, _spec(wanted.env, found), found, [record])
     if not each.is_whole:
         raise NotFoundError(
             f"only the first {len(each.record.raw)} bytes are kept, the rest is gone:"
@@ -264,7 +266,7 @@ def _write(each: InspectedRecord, raw: str) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     elif posix.create_exclusive(raw, data, mode=_PRIVATE):
-        print_message(f"{len(data)} bytes in {raw}")
+        yield Message(f"{len(data)} bytes in {raw}")
     else:
         raise ConflictError(f"{raw}: the name is taken; nothing was written; name a new file")
 
@@ -386,7 +388,8 @@ _REPLAY_COLUMNS: Final = ("interval", "outcome", "generation", "samples", "quara
 _COMMAND: Final = ("quarantine", "replay")
 
 
-def replay(  # noqa: PLR0913 - options of a command
+@with_json_or_list
+def replay(
     name: Name,
     asked: RangeWord = None,
     *,
@@ -399,8 +402,7 @@ def replay(  # noqa: PLR0913 - options of a command
         typer.Option(help="The reason to record; by default it counts the quarantined records."),
     ] = None,
     training: Training = None,
-    as_json: JsonOrList = False,
-) -> None:
+) -> Result:
     """Build intervals with quarantined records again.
 
     With the code of today, as the next generation.
@@ -420,8 +422,7 @@ def replay(  # noqa: PLR0913 - options of a command
     if not is_range(chosen, asked):
         untrained = declines(training, names, names[0])
         request = BuildRequest(rebuild=why, untrained=untrained, replay=True)
-        build_one(spec, env, chosen[0], request, as_json=as_json)
-        return
+        return build_one(spec, env, chosen[0], request)
 
     def options(name: str) -> list[str]:
         said = [] if why is None else [f"--why={why}"]
@@ -432,21 +433,8 @@ def replay(  # noqa: PLR0913 - options of a command
             spec.name, names, options, jobs=jobs, on_end=count, command=_COMMAND
         )
     settle(spec, env, training, results)
-    _report(results, is_ended=is_ended, as_json=as_json)
-
-
-def _report(results: Sequence[IntervalBuild], *, is_ended: bool, as_json: bool) -> None:
-    failed = sum(each.status != 0 for each in results)
-    again = (
-        f"{failed} of {len(results)} intervals are not replayed; run again: what is replayed is"
-        " found identical"
-    )
-    Result(
-        [each.to_json() for each in results],
-        Table(_REPLAY_COLUMNS, [result_row(each, _REPLAY_COLUMNS) for each in results]),
-        [again] if failed else (),
-        (Result.ENDED if is_ended else Result.FAILED) if failed else 0,
-    ).print(as_json=as_json)
+    again = "are not replayed; run again: what is replayed is found identical"
+    return result_of(results, again, is_ended=is_ended, columns=_REPLAY_COLUMNS)
 
 
 # --- The group of the commands, in the order of their use

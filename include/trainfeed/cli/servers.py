@@ -17,12 +17,12 @@ from trainfeed.cli.arguments import (
 )
 from trainfeed.cli.command_groups import command
 from trainfeed.cli.printing import (
+    Message,
+    Part,
     Result,
     Table,
-    print_json,
-    print_mapping,
     print_message,
-    print_rows,
+    with_dry_run,
     with_json,
 )
 from trainfeed.cli.targets import RangeWord, Target, name_argument
@@ -37,7 +37,7 @@ from trainfeed.serving.server import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trainfeed.serving.dispatch import PassReport
 
@@ -108,19 +108,18 @@ def serve(  # noqa: PLR0913 (each is an option)
         print_message(f"{url} lends {tasks.num_tasks} tasks of {name}, split {split}")
 
     reports = serve_master(tasks, options, server.settings(), on_ready=ready)
-    _print_passes(reports)
-    if any(report.failed for report in reports):
-        raise typer.Exit(1)
+    has_failed = any(report.failed for report in reports)
+    Result(None, _passes(reports), (), Result.FAILED if has_failed else 0).print(as_json=False)
 
 
 @command(dispatch, "status", "dispatch status http://127.0.0.1:8790")
+@with_json
 def status(
     url: Annotated[str, typer.Argument(help="Address of the master.")],
     *,
     token_file: TokenFileOption = None,
     ca_file: CaFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Result:
     """Show what a master serves, and its passes.
 
     The current pass, and those before.
@@ -132,22 +131,20 @@ def status(
     access = Access(token_file=token_file, ca_file=ca_file)
     with MasterClient(url, access, patience_seconds=10.0) as client:
         found = client.status()
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        served = found.served.model_dump(exclude={"manifests"})
-        print_mapping({**served, "todo": found.todo, "pending": found.pending})
-        _print_passes([*found.ended, *([] if found.is_over else [found.current])])
-    if found.current.failed or any(report.failed for report in found.ended[-1:]):
-        raise typer.Exit(1)
+    served = found.served.model_dump(exclude={"manifests"})
+    shown = Table.of_pairs({**served, "todo": found.todo, "pending": found.pending})
+    passes = _passes([*found.ended, *([] if found.is_over else [found.current])])
+    has_failed = found.current.failed or any(report.failed for report in found.ended[-1:])
+    return Result(
+        found.model_dump(mode="json"), [shown, *passes], (), Result.FAILED if has_failed else 0
+    )
 
 
-def _print_passes(reports: Sequence[PassReport]) -> None:
-    rows: list[dict[str, Any]] = [report.model_dump() for report in reports]
-    print_rows(_COLUMNS, [[row[column] for column in _COLUMNS] for row in rows])
+def _passes(reports: Sequence[PassReport]) -> Iterator[Part]:
+    yield Table(_COLUMNS, [report.model_dump() for report in reports])
     for report in reports:
         for failed in report.failed_tasks:
-            print_message(
+            yield Message(
                 f"pass {report.pass_number}: task {failed.task} failed {failed.failures} times,"
                 f" the last time: {failed.reason}"
             )
@@ -210,6 +207,7 @@ def list_tokens(*, tokens: Tokens) -> Result:
 
 @command(token, "revoke", "token revoke trainer --tokens tokens.txt")
 @with_json
+@with_dry_run("Only show which tokens would be revoked.")
 def revoke(
     name: Annotated[str, typer.Argument(help="Name of the caller.")],
     *,
@@ -218,9 +216,7 @@ def revoke(
         str | None,
         typer.Option(help="Only the token whose digest begins so; by default all of the name."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show which tokens would be revoked.")
-    ] = False,
+    dry_run: bool = False,
 ) -> Result:
     """Revoke the tokens of a caller: servers refuse them at once.
 

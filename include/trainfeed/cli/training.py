@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,18 +14,18 @@ from ruamel.yaml import YAML
 
 from trainfeed.cli.arguments import readable_environment
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.named_versions import Intervals, JsonOrList, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, is_range, open_asked
 from trainfeed.cli.printing import (
     DamagedEntries,
     Part,
     Result,
     Table,
     error_console,
-    print_json,
-    print_mapping,
     printable_lines,
     table,
+    with_dry_run,
     with_json,
+    with_json_or_list,
 )
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment, environment_from_environ
@@ -181,23 +181,16 @@ def with_launcher(spec: DatasetSpec, kind: LauncherName | None) -> DatasetSpec:
     return spec.model_copy(update={"train": train})
 
 
-def print_rendered(
-    spec: DatasetSpec,
-    env: Environment,
-    chosen: Sequence[Interval],
-    tag: Tag | None = None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print the objects that launches would make, as YAML or as a JSON list; none are made."""
+def rendered(
+    spec: DatasetSpec, env: Environment, chosen: Sequence[Interval], tag: Tag | None = None
+) -> Result:
+    """Return the objects that launches would make, as YAML or as a JSON list; none are made."""
     found: list[Any] = [each for interval in chosen for each in render(spec, env, interval, tag)]
-    plain = json.loads(json.dumps(found))
-    if as_json:
-        print_json(plain)
-        return
+    plain, text = json.loads(json.dumps(found)), StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.dump_all(plain, sys.stdout)
+    yaml.dump_all(plain, text)
+    return Result(plain, text.getvalue().removesuffix("\n"))
 
 
 # --- ``trainfeed train``: trainings on this machine or on a cluster, without Airflow
@@ -212,6 +205,11 @@ class CatchUp(StrEnum):
     ALL = "all"
 
 
+@with_json_or_list
+@with_dry_run(
+    "Only print what would be made, as YAML. A start model without TRANSFER.json on its store is"
+    " downloaded all the same: the job's name depends on its files."
+)
 def train(  # noqa: PLR0913 - options of a command
     name: Annotated[str, name_argument("NAME/RANGE, or NAME@TAG as --tag TAG.")],
     asked: RangeWord = None,
@@ -232,14 +230,7 @@ def train(  # noqa: PLR0913 - options of a command
         str | None,
         typer.Option(help="Train on the versions of this tag, or of TAG#3, not on a window."),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only print what would be made, as YAML. A start model without TRANSFER.json on"
-            " its store is downloaded all the same: the job's name depends on its files.",
-        ),
-    ] = False,
+    dry_run: bool = False,
     again: Annotated[
         str | None,
         typer.Option(
@@ -247,8 +238,7 @@ def train(  # noqa: PLR0913 - options of a command
             " starts it once."
         ),
     ] = None,
-    as_json: JsonOrList = False,
-) -> None:
+) -> Result:
     """Train on a window of intervals, or on a tag.
 
     The window ends with the interval that is named; a finished job is used again.
@@ -266,28 +256,30 @@ def train(  # noqa: PLR0913 - options of a command
                 "expected no --launcher, --dry-run, --again or --tag beside --catch-up; leave it"
                 " out"
             )
-        _caught_up(target, interval, older=catch_up is CatchUp.ALL).print(as_json=as_json)
-        return
+        return _caught_up(target, interval, older=catch_up is CatchUp.ALL)
     if tag is not None:
-        _train_tag(target, interval, tag, launcher, again, dry_run=dry_run, as_json=as_json)
-        return
+        return _train_tag(target, interval, tag, launcher, again, dry_run=dry_run)
     spec, env, asked = open_asked(target, interval, has_option=True)
     spec = with_launcher(spec, launcher)
     chosen = intervals_in(spec.schedule_model(), parse_range(asked))
     if dry_run:
-        print_rendered(spec, env, chosen, as_json=as_json)
-        return
-    reports = []
+        return rendered(spec, env, chosen)
+    # Each is shown when it has ended.
+    reports = _trained(spec, env, chosen, again)
+    is_list = is_range(chosen, asked)
+    return Result(lambda: list(reports) if is_list else next(reports), map(Table.of_pairs, reports))
+
+
+def _trained(
+    spec: DatasetSpec, env: Environment, chosen: Sequence[Interval], again: str | None
+) -> Iterator[dict[str, Any]]:
     for each in chosen:
         with error_console().status(f"{spec.name}/{each.name}: train"):
-            reports.append(run_train(spec, env, each, again=again))
-        if not as_json:
-            print_mapping(reports[-1])
-    if as_json:
-        print_json(reports if is_range(chosen, asked) else reports[0])
+            report = run_train(spec, env, each, again=again)
+        yield report
 
 
-def _train_tag(  # noqa: PLR0913 - options of the command
+def _train_tag(
     target: Target,
     interval: str | None,
     text: str,
@@ -295,19 +287,16 @@ def _train_tag(  # noqa: PLR0913 - options of the command
     again: str | None,
     *,
     dry_run: bool,
-    as_json: bool,
-) -> None:
+) -> Result:
     if interval is not None or target.asked is not None:
         raise ConfigError("expected --tag or an interval, got both; nothing was started")
     env = environment_from_environ()
     spec = with_launcher(load_spec(env.datasets / check_name(target.name)), launcher)
     tag, last = tagged_training(spec, DatasetFolder(Path(env.root), spec.name), text)
     if dry_run:
-        print_rendered(spec, env, [last], tag, as_json=as_json)
-        return
+        return rendered(spec, env, [last], tag)
     with error_console().status(f"{spec.name}@{tag.name}: train"):
-        report = run_train(spec, env, last, again=again, tag=tag)
-    Result(report).print(as_json=as_json)
+        return Result(run_train(spec, env, last, again=again, tag=tag))
 
 
 def _caught_up(target: Target, interval: str | None, *, older: bool) -> Result:

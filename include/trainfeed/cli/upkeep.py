@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,19 +27,15 @@ from trainfeed.cli.named_versions import (
     starts_in,
 )
 from trainfeed.cli.printing import (
-    Json,
     Message,
     Part,
     Result,
     Table,
     error_console,
     first_line,
-    print_json,
-    print_message,
-    print_rows,
-    printable_lines,
     program,
     table,
+    with_dry_run,
     with_json,
 )
 from trainfeed.cli.targets import RangeWord, SetName, Target, name_argument
@@ -86,13 +82,14 @@ def _removal_tables(found: dict[str, Removals], *, dry_run: bool) -> list[Part]:
     return [Table(_REMOVAL_COLUMNS, rows)] if rows else []
 
 
-OnlyRemovals = Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")]
+_with_removals = with_dry_run("Only print what would be removed.")
 
 
 # --- ``trainfeed prune``: removes what data sets no longer keep, by their rules
 
 
 @with_json
+@_with_removals
 def prune_dataset(
     name: Annotated[str | None, name_argument("The data set.")] = None,
     *,
@@ -101,7 +98,7 @@ def prune_dataset(
         list[str] | None,
         typer.Option(help=f"Only this kind, of {', '.join(each.name for each in KINDS)}."),
     ] = None,
-    dry_run: OnlyRemovals = False,
+    dry_run: bool = False,
     clock_is_right: Annotated[
         str | None,
         typer.Option(
@@ -171,13 +168,14 @@ def _pruned_text(found: dict[str, Removals], *, dry_run: bool) -> Iterator[Part]
 
 
 @with_json
+@_with_removals
 def retire(
     name: Name,
     asked: RangeWord = None,
     *,
     why: Annotated[str | None, typer.Option(help="The reason, which the interval keeps.")] = None,
     who: Who = None,
-    dry_run: OnlyRemovals = False,
+    dry_run: bool = False,
 ) -> Result:
     """Remove all versions of the intervals you name, for good.
 
@@ -208,6 +206,7 @@ _LEFTOVER_COLUMNS: Final = ("place", "bytes", "modified")
 
 
 @with_json
+@with_dry_run("Only print the leftovers.")
 def gc(
     *,
     older_than: Annotated[
@@ -217,7 +216,7 @@ def gc(
             help="Least age in hours: since a file was modified, a launch began.",
         ),
     ] = round(OLD / timedelta(hours=1)),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the leftovers.")] = False,
+    dry_run: bool = False,
 ) -> Result:
     """Remove what killed builds left behind, and no version.
 
@@ -241,6 +240,7 @@ def gc(
 
 
 @with_json
+@with_dry_run("Only show the damage, and how it would be repaired.")
 def repair(
     name: VersionName,
     asked: RangeWord = None,
@@ -260,9 +260,7 @@ def repair(
             " published digests are taken from there.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the damage, and how it would be repaired.")
-    ] = False,
+    dry_run: bool = False,
 ) -> Result:
     """Make the damaged files of a version what they were.
 
@@ -310,6 +308,8 @@ def _repaired_text(report: RepairReport) -> Iterator[Part]:
 # --- ``trainfeed waive``: a person lets failed gates of one build pass, as they were measured
 
 
+@with_json
+@with_dry_run("Only show the gates that failed.")
 def waive(  # noqa: PLR0913 - options of a command
     name: Annotated[str, name_argument("NAME/INTERVAL.")],
     asked: RangeWord = None,
@@ -330,11 +330,8 @@ def waive(  # noqa: PLR0913 - options of a command
         list[str] | None, typer.Option(help="Only gates of this field; repeat for several.")
     ] = None,
     who: Who = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the gates that failed.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+    dry_run: bool = False,
+) -> Result:
     """Let failed quality gates of a build pass.
 
     Only with the values that they have now; the build is not published yet.
@@ -348,40 +345,38 @@ def waive(  # noqa: PLR0913 - options of a command
     if target.asked is None or "/" in target.asked:
         raise ConfigError(f"expected NAME/INTERVAL, got {str(target)!r}")
     found = waivable(DatasetFolder(Path(env.root), target.name), target.asked, plan)
-    if not as_json:
-        _show(str(target), found)
-    if dry_run:
-        _print_waived(found, {}, as_json=as_json)
-        return
-    if why is None or until is None:
-        raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
-    until_time = parse_time(until)
-    wish = WaiverWish(named_person(who), account_name(), why, until_time, check or (), field or ())
-    waiver = write_waiver(env, found, wish, datetime.now(UTC))
-    _print_waived(found, {"waiver": waiver.to_json()}, as_json=as_json)
 
+    def written() -> dict[str, Any]:
+        if dry_run:
+            return {}
+        if why is None or until is None:
+            raise ConfigError("expected --why and --until, or --dry-run; nothing was written")
+        decided = named_person(who), account_name(), why, parse_time(until)
+        wish = WaiverWish(*decided, check or (), field or ())
+        return {"waiver": write_waiver(env, found, wish, datetime.now(UTC)).to_json()}
 
-def _show(target: str, found: Waivable) -> None:
-    plan = found.plan.plan_id
-    typer.echo(printable_lines(f"{target} (plan {plan}) is not published; gates that failed:"))
-    print_rows((), [[line] for line in found.refused.lines])
-
-
-def _print_waived(found: Waivable, written: dict[str, Any], *, as_json: bool) -> None:
     command = next_command(found.plan).replace("trainfeed", program(), 1)
-    if as_json:
-        gates = [dict(gate) for gate in found.refused.gates]
-        print_json({"plan": found.plan.plan_id, "failed": gates, **written, "next": command})
-    elif written:
-        waiver = written["waiver"]
+    facts = {
+        "plan": found.plan.plan_id,
+        "failed": [dict(gate) for gate in found.refused.gates],
+        "next": command,
+    }
+    # The gates are shown before anything is written, or refused.
+    return Result(lambda: facts | written(), _waived_text(str(target), found, written, command))
+
+
+def _waived_text(
+    target: str, found: Waivable, written: Callable[[], dict[str, Any]], command: str
+) -> Iterator[Part]:
+    yield f"{target} (plan {found.plan.plan_id}) is not published; gates that failed:"
+    yield Table((), [[line] for line in found.refused.lines])
+    if (waiver := written().get("waiver")) is not None:
         decided = f"{person(waiver['who'], waiver['account'])} until {waiver['until']}"
-        typer.echo(
-            printable_lines(
-                f"{len(waiver['gates'])} of {len(found.refused.gates)} waived by {decided}:"
-                f" {waiver['why']}"
-            )
+        yield (
+            f"{len(waiver['gates'])} of {len(found.refused.gates)} waived by {decided}:"
+            f" {waiver['why']}"
         )
-        print_message(f"publish it: {command} (in Airflow: clear the task check of the run)")
+        yield Message(f"publish it: {command} (in Airflow: clear the task check of the run)")
 
 
 # --- ``trainfeed waivers``: the waivers of data sets, and what became of them

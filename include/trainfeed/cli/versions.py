@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from trainfeed.cli.arguments import tell_withdrawal
-from trainfeed.cli.file_contents import print_samples
+from trainfeed.cli.file_contents import samples_result
 from trainfeed.cli.file_stats import statistics_table
 from trainfeed.cli.ls import gaps
 from trainfeed.cli.named_versions import KnownTarget, known
-from trainfeed.cli.printing import Json, Part, Result, program, progress, with_json
+from trainfeed.cli.printing import Part, Result, program, progress, with_json
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.intervals import parse_range
 from trainfeed.core.printable_text import printable
@@ -139,6 +139,7 @@ _TRAIN: Final = "train"
 VersionName = Annotated[str, name_argument("NAME/INTERVAL[/gNNNN], or NAME@TAG[/INTERVAL].")]
 
 
+@with_json
 def head(
     name: VersionName,
     asked: RangeWord = None,
@@ -147,15 +148,14 @@ def head(
         str | None, typer.Option(help="Split; train otherwise, or the largest.")
     ] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=0, help="How many.")] = 10,
-    as_json: Json = False,
-) -> None:
+) -> Result:
     """Show the first samples of a version."""
     target = Target.parse(name, asked)
     version = known(target).one()
     reader = DatasetReader([version], split or _usual_split(version))
-    if not as_json:
-        typer.echo(printable(f"{target}, split {reader.split}: {reader.num_samples} samples"))
-    print_samples(islice(reader.reader()(), number), use_json=as_json)
+    samples = islice(reader.reader()(), number)
+    title = printable(f"{target}, split {reader.split}: {reader.num_samples} samples")
+    return samples_result(samples, title)
 
 
 @with_json

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trainfeed.cli.build import print_preview
+from trainfeed.cli.build import preview_text
+from trainfeed.cli.printing import Result
 
 REPORT: dict[str, Any] = {
     "dataset": "clicks",
@@ -28,7 +29,7 @@ REPORT: dict[str, Any] = {
 def test_control_characters_of_records_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_preview(REPORT)
+    Result(REPORT, preview_text(REPORT)).print(as_json=False)
     printed = capsys.readouterr().out
     assert all(character.isprintable() for character in printed.replace("\n", ""))
     for shown in (r"a\x1b]0;title\x07b", r"\u202e, é", r"\x1b[2Jgone\r"):
@@ -36,5 +37,5 @@ def test_control_characters_of_records_do_not_reach_the_terminal(
 
 
 def test_a_statistic_of_no_value_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    print_preview(REPORT)
+    Result(REPORT, preview_text(REPORT)).print(as_json=False)
     assert "None" not in capsys.readouterr().out
