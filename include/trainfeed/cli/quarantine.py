@@ -40,7 +40,7 @@ from trainfeed.cli.quarantine_lists import (
     origin_of,
     title_of,
 )
-from trainfeed.cli.targets import RangeWord, Target
+from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
@@ -146,7 +146,13 @@ _STDOUT: Final = "-"
 
 @with_json
 def show_records(  # noqa: PLR0913 - options of a command
-    name: BuildName,
+    name: Annotated[
+        str,
+        name_argument(
+            "NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version;"
+            " NAME: the newest version that has any."
+        ),
+    ],
     asked: RangeWord = None,
     *,
     plan: PlanId = None,

@@ -41,7 +41,7 @@ BuildName = Annotated[
     str,
     name_argument(
         "NAME/INTERVAL: the last build, published or not; NAME/INTERVAL/gNNNN: one version; where"
-        " several are listed also NAME[/RANGE]; of show NAME: the newest version with records."
+        " several are listed also NAME[/RANGE]."
     ),
 ]
 PlanId = Annotated[
