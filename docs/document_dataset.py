@@ -62,6 +62,7 @@ preprocess:
   input: record
   engine: local
   connection: spark_default
+  parameters: {session_minutes: 30}
 lookups: {visitors: visitors.parquet}
 keep_lookups: false
 documents: [LICENCE.txt]

@@ -41,7 +41,8 @@ def require_function(spec: DatasetSpec) -> None:
     name = spec.preprocess.function_name
     functions = {node.name: node for node in body if isinstance(node, _Function)}
     if name in functions:
-        _require_parameters(functions[name], path, _PARAMETERS[spec.preprocess.input])
+        more = ("parameters",) if spec.preprocess.parameters else ()
+        _require_parameters(functions[name], path, (*_PARAMETERS[spec.preprocess.input], *more))
     elif name not in set(_other_names(body)) and "*" not in set(_other_names(body)):
         hint = did_you_mean(name, functions) if functions else "define it"
         raise ConfigError(

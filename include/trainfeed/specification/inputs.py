@@ -35,6 +35,7 @@ from trainfeed.specification.values import (
     EntryPoint,
     FieldName,
     Millionths,
+    Parameters,
     Part,
     Size,
     WrongValueError,
@@ -110,12 +111,16 @@ class PreprocessSpec(Part):
         engine: Where the function runs: ``local``, processes of the task; or ``spark``, executors
             of a cluster, which also write the shards. The result is the same.
         connection: Id of the connection of the Spark cluster; the engine ``local`` needs none.
+        parameters: Name → value that the function gets as its argument ``parameters``: a bool,
+            whole number, finite float or text, or a list of these. The values determine the
+            content: another value is another version.
     """
 
     function: EntryPoint
     input: Literal["record", "batch"] = "record"
     engine: Literal["local", "spark"] = "local"
     connection: Connection = "spark_default"
+    parameters: Parameters = Field(default_factory=dict)
 
     @property
     def module(self) -> str:

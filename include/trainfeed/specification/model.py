@@ -35,6 +35,7 @@ from trainfeed.specification.values import (
     Duration,
     FieldName,
     Name,
+    ParameterValue,
     Part,
     RelativeFile,
     Size,
@@ -327,7 +328,7 @@ def fingerprint_fields(spec: DatasetSpec, rules: ReadingRules = NEWEST) -> dict[
     """
     return {
         "schema": spec.schema_fields(),
-        "preprocess": {"function": spec.preprocess.function, "input": spec.preprocess.input},
+        "preprocess": _function(spec),
         "split": {
             "by": "record" if spec.split.by is None else list(spec.split.by),
             "millionths": spec.split.millionths,
@@ -338,6 +339,17 @@ def fingerprint_fields(spec: DatasetSpec, rules: ReadingRules = NEWEST) -> dict[
         **({} if spec.uploads is None else {"uploads": spec.uploads.fingerprint()}),
         **_lookup_types(spec, rules),
     }
+
+
+def _function(spec: DatasetSpec) -> dict[str, Any]:
+    parameters = {name: as_json(value) for name, value in spec.preprocess.parameters.items()}
+    function = {"function": spec.preprocess.function, "input": spec.preprocess.input}
+    return {**function, **({"parameters": parameters} if parameters else {})}
+
+
+def as_json(value: ParameterValue) -> Any:
+    """Return the value of a parameter as plain JSON."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _lookup_types(spec: DatasetSpec, rules: ReadingRules) -> dict[str, Any]:

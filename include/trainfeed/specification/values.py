@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -203,6 +205,46 @@ Topic = Annotated[
     str,
     matching(_TOPIC, "a topic name (letters, digits, '.', '_' and '-')"),
     pattern_schema(_TOPIC),
+]
+
+
+_Scalar: TypeAlias = bool | int | float | str
+# A value that a function of a data set gets, as it stands in dataset.yaml.
+ParameterValue: TypeAlias = _Scalar | tuple[_Scalar, ...]
+_LARGEST: Final = 1 << 63
+
+
+def parameter_value(value: Any) -> ParameterValue:
+    """Return the value of a parameter; lists become tuples, which a function cannot change.
+
+    Raises:
+        WrongValueError: It is neither a bool, a whole number of 64 bits, a finite number or a text,
+            nor a list of such values.
+    """
+    if isinstance(value, list | tuple):
+        return tuple(_scalar(each) for each in value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> _Scalar:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and -_LARGEST <= value < _LARGEST:
+        return value
+    if isinstance(value, float | Decimal) and math.isfinite(value):
+        return float(value)
+    raise WrongValueError("true, false, a number, a text, or a list of them")
+
+
+Parameters = Annotated[
+    Mapping[Name, Annotated[Any, BeforeValidator(parameter_value)]],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": ["boolean", "number", "string", "array"]},
+            "examples": [{"late_minutes": 15}],
+        }
+    ),
 ]
 
 

@@ -316,7 +316,8 @@ def _function(
     """Return the function: that of the last job if code, fields and lookups are the same."""
     plan, spec = stage.plan, stage.spec
     lookups = (*sorted(plan.lookups.items()), plan.rules, repr(spec.lookup_types))
-    called = (spec.preprocess.function, repr(spec.function_fields()))
+    parameters = repr(sorted(spec.preprocess.parameters.items()))
+    called = (spec.preprocess.function, parameters, repr(spec.function_fields()))
     key = (str(spec.folder), plan.code["digest"], called, lookups)
     function = functions.get(key)
     if not isinstance(function, UserFunction):

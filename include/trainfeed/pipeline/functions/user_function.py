@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -300,6 +300,14 @@ _forks: Final[list[None]] = []
 os.register_at_fork(after_in_child=lambda: _forks.append(None))
 
 
+def _with_parameters(spec: DatasetSpec, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with the parameters of its specification as its third argument."""
+    if not spec.preprocess.parameters:
+        return function
+    parameters = MappingProxyType(dict(spec.preprocess.parameters))
+    return lambda records, lookups: function(records, lookups, parameters)
+
+
 class SampleFunction(Protocol):
     """A function from records to samples, as modes call it; see ``UserFunction``."""
 
@@ -343,7 +351,7 @@ class UserFunction:
         rules: ReadingRules = NEWEST,
     ) -> None:
         entry = spec.preprocess.function
-        self._function = load_function(spec, entry, code)
+        self._function = _with_parameters(spec, load_function(spec, entry, code))
         # Read-only: a function cannot pass values from one record to the next in it.
         self._lookups = MappingProxyType(load_lookups(spec, lookups, rules))
         self._names = [field["name"] for field in spec.function_fields()]
