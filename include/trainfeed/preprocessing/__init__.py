@@ -3,8 +3,8 @@
     from trainfeed.preprocessing import Filtered, Record, Reject
 
 ``Record``, ``Reject`` and ``Filtered`` serve every function; ``plain_reader`` with ``whole``,
-``number`` and ``text`` read usual records faster in record mode; ``json_columns`` and
-``iter_records`` serve functions in batch mode. ``partition_values`` reads the names of folders.
+``number`` and ``text`` read usual records faster in record mode; ``columns_of``, ``json_columns``
+and ``iter_records`` serve functions in batch mode. ``partition_values`` reads names of folders.
 """
 
 from trainfeed.preprocessing.batch import iter_records, json_columns
@@ -18,11 +18,13 @@ from trainfeed.preprocessing.source_record import (
     text,
     whole,
 )
+from trainfeed.preprocessing.typed_fields import columns_of
 
 __all__ = [
     "Filtered",
     "Record",
     "Reject",
+    "columns_of",
     "iter_records",
     "json_columns",
     "number",

@@ -13,7 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
-from trainfeed.preprocessing.source_record import Record, field_reader, record_type, whole_between
+from trainfeed.preprocessing.source_record import (
+    FIELDS,
+    Record,
+    TypedRecord,
+    field_reader,
+    record_type,
+    whole_between,
+)
 
 # --- Attributes of many objects as columns: a large part of the time of reading JSON in batches
 
@@ -132,12 +139,13 @@ def iter_records(batch: pa.RecordBatch, rows: Iterable[int]) -> Iterator[tuple[i
     """Yield rows of the function's batch as records, each with its number."""
     picked = np.fromiter(rows, dtype=np.int64)
     kind = record_type(_rules_of(batch.schema))
+    is_typed = FIELDS in batch.schema.names
     for row in batch.take(pa.array(picked)).to_pylist():
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
-        yield (
-            row["_row"],
-            kind(row["value"], row["key"], row["timestamp"], headers, row["source"], row["offset"]),
+        record = kind(
+            row["value"], row["key"], row["timestamp"], headers, row["source"], row["offset"]
         )
+        yield row["_row"], TypedRecord.of(record, row[FIELDS]) if is_typed else record
 
 
 def told_rules(rules: ReadingRules) -> dict[str, str]:

@@ -78,6 +78,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # What Kafka gives for a record without a timestamp.
 _NO_STAMP: Final = -1
+# The last column of a batch whose records have typed fields.
+FIELDS: Final = "fields"
 
 
 def check_reason(reason: str) -> str:
@@ -129,7 +131,8 @@ class Record(NamedTuple):
     """One source record.
 
     Attributes:
-        value: The bytes of the record, or None for a Kafka tombstone.
+        value: The bytes of the record, or None for a Kafka tombstone and for a row of a file of
+            columns.
         key: The Kafka key, or None.
         timestamp_ms: The record's timestamp in milliseconds since 1970, UTC; -1 without one.
         headers: Kafka headers in order.
@@ -172,6 +175,53 @@ class Record(NamedTuple):
             return loads(self.value)
         except (ValueError, RecursionError) as error:
             raise Reject("not_json", str(error)) from error
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields of the record: name → value, whatever kind of source it is of.
+
+        They are those of the source, such as the columns of a Parquet file; where it has none,
+        those of the JSON object in the value, which is parsed at every access.
+
+        Raises:
+            Reject: The value is null (``null_value``), no JSON (``not_json``), or JSON that is no
+                object (``not_an_object``).
+        """
+        value = self.json()
+        if not isinstance(value, Mapping):
+            raise Reject("not_an_object", f"expected an object, got {type(value).__name__}")
+        return value
+
+
+class TypedRecord(Record):
+    """A record of a source with typed fields; ``json`` gives them, too."""
+
+    _typed: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, parts: tuple[Any, ...], fields: dict[str, Any] | None) -> TypedRecord:
+        """Return a record.
+
+        Args:
+            parts: The attributes of ``Record``, in their order.
+            fields: Name → value; None for a record without a value.
+        """
+        record = tuple.__new__(cls, parts)
+        record._typed = fields  # noqa: SLF001 - the class itself
+        return record
+
+    def json(self) -> Any:
+        """Return the fields.
+
+        Raises:
+            Reject: The record has no value (``null_value``).
+        """
+        if self._typed is None:
+            raise Reject("null_value")
+        return self._typed
+
+    def _replace(self, **changes: Any) -> TypedRecord:
+        return TypedRecord.of(super()._replace(**changes), self._typed)
 
 
 class _GuessedTime(Record):

@@ -30,7 +30,8 @@ from trainfeed.pipeline.functions.user_function import (
 from trainfeed.pipeline.labels import UNLABELLED, LabelJoin
 from trainfeed.pipeline.sorting.collector import SampleBlock
 from trainfeed.preprocessing import Filtered, Record, Reject
-from trainfeed.preprocessing.source_record import record_type
+from trainfeed.preprocessing.source_record import FIELDS, TypedRecord, record_type
+from trainfeed.preprocessing.typed_fields import iter_fields
 from trainfeed.samples import Schema, TypedCodec
 from trainfeed.samples.arrow import ColumnEncoder
 from trainfeed.sources import LINE_TOO_LONG
@@ -355,9 +356,11 @@ def iter_landed(
     values, keys = (landed.column(name).to_pylist() for name in ("value", "key"))
     stamps, offsets = (landed.column(name).to_numpy().tolist() for name in ("timestamp", "offset"))
     headers = _headers(landed.column("headers"))
-    fields = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    parts = zip(values, keys, stamps, headers, repeat(source), offsets, strict=False)
+    if FIELDS in landed.schema.names:
+        return map(TypedRecord.of, parts, iter_fields(landed.column(FIELDS)))
     # ``tuple.__new__`` makes named tuples in C, without a call of Python for each record.
-    return map(tuple.__new__, repeat(record_type(rules)), fields)
+    return map(tuple.__new__, repeat(record_type(rules)), parts)
 
 
 def _headers(column: pa.Array) -> Iterable[tuple[tuple[str, bytes | None], ...]]:

@@ -22,7 +22,7 @@ from trainfeed.pipeline.quarantine import excerpt, plain
 from trainfeed.pipeline.stage import kept as kept_files
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.batch import told_rules
-from trainfeed.preprocessing.source_record import check_reason, cut_message
+from trainfeed.preprocessing.source_record import FIELDS, check_reason, cut_message
 from trainfeed.specification import DatasetSpec
 
 # --- Batch mode: the columns that a function gets and returns, and the account of its records
@@ -104,13 +104,19 @@ class Judged:
 def source_batch(
     landed: pa.RecordBatch, source: str, rules: ReadingRules = NEWEST
 ) -> pa.RecordBatch:
-    """Return landed records of one source as the batch that a function gets."""
+    """Return landed records of one source as the batch that a function gets.
+
+    The fields of records that have typed ones are its last column.
+    """
     num_rows = landed.num_rows
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(num_rows, np.int32)), [source])
     columns = [landed.column(name) for name in ("value", "key", "timestamp", "headers")]
     rows = pa.array(np.arange(num_rows, dtype=np.int32))
     columns += [names, landed.column("offset"), rows]
     schema = BATCH_SCHEMA.with_metadata(told_rules(rules)) if told_rules(rules) else BATCH_SCHEMA
+    if FIELDS in landed.schema.names:
+        columns.append(landed.column(FIELDS))
+        schema = schema.append(landed.schema.field(FIELDS))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
