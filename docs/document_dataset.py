@@ -153,6 +153,21 @@ schema:
   label: {dtype: int64}
 output: {codec: zstd, shards: 4}
 """,
+    "Folders of Parquet files": """\
+name: rides
+schedule: "@hourly"
+start: 2026-01-01
+source:
+  logs:
+    path: "/archive/rides/dt={start:%Y-%m-%d}/hour={start:%H}"
+    format: parquet
+    columns: [distance, fare, rider]
+    bytes_per_record: 12B
+preprocess: {function: "preprocess:make_sample", input: batch}
+schema:
+  distance: {dtype: float32}
+  fare: {dtype: float32}
+""",
     "Folders that are complete when nothing in them changes": """\
 name: visits
 schedule: "0 * * * *"

@@ -8,13 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from trainfeed.core import canonical_json, faults
 from trainfeed.errors import ChecksumError, FormatError, NotFoundError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.plans import Planned, PlannedRange
+from trainfeed.preprocessing.source_record import FIELDS
+from trainfeed.preprocessing.typed_fields import row_bytes
 from trainfeed.sources import LandingFile, LandingWriter, landing_name
 from trainfeed.versions import Leaf
 from trainfeed.versions.order import source_hash
@@ -158,7 +162,20 @@ def holds(planned: Planned, piece: PlannedRange, batch: pa.RecordBatch) -> bool:
     return bool(piece.start <= offsets[0].as_py() and offsets[-1].as_py() < piece.end)
 
 
+def record_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the bytes of every record of a landing batch, as ledgers count them.
+
+    A record has the bytes of its value; a row of typed fields, which has no value, those of its
+    fields; a record with neither has none.
+    """
+    values = batch.column("value")
+    found: NDArray[np.int64] = pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    if values.null_count and FIELDS in batch.schema.names:
+        is_null = values.is_null().to_numpy(zero_copy_only=False)
+        return np.where(is_null, row_bytes(batch.column(FIELDS)), found)
+    return found
+
+
 def leaf_of(batch: pa.RecordBatch, source: int) -> Leaf:
     """Return the account of a landing batch; ``source`` is the hash of its source string."""
-    num_bytes = pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
-    return Leaf.of(source, batch.column("offset").to_numpy(), num_bytes)
+    return Leaf.of(source, batch.column("offset").to_numpy(), int(record_bytes(batch).sum()))

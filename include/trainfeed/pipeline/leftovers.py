@@ -50,6 +50,7 @@ _DATASET: Final[_Folders] = {
     "code": {},
     "history": {"*": {}},
     "holes": {},
+    "layouts": {},
     "lookups": {},
     "plans": {"*": {}},
     "receipts": {"*": {}},

@@ -43,6 +43,10 @@ from trainfeed.versions.order import shard_name
 _SHOWN_LINES: Final = 10
 _LOGS: Final = "logs"
 _KIND: Final = r"^[a-z][a-z0-9_]{0,31}$"
+# Keys of inputs that were added after the format.
+_ADDED: Final = frozenset({"kind", "layouts"})
+# Kinds of files that are read from their start only, compressed or not.
+_WHOLE: Final = frozenset({"tfrecord"})
 
 Unit: TypeAlias = Literal["offsets", "bytes"]
 
@@ -68,12 +72,10 @@ class _Counted(PlanPart):
     kind: Annotated[str, Field(pattern=_KIND)] | None = None
 
     @model_serializer(mode="wrap")
-    def _without_no_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``kind`` out where it is None: the key was added after the format."""
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave keys out where they are None that were added after the format."""
         value: dict[str, Any] = handler(self)
-        if self.kind is None:
-            del value["kind"]
-        return value
+        return {key: each for key, each in value.items() if key not in _ADDED or each is not None}
 
 
 class PlannedInput(_Counted):
@@ -125,6 +127,10 @@ class PlannedFile(_Counted):
         modified_ms: Modification time, milliseconds since 1970, by the clock of the store.
         file_id: Number of the file in the store, or None if the protocol does not give it.
         checksum: Checksum by the store, or None if the protocol does not give it.
+        kind: Format of a file of rows or records; offsets of its records are their numbers. None
+            for log files.
+        layouts: Digest of the file that says where the rows of all files of the interval lie; None,
+            and not in the file, for log files and for inputs that were not planned to be read.
     """
 
     connection: str
@@ -134,6 +140,7 @@ class PlannedFile(_Counted):
     modified_ms: int
     file_id: int | None
     checksum: str | None
+    layouts: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
 
     unit: ClassVar[Unit] = "bytes"
 
@@ -145,12 +152,13 @@ class PlannedFile(_Counted):
     @property
     def is_cut(self) -> bool:
         """Whether the file can be read in pieces; compressed data is read from its start only."""
-        return self.compression == "none"
+        return self.compression == "none" and self.kind not in _WHOLE
 
     @property
     def landing_folder(self) -> str:
-        """Folder of its landing files: a digest of all fields, so only equal plans share it."""
-        return f"_{self.label}/{canonical_json.sha256_of(self.model_dump())[:32]}"
+        """Folder of its landing files: a digest of all facts, so only equal plans share it."""
+        facts = self.model_dump(exclude={"layouts"})
+        return f"_{self.label}/{canonical_json.sha256_of(facts)[:32]}"
 
     def fingerprint(self) -> Any:
         """The part of the input that determines the content of a version."""

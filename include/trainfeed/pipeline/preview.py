@@ -78,7 +78,8 @@ def shadowed(
             _link_files(real.path / _BOUNDARIES, shadow.path / _BOUNDARIES)
             _copy_files(real.path / "code", shadow.path / "code")
             _copy_uploads(real.uploads / interval, shadow.uploads / interval)
-            _link_receipts(real.receipts, shadow.receipts)
+            _link_all(real.receipts, shadow.receipts)
+            _link_all(real.path / "layouts", shadow.path / "layouts")
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
@@ -131,8 +132,8 @@ def _copy_uploads(source: Path, target: Path) -> None:
             shutil.copy2(path, target / path.name, follow_symlinks=False)
 
 
-def _link_receipts(source: Path, target: Path) -> None:
-    """Link receipts and kept bytes of uploads; the shadow writes further ones beside the links."""
+def _link_all(source: Path, target: Path) -> None:
+    """Link all files below a folder; the shadow writes further ones beside the links."""
     for path in walk(source, hidden=False):
         if path.is_file():
             link = target / path.relative_to(source)

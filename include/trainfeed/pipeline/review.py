@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -22,6 +21,8 @@ from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
+from trainfeed.pipeline.inputs.row_files import piece_with
+from trainfeed.pipeline.inputs.row_json import as_values
 from trainfeed.pipeline.inputs.source_readers import KeptInputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
 from trainfeed.pipeline.planner.planner import Planner
@@ -68,7 +69,8 @@ class WholeRecords:
     @property
     def pieces(self) -> Pieces:
         """The ranges of the plan, to look records up."""
-        return Pieces(self.plan, self.kept_in)
+        folder = DatasetFolder(Path(self.env.root), self.plan.dataset)
+        return Pieces(self.plan, self.kept_in, folder)
 
     def batches(self, piece: PlannedRange, offsets: Collection[int]) -> Iterator[pa.RecordBatch]:
         """Yield some records of a range, as batches of ``LANDING_SCHEMA``, by offset.
@@ -106,7 +108,7 @@ class WholeRecords:
                 yield from landing.iter_batches()
         elif self.spec is not None and not self.spec.source.kind.lands:
             stage = Stage(self.spec, self.env, self.plan)
-            yield from reader_of(self.spec).batches(stage, piece)
+            yield from map(as_values, reader_of(self.spec).batches(stage, piece))
         else:
             raise NotFoundError(f"landing file {location.uri} is gone")
 
@@ -121,9 +123,12 @@ class Pieces:
     Args:
         plan: The plan.
         kept_in: Path or URI of the quarantine with the records, for messages.
+        folder: The data set below the publication root, with what the plan names; None for a plan
+            that names nothing there.
     """
 
-    def __init__(self, plan: Plan, kept_in: str) -> None:
+    def __init__(self, plan: Plan, kept_in: str, folder: DatasetFolder | None = None) -> None:
+        self._folder = folder
         self._plan = plan
         self._kept_in = kept_in
         self._ranges: dict[str, list[PlannedRange]] = {}
@@ -140,15 +145,15 @@ class Pieces:
         if pieces and not self._plan.inputs[place.source].is_cut:
             # Offsets in a compressed file count decompressed bytes, beyond the end of the range.
             return pieces[0]
-        number = bisect_right(pieces, place.offset, key=lambda piece: piece.start) - 1
-        if number < 0 or place.offset >= pieces[number].end:
+        found = piece_with(self._folder, self._plan, place.source, place.offset, pieces)
+        if found is None:
             raise FormatError(
                 f"expected records of the inputs of plan {self._plan.plan_id}, got one at"
                 f" {place.source} offset {place.offset}: the quarantine is damaged, or of another"
                 " build; compare the version: trainfeed verify",
                 path=self._kept_in,
             )
-        return pieces[number]
+        return found
 
     def group(self, places: Iterable[_Place]) -> dict[PlannedRange, list[_Place]]:
         """Group records by their ranges, in order of the plan."""

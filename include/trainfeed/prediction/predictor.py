@@ -465,7 +465,14 @@ class _Account:
         for offset in offsets:
             self._turned[offset] = Outcome(OutcomeKind.FILTERED, reason=reason)
 
-    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:  # noqa: ARG002 - a protocol
+    def reject(
+        self,
+        source: str,  # noqa: ARG002 - a protocol
+        offset: int,
+        value: bytes | None,  # noqa: ARG002
+        reject: Reject,
+        num_bytes: int | None = None,  # noqa: ARG002
+    ) -> None:
         """Take a broken record."""
         self._turned[offset] = _rejected(reject)
 

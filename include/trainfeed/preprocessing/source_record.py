@@ -210,6 +210,11 @@ class TypedRecord(Record):
         record._typed = fields  # noqa: SLF001 - the class itself
         return record
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the record has a value."""
+        return self._typed is not None
+
     def json(self) -> Any:
         """Return the fields.
 

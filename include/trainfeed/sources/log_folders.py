@@ -40,11 +40,19 @@ HEAD_BYTES: Final = 512
 
 
 class _Format(NamedTuple):
-    """A format that is not read: its name, the suffixes of its files, and their first bytes."""
+    """A format that has no lines.
+
+    Attributes:
+        name: Its name in words.
+        suffixes: The suffixes of its files.
+        magics: Their first bytes.
+        setting: The ``format`` of a specification that reads it; None if none does.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     magics: tuple[bytes, ...] = ()
+    setting: str | None = None
 
 
 _TAR: Final = "a tar archive"
@@ -52,14 +60,16 @@ _TAR: Final = "a tar archive"
 _FORMATS: Final = (
     _Format(_TAR, (".tar", ".tar.gz", ".tar.zst", ".tar.bz2", ".tar.lz4")),
     _Format(_TAR, (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")),
-    _Format("a Parquet file", (".parquet", ".parq"), (b"PAR1", b"PARE")),
-    _Format("an ORC file", (".orc",), (b"ORC",)),
+    _Format("a Parquet file", (".parquet", ".parq"), (b"PAR1", b"PARE"), "parquet"),
+    _Format("an ORC file", (".orc",), (b"ORC",), "orc"),
     _Format("an Avro file", (".avro",), (b"Obj\x01",)),
-    _Format("an Arrow file", (".arrow", ".arrows", ".feather"), (b"ARROW1\0\0", b"FEA1")),
+    _Format("an Arrow file", (".arrow", ".arrows", ".feather"), (b"ARROW1\0\0", b"FEA1"), "arrow"),
     _Format("a SequenceFile of Hadoop", (".sequencefile",), (b"SEQ\x04", b"SEQ\x05", b"SEQ\x06")),
     _Format("an RCFile", (".rcfile",), (b"RCF\x01",)),
-    _Format("a TFRecord file", (".tfrecord", ".tfrecords")),
-    _Format("a RecordIO file", (".recordio",), (b"\x01\x02\x03\x04", b"\x04\x03\x02\x01")),
+    _Format("a TFRecord file", (".tfrecord", ".tfrecords"), (), "tfrecord"),
+    _Format(
+        "a RecordIO file", (".recordio",), (b"\x01\x02\x03\x04", b"\x04\x03\x02\x01"), "recordio"
+    ),
     _Format("xz data", (".xz",), (b"\xfd7zXZ\0",)),
     _Format("lzma data", (".lzma",), (b"\x5d\0\0",)),
     _Format("lz4 data of the first form", (), (b"\x02\x21\x4c\x18",)),
@@ -91,6 +101,22 @@ _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\r\f\b\x1b")
 def compression_of(name: str) -> str:
     """Return the compression of the file of this name: none, gzip, zstd, bz2, lz4 or snappy."""
     return next((c.name for c in COMPRESSIONS if name.endswith(c.suffix)), "none")
+
+
+# The format whose records are lines, and the one that may be compressed as a whole.
+LINES: Final = "lines"
+_TFRECORD: Final = "tfrecord"
+
+
+def name_of_format(file_format: str) -> str:
+    """Return the name in words of a format that a specification reads, lines aside."""
+    return next(each.name for each in _FORMATS if each.setting == file_format)
+
+
+def setting_for(found: str) -> str:
+    """Return the advice to set the format with this name in words; empty if none reads it."""
+    setting = next((each.setting for each in _FORMATS if each.name == found), None)
+    return "" if setting is None else f"say format: {setting} in source.logs of dataset.yaml, or "
 
 
 def format_of_name(name: str) -> str | None:
@@ -253,7 +279,7 @@ class FolderEntries:
 
 
 def sort_entries(
-    folder: Location, listing: Sequence[FileInfo], marker: str | None
+    folder: Location, listing: Sequence[FileInfo], marker: str | None, file_format: str = LINES
 ) -> FolderEntries:
     """Return what becomes of every entry of a folder.
 
@@ -261,6 +287,7 @@ def sort_entries(
         folder: The folder.
         listing: All of its entries, broken links included.
         marker: Name of the file that marks it as complete, or None.
+        file_format: The format of its files, as a specification names it.
     """
     names = frozenset(info.name for info in listing)
     bases = names | {_plain_name(name) for name in names}
@@ -273,7 +300,11 @@ def sort_entries(
     visible = sorted(
         (info for info in listing if info.name not in reasons), key=lambda info: info.name
     )
-    refused = [found for info in visible if (found := _refusal(info, visible, names)) is not None]
+    refused = [
+        found
+        for info in visible
+        if (found := _unreadable(info, file_format) or _doubtful(info, visible, names)) is not None
+    ]
     refused += [*names_of_one(visible), *_twins(visible)]
     return FolderEntries(
         folder,
@@ -329,13 +360,8 @@ def _links(listing: Sequence[FileInfo], reasons: Mapping[str, str]) -> dict[str,
     }
 
 
-def _refusal(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:
-    """Return why one entry stops the build, or None."""
-    return _unreadable(info) or _doubtful(info, visible, names)
-
-
-def _unreadable(info: FileInfo) -> Refusal | None:
-    """Refuse what has no lines of text, or no name that can be told."""
+def _unreadable(info: FileInfo, file_format: str) -> Refusal | None:
+    """Refuse what is not of the format, or has no name that can be told."""
     name = info.name
     if not _is_plain(info):
         what = f"the folder {name!r}" if info.is_dir else f"{name!r}, which is {info.oddity}"
@@ -343,15 +369,30 @@ def _unreadable(info: FileInfo) -> Refusal | None:
     if not name.isprintable():
         what = f"expected names of printable characters, got {name!r}"
         return Refusal((name,), what, "rename the file")
+    if file_format != LINES:
+        return _of_other_format(name, file_format)
     if (found := format_of_name(name)) is not None:
         known = ", ".join(compression.suffix for compression in COMPRESSIONS)
         return Refusal(
             (name,),
             f"expected a plain file or one of {known}, got {name!r}, by its name {found}",
-            "write its records as lines of text, compressed in one of these ways or not, or"
-            f" {HIDE}",
+            f"{setting_for(found)}write its records as lines of text, compressed in one of these"
+            f" ways or not, or {HIDE}",
         )
     return None
+
+
+def _of_other_format(name: str, file_format: str) -> Refusal | None:
+    """Refuse a file whose name says that it has no rows of the format."""
+    wanted, compression = name_of_format(file_format), compression_of(name)
+    may_be_compressed = file_format == _TFRECORD and compression in {"none", "gzip"}
+    found = format_of_name(_plain_name(name) if may_be_compressed else name)
+    if found is None and compression != "none" and not may_be_compressed:
+        found = f"data compressed with {compression}"
+    if found in {None, wanted}:
+        return None
+    what = f"expected {wanted}, as source.logs.format says, got {name!r}, by its name {found}"
+    return Refusal((name,), what, f"{setting_for(found)}{HIDE}")
 
 
 def _doubtful(info: FileInfo, visible: Sequence[FileInfo], names: frozenset[str]) -> Refusal | None:

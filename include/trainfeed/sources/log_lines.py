@@ -21,6 +21,7 @@ from trainfeed.sources.log_folders import (
     COMPRESSIONS,
     HEAD_BYTES,
     format_of_bytes,
+    setting_for,
 )
 
 # --- Reads log files line by line, as batches of ``LANDING_SCHEMA``
@@ -147,7 +148,7 @@ def _refuse_other_format(head: bytes, span: LineRange) -> None:
     found = format_of_bytes(head)
     if found is None:
         return
-    remedy = "write its records as lines of text, or move it out of the folder"
+    remedy = f"{setting_for(found)}write its records as lines of text, or move it out of the folder"
     if span.compression == "none":
         suffixes = [each.suffix for each in COMPRESSIONS if head.startswith(each.magic)]
         remedy = next((f"let the file's name end with {suffix}" for suffix in suffixes), remedy)

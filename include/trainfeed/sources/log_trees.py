@@ -15,6 +15,7 @@ from trainfeed.errors import NotFoundError, WindowOpenError
 from trainfeed.files.stores import FileInfo, Location
 from trainfeed.sources.log_folders import (
     HIDE,
+    LINES,
     FolderEntries,
     Refusal,
     compression_of,
@@ -58,11 +59,13 @@ class FolderTree:
             is ``top`` itself. A part of a path may have ``*``.
         below: Path from such a folder to those with its files; ``""`` if it has the files itself.
             With the rule of a marker, only ``bases`` have one.
+        file_format: The format of the files, as a specification names it.
     """
 
     top: Location
     bases: tuple[str, ...] = ("",)
     below: str = ""
+    file_format: str = LINES
 
     def at(self, path: str) -> Location:
         """Return the location of a path below ``top``."""
@@ -301,7 +304,7 @@ def _incomplete_bases(
 def _sorted(tree: FolderTree, listing: _Listing, marker: str | None) -> FolderEntries:
     """Return what becomes of the entries of all folders."""
     parts = [
-        (path, sort_entries(tree.at(path), entries, marker))
+        (path, sort_entries(tree.at(path), entries, marker, tree.file_format))
         for path, entries in listing.leaves.items()
     ]
     parts += [

@@ -187,6 +187,17 @@ def _marker(text: str) -> str:
     return text
 
 
+# Formats of files of columns.
+COLUMN_FORMATS: Final = frozenset({"parquet", "orc", "arrow"})
+_LINES: Final = "lines"
+_NAMES: Final = {
+    "parquet": "Parquet", "orc": "ORC", "arrow": "Arrow", "recordio": "RecordIO",
+    "tfrecord": "TFRecord",
+}  # fmt: skip
+# Settings that speak of lines.
+_OF_LINES: Final = frozenset({"cut_line", "max_line_bytes", "long_lines"})
+
+
 class LogsSourceSpec(Part):
     """Log files: one folder per interval, in HDFS or on a mounted file system.
 
@@ -201,7 +212,10 @@ class LogsSourceSpec(Part):
             folder that ``path`` names has one; those below the first ``*`` that follows the time
             need none.
         stable: The folder is complete when nothing in it has changed for this long.
-        format: ``lines``: a record is a line; there is no other format.
+        format: ``lines``: a record is a line. ``parquet``, ``orc``, ``arrow``: a record is a row,
+            with the columns as its fields. ``recordio``, ``tfrecord``: a record is one of the file.
+        columns: The columns of Parquet, ORC and Arrow files that are read, and no others; by
+            default all.
         land: Whether lines are first copied into landing files, and read from these from then on.
         settle: Time after the end of an interval before which it is not planned.
         wait: How long after that a run waits for the folder. The time counts from the interval and
@@ -212,7 +226,8 @@ class LogsSourceSpec(Part):
             ``skip``: the interval is left out, and a marker says why.
         cut_line: Whether a last line without LF is a record (``keep``) or a sign that the file was
             cut (``fail``).
-        split_bytes: Approximate size of the pieces in which plain files are read.
+        split_bytes: Approximate size of the pieces in which plain files are read. A group of rows
+            of a file of columns is never cut: it belongs to the piece in which it begins.
         max_line_bytes: Largest line.
         long_lines: Whether a longer line stops the build (``fail``) or is quarantined with the
             reason ``line_too_long`` (``quarantine``), which keeps and counts its first
@@ -225,7 +240,8 @@ class LogsSourceSpec(Part):
     path: Annotated[str, AfterValidator(log_path)]
     done: Annotated[str, AfterValidator(_marker)] | None = None
     stable: Duration | None = None
-    format: Literal["lines"] = "lines"
+    format: Literal["lines", "parquet", "orc", "arrow", "recordio", "tfrecord"] = "lines"
+    columns: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     land: bool = False
     settle: Duration = timedelta(0)
     wait: Wait = timedelta(days=2)
@@ -249,6 +265,30 @@ class LogsSourceSpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _fits_its_format(self) -> LogsSourceSpec:
+        if not self.has_columns and self.columns is not None:
+            formats = ", ".join(sorted(COLUMN_FORMATS))
+            raise WrongValueError(
+                f"columns with one of the formats {formats}", "other files have no columns; leave"
+                " it out, or say the format of the files", shows_got=False,
+            )  # fmt: skip
+        if len(set(self.columns or ())) < len(self.columns or ()):
+            raise WrongValueError("each column once")
+        if self.has_columns and self.land:
+            raise WrongValueError(
+                "land: true with lines or records", "rows of files of columns are read from the"
+                " files alone, which keeps it to the columns that are wanted; leave it out",
+                shows_got=False,
+            )  # fmt: skip
+        unused = self.model_fields_set & _OF_LINES if self.format != _LINES else set()
+        if unused:
+            raise WrongValueError(
+                f"{' and '.join(sorted(unused))} with format: lines", "other files have no lines;"
+                " leave it out", shows_got=False,
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
     def _keeps_whole_lines(self) -> LogsSourceSpec:
         if self.land and self.long_lines == "quarantine":
             raise WrongValueError(
@@ -261,6 +301,11 @@ class LogsSourceSpec(Part):
     def marker(self) -> str | None:
         """Name of the file that marks a complete folder; None if ``stable`` is the rule."""
         return (self.done or _SUCCESS) if self.stable is None else None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether its files have columns, so that records have typed fields."""
+        return self.format in COLUMN_FORMATS
 
     @property
     def lands(self) -> bool:
@@ -287,7 +332,7 @@ class LogsSourceSpec(Part):
         return Measure(self.split_bytes, self.bytes_per_record)
 
     def late_rule(self, label: str) -> LateRule:  # noqa: ARG002 - all files are alike
-        """Return the rule ``keep``: a line has no time of its own, so no line is late."""
+        """Return the rule ``keep``: a line or row has no time of its own, so none is late."""
         return LateRule("keep")
 
     def fingerprint(self) -> dict[str, Any]:
@@ -295,14 +340,20 @@ class LogsSourceSpec(Part):
 
         The limit of lines does where longer ones are quarantined: else such a line has no version.
         """
-        value = {"format": self.format, "bytes_per_record": self.bytes_per_record}
+        value: dict[str, Any] = {
+            "format": self.format,
+            "bytes_per_record": self.bytes_per_record,
+        }
         if self.long_lines == "quarantine":
             value["max_line_bytes"] = self.max_line_bytes
+        if self.columns is not None:
+            value["columns"] = list(self.columns)
         return value
 
     def described(self) -> Iterator[str]:
         """Yield the folder with its connection."""
-        yield f"log files `{self.path}` (connection `{self.connection}`)"
+        kind = "log" if self.format == _LINES else _NAMES.get(self.format, self.format)
+        yield f"{kind} files `{self.path}` (connection `{self.connection}`)"
 
     def contradictions(
         self, schedule: str, intervals: Iterable[Interval]

@@ -133,6 +133,10 @@ class DatasetPaths:
         """The file with the lookup of a digest."""
         return self.path / "lookups" / check_name(digest)
 
+    def layouts(self, digest: str) -> Path:
+        """The file with the layouts of the files of an interval, by its digest."""
+        return self.path / "layouts" / f"{check_name(digest)}.layouts"
+
     @property
     def staging(self) -> Path:
         """The folder of unfinished versions."""

@@ -131,7 +131,11 @@ def test_a_path_that_could_lead_astray_is_refused(
         ({"done": '".."'}, "8: source.logs.done: expected the name of the file"),
         ({"done": "_SUCCESS", "stable": "5m"}, "8: source.logs: expected done or stable, not both"),
         ({"stable": "soon"}, "8: source.logs.stable: expected a duration"),
-        ({"format": "csv"}, "8: source.logs.format: expected 'lines', the only one"),
+        (
+            {"format": "csv"},
+            "8: source.logs.format: expected 'lines', 'parquet', 'orc', 'arrow', 'recordio' or"
+            " 'tfrecord'",
+        ),
         ({"land": "maybe"}, "8: source.logs.land: expected true or false, got 'maybe'"),
         ({"split_bytes": "0B"}, "8: source.logs.split_bytes: expected at least 1, got '0B'"),
         ({"max_line_bytes": "1GiB"}, "8: source.logs.max_line_bytes: expected at most 268435456"),

@@ -249,8 +249,18 @@ class TurnedDownRecords(Protocol):
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
         """Take filtered records at ``offsets``, of ``num_bytes`` together."""
 
-    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
-        """Take a broken record."""
+    def reject(
+        self,
+        source: str,
+        offset: int,
+        value: bytes | None,
+        reject: Reject,
+        num_bytes: int | None = None,
+    ) -> None:
+        """Take a broken record with its value, or its fields as JSON.
+
+        It counts as ``num_bytes``, by default those of the value.
+        """
 
 
 class _TurnedDownCount:
@@ -318,7 +328,14 @@ class Tally:
             turned[reason] = _TurnedDownCount(source_hash(source))
         turned[reason].extend(offsets, num_bytes)
 
-    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:
+    def reject(
+        self,
+        source: str,
+        offset: int,
+        value: bytes | None,
+        reject: Reject,
+        num_bytes: int | None = None,
+    ) -> None:
         """Add a broken record to the quarantine.
 
         Raises:
@@ -326,8 +343,9 @@ class Tally:
         """
         if source not in self._quarantined:
             self._quarantined[source] = _TurnedDownCount(source_hash(source))
-        self._quarantined[source].extend([offset], len(value or b""))
-        raw = (value or b"")[:MOST_RAW_BYTES]
+        raw = value or b""
+        self._quarantined[source].extend([offset], len(raw) if num_bytes is None else num_bytes)
+        raw = raw[:MOST_RAW_BYTES]
         self.kept_bytes += self._quarantine.add(
             self._index[source], offset, reject.reason, reject.message, raw
         )

@@ -27,7 +27,9 @@ from trainfeed.pipeline.functions.user_function import (
     in_order,
     source_batch,
 )
+from trainfeed.pipeline.inputs.row_json import row_values
 from trainfeed.pipeline.labels import UNLABELLED, LabelJoin
+from trainfeed.pipeline.landed_ranges import record_bytes
 from trainfeed.pipeline.sorting.collector import SampleBlock
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.source_record import FIELDS, TypedRecord, record_type
@@ -103,7 +105,7 @@ class BatchMode:
         num_bytes = judged.returned.nbytes
         self._size.learn(batch.num_rows, num_bytes)
         offsets, stamps = (landed.column(name).to_numpy() for name in ("offset", "timestamp"))
-        lengths = value_lengths(landed)
+        lengths = record_bytes(landed)
         self._turn_down(landed, source, judged, lengths)
         hashes = self._hashes(judged)
         # Samples per block: the bytes of a block, divided by the mean bytes of a sample.
@@ -147,23 +149,23 @@ class BatchMode:
         return firsts
 
     def _turn_down(
-        self, landed: pa.RecordBatch, source: str, judged: Judged, lengths: NDArray[np.int32]
+        self, landed: pa.RecordBatch, source: str, judged: Judged, lengths: NDArray[np.int64]
     ) -> None:
         offsets = landed.column("offset").to_numpy()
         for reason, rows in judged.filtered.items():
             self._tally.filter(source, reason, offsets[rows].tolist(), int(lengths[rows].sum()))
-        values = landed.column("value")
         for row, reason, message in zip(*judged.rejected, strict=True):
-            value = values[int(row)].as_py()
-            self._tally.reject(source, int(offsets[row]), value, Reject(reason, message))
+            value = raw_value(landed, int(row))
+            reject = Reject(reason, message)
+            self._tally.reject(source, int(offsets[row]), value, reject, int(lengths[row]))
 
 
-def value_lengths(landed: pa.RecordBatch) -> NDArray[np.int32]:
-    """Return the bytes of every value, 0 for null."""
-    lengths: NDArray[np.int32] = pc.fill_null(
-        pc.binary_length(landed.column("value")), 0
-    ).to_numpy()
-    return lengths
+def raw_value(landed: pa.RecordBatch, row: int) -> bytes | None:
+    """Return the bytes of a record for the quarantine: its value, else its typed fields as JSON."""
+    value: bytes | None = landed.column("value")[row].as_py()
+    if value is None and FIELDS in landed.schema.names:
+        value = row_values(landed.column(FIELDS).slice(row, 1))[0].as_py()
+    return value
 
 
 class WithoutLongLines:
@@ -188,7 +190,8 @@ class WithoutLongLines:
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield the blocks of the mode."""
         start = 0
-        for row in np.flatnonzero(value_lengths(landed) > self._most_bytes).tolist():
+        lengths = record_bytes(landed)
+        for row in np.flatnonzero(lengths > self._most_bytes).tolist():
             yield from self._between(landed, source, start, row)
             record = landed.slice(row, 1)
             (offset,), (value,) = record["offset"].to_pylist(), record["value"].to_pylist()
@@ -196,7 +199,8 @@ class WithoutLongLines:
                 f"expected lines of at most {self._most_bytes} bytes, got a longer one, of which"
                 " the beginning is kept"
             )
-            self._tally.reject(source, offset, value, Reject(LINE_TOO_LONG, message))
+            reject = Reject(LINE_TOO_LONG, message)
+            self._tally.reject(source, offset, value, reject, int(lengths[row]))
             start = row + 1
         yield from self._between(landed, source, start, landed.num_rows)
 
@@ -256,7 +260,8 @@ class RecordMode:
 
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield blocks of about ``limits.block_bytes``."""
-        block, num_bytes, field_hash = _Block(landed, source), 0, 0
+        lengths = record_bytes(landed)
+        block, num_bytes, field_hash = _Block(landed, source, lengths), 0, 0
         # Local names and few calls, because the loop runs once per record.
         tell, call, encode = self._tell, self._function.call, self._encode
         add_record, add_row = block.records.append, block.rows.append
@@ -271,10 +276,11 @@ class RecordMode:
                 try:
                     samples = call(record)
                 except Reject as reject:
-                    self._tally.reject(source, record.offset, record.value, reject)
+                    value = raw_value(landed, row) if record.value is None else record.value
+                    self._tally.reject(source, record.offset, value, reject, int(lengths[row]))
                     continue
                 if isinstance(samples, Filtered):
-                    length = len(record.value or b"")
+                    length = int(lengths[row])
                     self._tally.filter(source, samples.reason, [record.offset], length)
                     continue
                 for ordinal, sample in enumerate(samples):
@@ -314,6 +320,7 @@ class _Block:
     Args:
         landed: The records.
         source: Source string of the records.
+        lengths: Their bytes, shape (n,).
 
     Attributes:
         records: The encoded samples.
@@ -322,9 +329,10 @@ class _Block:
         hashes: Split hash of every sample, or nothing when single records are split.
     """
 
-    def __init__(self, landed: pa.RecordBatch, source: str) -> None:
+    def __init__(self, landed: pa.RecordBatch, source: str, lengths: NDArray[np.int64]) -> None:
         self._landed = landed
         self._source = source
+        self._lengths = lengths
         self.records: list[bytes] = []
         self.rows: list[int] = []
         self.ordinals: list[int] = []
@@ -342,7 +350,7 @@ class _Block:
             stamps=stamps[rows],
             records=pa.array(self.records, pa.large_binary()),
             field_hashes=np.array(self.hashes, dtype=np.uint64) if self.hashes else None,
-            num_bytes=int(value_lengths(self._landed)[rows[ordinals == 0]].sum()),
+            num_bytes=int(self._lengths[rows[ordinals == 0]].sum()),
         )
         for values in (self.records, self.rows, self.ordinals, self.hashes):
             values.clear()

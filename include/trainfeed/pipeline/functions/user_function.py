@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from trainfeed.pipeline.quarantine import excerpt, plain
 from trainfeed.pipeline.stage import kept as kept_files
 from trainfeed.preprocessing import Filtered, Record, Reject
 from trainfeed.preprocessing.batch import told_rules
-from trainfeed.preprocessing.source_record import FIELDS, check_reason, cut_message
+from trainfeed.preprocessing.source_record import FIELDS, TypedRecord, check_reason, cut_message
 from trainfeed.specification import DatasetSpec
 
 # --- Batch mode: the columns that a function gets and returns, and the account of its records
@@ -430,7 +431,8 @@ class UserFunction:
     def mistake(self, record: Record, message: str, remedy: str) -> PreprocessError:
         """Return the error for a mistake of the function at a record."""
         place = f"at {record.source} offset {record.offset}"
-        return self._error(f"{message} {place}{_held(record.value)}", remedy)
+        typed = record.json() if isinstance(record, TypedRecord) and record.is_there else None
+        return self._error(f"{message} {place}{_held(record.value, typed)}", remedy)
 
     def batch_mistake(
         self, batch: pa.RecordBatch, row: int | None, message: str, remedy: str
@@ -440,7 +442,9 @@ class UserFunction:
         first, last = batch.column("offset")[0], batch.column("offset")[-1]
         place = f"in the batch of {source} offsets {first} to {last} ({batch.num_rows} rows)"
         if row is not None:
-            held = _held(batch.column("value")[row].as_py())
+            is_typed = FIELDS in batch.schema.names
+            typed = batch.column(FIELDS)[row].as_py() if is_typed else None
+            held = _held(batch.column("value")[row].as_py(), typed)
             place = f"at {source} offset {batch.column('offset')[row]}, row {row} {place}{held}"
         return self._error(f"{message} {place}", remedy)
 
@@ -462,5 +466,7 @@ def _text_of(error: BaseException) -> str:
         return f"(its text cannot be shown: __str__ raised {type(again).__name__})"
 
 
-def _held(value: bytes | None) -> str:
+def _held(value: bytes | None, typed: Mapping[str, Any] | None) -> str:
+    if value is None and typed is not None:
+        value = json.dumps(typed, default=str).encode()
     return f"; the record: {excerpt(value)}"

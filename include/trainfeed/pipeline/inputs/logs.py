@@ -21,6 +21,7 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.inputs.row_files import LAID_OUT, keep_layouts, read_layouts
 from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.landed_ranges import is_landed
 from trainfeed.pipeline.plans import (
@@ -41,6 +42,7 @@ from trainfeed.sources import (
     is_bare,
     list_entries,
 )
+from trainfeed.sources.log_folders import LINES
 from trainfeed.specification import (
     DatasetSpec,
     LogsSourceSpec,
@@ -204,7 +206,8 @@ def refuse_cut(folder: Location, inputs: Iterable[PlannedFile]) -> None:
     Raises:
         FormatError: There are such files; the message names them.
     """
-    names = [each.path.rpartition("/")[2] for each in inputs if not each.is_cut and not each.end]
+    empty = (each for each in inputs if each.compression != "none" and not each.end)
+    names = [each.path.rpartition("/")[2] for each in empty]
     if names:
         raise FormatError(
             "expected compressed files as their names say, got files of 0 bytes, as a"
@@ -306,7 +309,7 @@ def logs_folders(logs: LogsSourceSpec, env: Environment, interval: Interval) -> 
     """Return the folders of log files of an interval."""
     paths = log_paths_of(logs.path, interval)
     top = log_location(env, logs.connection, paths.top)
-    return FolderTree(top, paths.bases, paths.below)
+    return FolderTree(top, paths.bases, paths.below, logs.format)
 
 
 def find_interval_logs(
@@ -429,10 +432,17 @@ class LogInputs:
         Raises:
             WindowOpenError: The folder is not complete, or is gone and not all of it has landed.
             LogsMissingError: The folder was not complete in time, and may not be missing.
-            FormatError: A compressed file is empty, or an entry of the folder is neither a log file
-                nor passed over.
+            FormatError: A compressed file is empty, an entry of the folder is neither a log file
+                nor passed over, or the columns of a file cannot be read with those of the others.
+            ConfigError: Columns are not there, or have a type that is not read.
             SourceReplacedError: An earlier plan saw more files or bytes in the folder.
         """
+        inputs, gaps = self._found_whole(current, allow_gap)
+        return self._with_layouts(inputs), gaps
+
+    def _found_whole(
+        self, current: Manifest | None, allow_gap: str | None
+    ) -> tuple[Mapping[str, PlannedFile], list[dict[str, Any]]]:
         if current is None and self._absence is not None:
             self._absence.empty_because()
             return {}, []
@@ -450,6 +460,19 @@ class LogInputs:
         # What is passed over by now is not lost.
         there = {**self._others(), **inputs}
         return inputs, require_whole(self._folder, self._interval, self._top, there, allow_gap)
+
+    def _with_layouts(self, inputs: Mapping[str, PlannedFile]) -> Mapping[str, PlannedFile]:
+        """Return the files with the digest of their layouts, which are read and kept."""
+        if not inputs or self._entries is None or self._logs.format not in LAID_OUT:
+            return inputs
+        files = {
+            source: (log_location(self._env, each.connection, each.path), each)
+            for source, each in inputs.items()
+        }
+        digest = keep_layouts(self._folder, read_layouts(self._logs, files))
+        return {
+            source: each.model_copy(update={"layouts": digest}) for source, each in inputs.items()
+        }
 
     def confirm(self) -> None:
         """Do nothing: a folder of logs has no boundary."""
@@ -508,6 +531,7 @@ class LogInputs:
         path = f"{self._top}/{file.info.name}"
         time = log_paths_of(self._logs.path, self._interval).time_of(file.info.name)
         planned = PlannedFile(
+            kind=None if self._logs.format == LINES else self._logs.format,
             connection=self._logs.connection,
             path=path,
             compression=file.compression,

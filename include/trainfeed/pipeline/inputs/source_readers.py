@@ -41,6 +41,8 @@ from trainfeed.pipeline.inputs.logs import (
     logs_folders,
     logs_of,
 )
+from trainfeed.pipeline.inputs.row_files import RowRange, copy_head, iter_rows, kept_layouts
+from trainfeed.pipeline.inputs.row_json import with_fields
 from trainfeed.pipeline.inputs.topics import (
     AbsentTopic,
     TopicAbsence,
@@ -67,6 +69,7 @@ from trainfeed.pipeline.plans import (
 )
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import MISSING, LineRange, LogFile, Topic, iter_lines, list_entries
+from trainfeed.sources.log_folders import LINES
 from trainfeed.specification import (
     DatasetSpec,
     KafkaTopics,
@@ -463,16 +466,44 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
     The batches are valid only after the iterator has ended without an error.
 
     Returns:
-        Batches of ``LANDING_SCHEMA``, at least one row each; they stay valid.
+        Batches of ``LANDING_SCHEMA``, for files of columns with a further column ``fields``; at
+        least one row each; they stay valid.
 
     Raises:
         SourceReplacedError: The file is not the one that was planned.
-        FormatError: The file does not decompress, or has a line that is too long.
+        FormatError: The file does not decompress, has a line that is too long, or is damaged or of
+            another format.
         StorageError: The file cannot be read.
     """
     planned = _file(stage, piece.source)
+    _check_file(stage, planned)
+    try:
+        yield from _records(stage, planned, piece)
+    except (FormatError, StorageError):
+        # If the file changed meanwhile, the change is the cause, not the damage that was seen.
+        _check_file(stage, planned)
+        raise
+    # A checksum covers the whole file. Asked for each piece of a large file, it would cost one pass
+    # over the file per piece; for those, the one check in ``ingest`` has to do.
+    _check_file(stage, planned, asks_checksum=piece.end - piece.start == planned.end)
+    _require_marker(stage)
+
+
+def _records(stage: Stage, planned: PlannedFile, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+    location = log_location(stage.env, planned.connection, planned.path)
+    if planned.kind is not None:
+        rows = RowRange(
+            location=location,
+            file_format=planned.kind,
+            source=piece.source,
+            size_bytes=planned.end,
+            start=piece.start,
+            end=piece.end,
+            timestamp_ms=planned.timestamp_ms,
+        )
+        return iter_rows(rows, kept_layouts(stage.folder, planned), _logs(stage).columns)
     span = LineRange(
-        location=log_location(stage.env, planned.connection, planned.path),
+        location=location,
         compression=planned.compression,
         size_bytes=planned.end,
         start=piece.start,
@@ -482,17 +513,7 @@ def iter_log(stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
         needs_lf=_logs(stage).cut_line == "fail",
         cuts_long=_logs(stage).long_lines == "quarantine",
     )
-    _check_file(stage, planned)
-    try:
-        yield from iter_lines(span)
-    except (FormatError, StorageError):
-        # If the file changed meanwhile, the change is the cause, not the damage that was seen.
-        _check_file(stage, planned)
-        raise
-    # A checksum covers the whole file. Asked for each piece of a large file, it would cost one pass
-    # over the file per piece; for those, the one check in ``ingest`` has to do.
-    _check_file(stage, planned, asks_checksum=piece.end - piece.start == planned.end)
-    _require_marker(stage)
+    return iter_lines(span)
 
 
 def _require_marker(stage: Stage) -> None:
@@ -611,7 +632,7 @@ class LogReader(SourceReader):
     def head(
         self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
     ) -> Head:
-        """Copy the first lines, and return an environment that finds the copies.
+        """Copy the first lines or rows, and return an environment that finds the copies.
 
         Raises:
             WindowOpenError: The folder of the interval is not complete.
@@ -624,15 +645,15 @@ class LogReader(SourceReader):
 def _with_log_heads(
     spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
 ) -> Head:
-    """Copy the first lines of the interval's log files; return an environment with the copies.
+    """Copy the first records of the interval's log files; return an environment with the copies.
 
     Args:
         spec: A data set of log files.
         interval: The interval.
         env: Folders and connections.
         place: Folder for the copies, which have the names and the compression of the originals.
-            Files behind the last wanted line are not copied.
-        limit: Number of lines in all, divided among the files.
+            Files behind the last wanted record are not copied.
+        limit: Number of records in all, divided among the files.
 
     Raises:
         WindowOpenError: The folder of the interval is not complete.
@@ -655,15 +676,23 @@ def _with_log_heads(
             break
         # An equal share of the lines that are left, rounded up: short files leave more to others.
         share = -(-left // (len(files) - number))
-        lines = list(islice(_lines(folder / file.info.name, file, logs), share))
-        left -= len(lines)
         copy = copies / file.info.name
         copy.parent.mkdir(parents=True, exist_ok=True)
+        if logs.format != LINES:
+            left -= copy_head(copy, _head_range(folder / file.info.name, file, logs), logs, share)
+            continue
+        lines = list(islice(_lines(folder / file.info.name, file, logs), share))
+        left -= len(lines)
         _write(copy, b"".join(lines), file.compression)
     for copy in (*copies.rglob("*"), copies):
         os.utime(copy, (_LONG_AGO_S, _LONG_AGO_S))
     seen = replace(env, logs={**env.logs, logs.connection: str(place)})
     return Head(seen, found.entries.passed_over)
+
+
+def _head_range(location: Location, file: LogFile, logs: LogsSourceSpec) -> RowRange:
+    size = file.info.size_bytes
+    return RowRange(location, logs.format, file.info.name, size, 0, size, 0)
 
 
 def _lines(location: Location, file: LogFile, logs: LogsSourceSpec) -> Iterator[bytes]:
@@ -786,11 +815,24 @@ class PieceReader:
                         path=self._location.uri,
                     )
                 self.read += leaf_of(batch, self._number)
-                yield batch
+                yield self._as_read(batch)
         if self.read != promised:
             raise ChecksumError(
                 f"records are not those that were landed; {REMEDY}", path=self._location.uri
             )
+
+    def _as_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return landed records as their source gives them: rows of columns land as JSON."""
+        kind = self._stage.spec.source.kind
+        if not isinstance(kind, LogsSourceSpec) or not kind.has_columns:
+            return batch
+        if not isinstance(self._planned, PlannedFile):
+            raise TypeError(f"expected {self._piece.source} to be a file of columns")
+        layouts = kept_layouts(self._stage.folder, self._planned)
+        if layouts is None:
+            raise FormatError(f"expected the layout of {self._planned.path} in the plan, got none")
+        names = layouts.files[self._piece.source].columns
+        return with_fields(batch, {name: layouts.types[name] for name in names})
 
     def verify(self) -> None:
         """Read a landing file once more, only to compare its digest.

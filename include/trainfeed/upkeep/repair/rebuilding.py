@@ -85,7 +85,7 @@ class RepairOrder:
 
 _PREFIX: Final = "trainfeed-"
 # What stages read besides the plan, its interval and the versions it refers to.
-_READ: Final = ("boundaries", "code", "lookups", "receipts", "uploads")
+_READ: Final = ("boundaries", "code", "layouts", "lookups", "receipts", "uploads")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from trainfeed.pipeline.leftovers import (
     leftover_spills,
     leftovers_of_dataset,
 )
-from trainfeed.pipeline.plans import Plan
+from trainfeed.pipeline.plans import Plan, PlannedFile
 from trainfeed.specification import RetentionRule
 from trainfeed.upkeep.retention.context import (
     Context,
@@ -56,22 +56,27 @@ def file_item(kind: str, name: str, path: Path) -> Item | None:
     return Item(kind, name, found.st_size, since, (str(path),))
 
 
-# --- Kept code and kept lookups that no plan of the data set names
+# --- Kept code, lookups and layouts of files that no plan of the data set names
 
-TextKind: TypeAlias = Literal["code", "lookups"]
+TextKind: TypeAlias = Literal["code", "lookups", "layouts"]
 
-_NAME: Final = re.compile(r"([0-9a-f]{64})(\.json)?")
+_NAME: Final = re.compile(r"([0-9a-f]{64})(\.json|\.layouts)?")
+_KINDS: Final[dict[str | None, TextKind]] = {
+    ".json": "code", ".layouts": "layouts", None: "lookups",
+}  # fmt: skip
 # A build that finds an outdated version keeps the code of today without a plan, night by night.
 _YOUNG: Final = timedelta(days=3)
 
 
 class KeptTexts(Kind[Item]):
-    """Files of ``code`` or ``lookups``: a plan has their digest, and a difference shows them.
+    """Files of ``code``, ``lookups`` or ``layouts``, whose digest a plan has.
+
+    A difference shows code and lookups; layouts say where the rows of a plan's files are.
 
     They go without a rule once no plan names them. A plan that cannot be read keeps all.
 
     Args:
-        name: ``code`` or ``lookups``, the kind and the folder.
+        name: ``code``, ``lookups`` or ``layouts``, the kind and the folder.
     """
 
     moves = True
@@ -158,6 +163,9 @@ class KeptTexts(Kind[Item]):
     def _digests(self, plan: Plan) -> set[str]:
         if self.name == "code":
             return {str(plan.code["digest"])}
+        if self.name == "layouts":
+            files = (each for each in plan.inputs.values() if isinstance(each, PlannedFile))
+            return {each.layouts for each in files if each.layouts is not None}
         return set(plan.lookups.values())
 
 
@@ -169,13 +177,13 @@ def _all_by(why: str) -> Callable[[str], str | None]:
 
 
 def _digest(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(".json")
+    return name.rpartition("/")[2].partition(".")[0]
 
 
 def _kind_of(name: str) -> TextKind | None:
     """Return the folder of a file with such a name; None if no text has it."""
     found = _NAME.fullmatch(name)
-    return None if found is None else "code" if found[2] else "lookups"
+    return None if found is None else _KINDS[found[2]]
 
 
 # --- The rest of removals of earlier runs that were killed between the rename and the deletion
@@ -201,7 +209,7 @@ class KilledRemovals(Kind[Item]):
     def delete(self, context: Context, each: Expired[Item]) -> str | None:
         """Delete a folder, but for texts that plans name; one of which a snapshot is kept stays."""
         aside = Path(each.item.places[0])
-        for kind in (KeptTexts("code"), KeptTexts("lookups")):
+        for kind in map(KeptTexts, _KINDS.values()):
             kind.show_wanted(context, aside)
         try:
             posix.remove_tree(aside)

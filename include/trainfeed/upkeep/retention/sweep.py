@@ -58,6 +58,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     RetiredUploads(),
     KeptTexts("code"),
     KeptTexts("lookups"),
+    KeptTexts("layouts"),
     Trainings(),
     ModelVersions(),
 )
