@@ -6,6 +6,8 @@ import os
 import shutil
 from datetime import UTC, datetime
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.pipeline.log_project import DAY, lines, make_log_project
@@ -205,3 +207,38 @@ def clicks(record, lookups):
     statistics = json.loads((project.version().path / "statistics.json").read_text())
     label = statistics["train"]["label"]
     assert (label["min"], label["max"]) == (3, 8)
+
+
+def test_hours_of_parquet_files_give_the_samples_of_the_lines(project):
+    code = """
+from trainfeed.preprocessing import partition_values
+
+
+def clicks(record, lookups):
+    return {"value": record.fields["value"], "label": int(partition_values(record.source)["h"])}
+"""
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
+    spread(project, f"{FLAT}/h={{hour:%H}}", [f"h={hour}" for hour in HOURS])
+    for number, hour in enumerate(HOURS):
+        folder = project.logs / f"h={hour}"
+        values = [float(number), number + 0.5]
+        text = "".join(json.dumps({"value": value}) + "\n" for value in values)
+        (folder / "part-0.gz").write_bytes(gzip.compress(text.encode()))
+        rows = project.path / "rows" / folder.relative_to(project.path / "store")
+        rows.mkdir(parents=True)
+        pq.write_table(pa.table({"value": values}), rows / "part-0.parquet")
+        (rows / "_SUCCESS").touch()
+    project.build()
+    lines = json.loads((project.version().path / "statistics.json").read_text())
+    (project.path / "store").rename(project.path / "lines")
+    (project.path / "rows").rename(project.path / "store")
+    project.edit("bytes_per_record: 16", "bytes_per_record: 16, format: parquet")
+    other = project.elsewhere("parquet")
+    other.build()
+    found = json.loads((other.version().path / "statistics.json").read_text())
+    for statistics in (lines, found):
+        splits = statistics.values()
+        assert sum(each["value"]["count"] for each in splits) == 48
+        assert min(each["label"]["min"] for each in splits) == 0
+        assert max(each["label"]["max"] for each in splits) == 23
+        assert max(each["value"]["max"] for each in splits) == 23.5
