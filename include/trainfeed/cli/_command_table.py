@@ -126,6 +126,12 @@ HEADINGS: Final[Mapping[str, tuple[Entry, ...]]] = {
             example="trainfeed bring-forward flights 2013-01 --dry-run",
         ),
         Entry(
+            "parameters",
+            ".parameters:parameters",
+            "Show or choose the parameters of an interval.",
+            example="trainfeed parameters flights/2013-01-01 late_minutes=20 --why 'a test'",
+        ),
+        Entry(
             "withdraw",
             ".corrections:withdraw",
             "Hide a version; readers get the one before it.",

@@ -30,6 +30,7 @@ from trainfeed.cli.printing import (
     with_json,
 )
 from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
+from trainfeed.core.accounts import Decision
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import TimeRange, parse_range
 from trainfeed.errors import ConfigError, NotFoundError, TrainFeedError
@@ -42,8 +43,10 @@ from trainfeed.look.outdated import (
     find_outdated,
 )
 from trainfeed.pipeline import OutdatedRule
+from trainfeed.pipeline.parameters import choose_parameters, overridden
 from trainfeed.pipeline.preview import shown_size
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
+from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.root import data_sets_of
 
 # --- The report about outdated versions on a terminal, for the commands that show it
@@ -243,7 +246,8 @@ def bring_forward(
 ) -> Result:
     """Build the outdated intervals of a range again.
 
-    Those that trainfeed outdated shows, the oldest first.
+    Those that trainfeed outdated shows, the oldest first. Parameters that were chosen for one of
+    them are those of dataset.yaml again.
 
     A failed interval does not stop the others. Run the command again after a failure or a kill: it
     goes on with what is still outdated. Status 0: none is outdated now; 1: one failed, or the
@@ -254,13 +258,30 @@ def bring_forward(
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")
     report = find_outdated(spec, env, span=parse_range(chosen))
+    ended = _end_overrides(spec, env, report, why, dry_run=dry_run)
     if dry_run:
-        found = Result(report.to_json(), outdated_text(report))
+        found = Result(report.to_json(), outdated_text(report), ended)
     else:
-        for doubt in report.doubts:
+        if ended:
+            report = find_outdated(spec, env, span=parse_range(chosen))
+        for doubt in [*ended, *report.doubts]:
             print_message(f"{spec.name}: {doubt}")
         found = _build(spec, env, report, _options(why), training, jobs=jobs)
     return found if found.status else _without_unreadable(report, found)
+
+
+def _end_overrides(
+    spec: DatasetSpec, env: Environment, report: OutdatedReport, why: str | None, *, dry_run: bool
+) -> list[str]:
+    """End what was chosen for published intervals of a range; return a line for each."""
+    folder = DatasetFolder(Path(env.root), spec.name)
+    names = {each.interval for each in report.intervals}
+    chosen = [each for each in overridden(folder) if each.interval in names]
+    for each in () if dry_run else chosen:
+        decision = Decision.now(why or "brought forward to the values of dataset.yaml")
+        choose_parameters(spec, folder, each.interval, {}, decision)
+    ends = "would end that" if dry_run else "ended that"
+    return [f"{spec.name}/{each.interval} had {each.told}; bring-forward {ends}" for each in chosen]
 
 
 def _options(why: str | None) -> list[str]:

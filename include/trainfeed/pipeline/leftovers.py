@@ -52,6 +52,7 @@ _DATASET: Final[_Folders] = {
     "holes": {},
     "layouts": {},
     "lookups": {},
+    "parameters": {"*": {}},
     "plans": {"*": {}},
     "receipts": {"*": {}},
     "tags": {"*": {"requests": {}}},

@@ -79,6 +79,7 @@ def shadowed(
             _copy_files(real.path / "code", shadow.path / "code")
             _copy_uploads(real.uploads / interval, shadow.uploads / interval)
             _link_all(real.receipts, shadow.receipts)
+            _copy_files(real.overrides(interval), shadow.overrides(interval))
             _link_all(real.path / "layouts", shadow.path / "layouts")
             if published:
                 plans = Path("plans") / interval
@@ -118,7 +119,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy the texts of code: they are read without following links, and may be written."""
+    """Copy files of JSON that are read without following links, and may be written."""
     for path in listed(source, "*.json"):
         target.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.name)

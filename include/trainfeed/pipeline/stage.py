@@ -20,6 +20,7 @@ from trainfeed.files.stores import Location
 from trainfeed.functions import code_texts, digest_of_texts, running_libraries
 from trainfeed.pipeline.code_copies import told_changes
 from trainfeed.pipeline.landed_ranges import landing_file
+from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.plans import Plan, PlannedShard, load_plan
 from trainfeed.pipeline.reports import Build
 from trainfeed.specification import DatasetSpec, fingerprint_fields
@@ -51,7 +52,9 @@ class Stage:
         """Load the plan of a build."""
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
         require_writable_root(build.env)
-        return cls(build.spec, build.env, load_plan(folder, build.ref))
+        plan = load_plan(folder, build.ref)
+        spec = interval_spec(build.spec, folder, plan.interval["name"])
+        return cls(spec, build.env, plan)
 
     @cached_property
     def plan_sha256(self) -> str:

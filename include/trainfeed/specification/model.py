@@ -42,6 +42,7 @@ from trainfeed.specification.values import (
     Text,
     UtcTime,
     WrongValueError,
+    parameter_value,
 )
 
 # --- The part ``retention`` of a specification: how long everything of a data set is kept
@@ -298,6 +299,23 @@ class DatasetSpec(Part):
         labels = () if self.uploads is None else self.uploads.labels
         return [field for field in self.schema_fields() if field["name"] not in labels]
 
+    def with_parameters(self, values: Mapping[str, Any], told: str = "") -> DatasetSpec:
+        """Return the data set with other values of some parameters.
+
+        Args:
+            values: Name → value, of the type that the parameter has in dataset.yaml; a whole number
+                also where it has a float.
+            told: Where the values come from, and what to do if they do not fit; for the message.
+
+        Raises:
+            ConfigError: dataset.yaml has no such parameter, or one of another type.
+        """
+        base = self.preprocess.parameters
+        chosen = {name: _of_type(name, value, base, told) for name, value in values.items()}
+        parameters = {**base, **chosen}
+        preprocess = self.preprocess.model_copy(update={"parameters": parameters})
+        return self.model_copy(update={"preprocess": preprocess})
+
     @property
     def csv_lookups(self) -> list[str]:
         """Names of the lookups that are CSV files, in name order."""
@@ -345,6 +363,34 @@ def _function(spec: DatasetSpec) -> dict[str, Any]:
     parameters = {name: as_json(value) for name, value in spec.preprocess.parameters.items()}
     function = {"function": spec.preprocess.function, "input": spec.preprocess.input}
     return {**function, **({"parameters": parameters} if parameters else {})}
+
+
+def _of_type(
+    name: str, value: Any, base: Mapping[str, ParameterValue], told: str
+) -> ParameterValue:
+    """Return a value of a parameter of a data set.
+
+    Raises:
+        ConfigError: There is no such parameter, or one of another type.
+    """
+    more = f"; {told}" if told else "; nothing was changed"
+    if name not in base:
+        hint = did_you_mean(name, base) if base else "declare it under preprocess.parameters"
+        raise ConfigError(f"dataset.yaml has no parameter {name!r}; {hint}{more}")
+    try:
+        found = parameter_value(value)
+    except WrongValueError as error:
+        what = f"parameter {name}: expected {error.expected}, got {value!r}"
+        raise ConfigError(f"{what}{more}") from error
+    wanted = type(base[name])
+    if wanted is float and type(found) is int:
+        return float(found)
+    if type(found) is not wanted:
+        kind = "list" if wanted is tuple else wanted.__name__
+        raise ConfigError(
+            f"parameter {name}: expected {kind}, like {as_json(base[name])!r}, got {value!r}{more}"
+        )
+    return found
 
 
 def as_json(value: ParameterValue) -> Any:

@@ -215,6 +215,10 @@ class DatasetPaths:
         """The folder with the changes of a tag."""
         return self.tags / check_name(tag)
 
+    def overrides(self, interval: str) -> Path:
+        """The folder of decisions about the parameters of an interval."""
+        return self.path / "parameters" / interval
+
     @property
     def holes(self) -> Path:
         """The folder of accepted holes between versions."""

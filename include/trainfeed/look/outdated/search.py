@@ -12,6 +12,7 @@ from trainfeed.core import canonical_json
 from trainfeed.core.config import Environment
 from trainfeed.core.intervals import Interval, Schedule, TimeRange, parse_range
 from trainfeed.errors import (
+    ConfigError,
     FormatError,
     LogsMissingError,
     NotFoundError,
@@ -31,6 +32,7 @@ from trainfeed.look.outdated.report import (
 )
 from trainfeed.look.status import Attempts, dataset_status
 from trainfeed.pipeline.inputs.source_readers import is_away, reader_of
+from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.planner.fingerprint import PublishedVersion, Recipe, causes_of
 from trainfeed.pipeline.planner.planner import Planner
 from trainfeed.pipeline.plans import first_few, planned_of
@@ -144,7 +146,7 @@ class _Search:
         try:
             manifest, _ = Manifest.read(self._folder.version(name, generation))
             found = self._compared(tick, manifest)
-        except (FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
+        except (ConfigError, FormatError, NotFoundError, KeyError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
             return IntervalFinding(name, "unreadable", generation, reason=why)
         if found.state == "current" and len(generations) > 1:
@@ -162,7 +164,9 @@ class _Search:
     def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
         uploads = _uploads(self._uploads, tick.name, manifest)
-        now = self._recipe.fingerprint_of(tick, inputs, uploads, manifest.rules)
+        spec = interval_spec(self._spec, self._folder, tick.name)
+        recipe = replace(self._recipe, spec=spec)
+        now = recipe.fingerprint_of(tick, inputs, uploads, manifest.rules)
         fingerprint = canonical_json.sha256_of(now)
         if fingerprint == manifest.fingerprint:
             return IntervalFinding(tick.name, "current", manifest.generation)
@@ -173,7 +177,7 @@ class _Search:
             tick.name,
             "outdated",
             manifest.generation,
-            causes=causes_of(version, self._recipe, now, uploads),
+            causes=causes_of(version, recipe, now, uploads),
             cost=self.costs.of(version, inputs),
         )
 

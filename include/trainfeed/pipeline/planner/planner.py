@@ -18,6 +18,7 @@ from trainfeed.errors import ConfigError, FormatError, NotFoundError
 from trainfeed.functions import guessed_types, running_libraries
 from trainfeed.pipeline.inputs.recorded_edges import require_neighbours_agree
 from trainfeed.pipeline.inputs.source_readers import Inputs, KnownInputs, late_policies
+from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.planner.fingerprint import (
     OutdatedVersion,
     PublishedVersion,
@@ -281,6 +282,7 @@ class Planner:
         folder: DatasetFolder,
         why: str | None = None,
     ) -> None:
+        spec = interval_spec(spec, folder, interval.name)
         self._spec = spec
         self._interval = interval
         self._env = env

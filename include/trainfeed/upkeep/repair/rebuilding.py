@@ -24,6 +24,7 @@ from trainfeed.pipeline.code_copies import kept_lookup, told_changes
 from trainfeed.pipeline.convert import convert
 from trainfeed.pipeline.ingest import ingest
 from trainfeed.pipeline.leftovers import REPAIR
+from trainfeed.pipeline.parameters import interval_spec
 from trainfeed.pipeline.plans import PLANS, Plan, PlannedShard
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.publish import STAGED_WRITERS, assemble
@@ -159,6 +160,7 @@ def require_same_code(spec: DatasetSpec, folder: DatasetFolder, plan: Plan) -> N
     Raises:
         CodeChangedError: The code or the specification differs; the message says where.
     """
+    spec = interval_spec(spec, folder, plan.interval["name"])
     texts = code_texts(spec)
     planned = {"code": plan.code["digest"], "spec": plan.fingerprint_of["spec"]}
     running = {"code": digest_of_texts(texts), "spec": fingerprint_fields(spec, plan.rules)}
@@ -361,7 +363,8 @@ def _begin(
     tasks = [*units, others] if others else units
     own = plan.model_copy(update={"libraries": running_libraries(), "convert": tasks})
     place.adopt(real, own)
-    return Build(spec_of_plan(spec, real, plan, place.scratch), place.env, plan.ref()), units
+    made = interval_spec(spec_of_plan(spec, real, plan, place.scratch), real, plan.interval["name"])
+    return Build(made, place.env, plan.ref()), units
 
 
 def _units(plan: Plan, names: Collection[str]) -> list[list[PlannedShard]]:
