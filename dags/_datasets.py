@@ -128,6 +128,7 @@ def _stages(spec: DatasetSpec) -> None:
         task_id="plan",
         dataset=spec.name,
         trains=spec.train is not None,
+        chooses=bool(spec.preprocess.parameters),
         pool=source_pool,
         **limits,
     )

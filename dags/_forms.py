@@ -10,7 +10,7 @@ from croniter import croniter
 
 from operators.stages import OUTDATED_RULES
 from operators.training_starts import CATCH_UP_LIMIT
-from trainfeed.specification import DatasetSpec, TrainingWish
+from trainfeed.specification import DatasetSpec, TrainingWish, fingerprint_fields
 
 INTERVAL_PATTERN: Final = "^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 # 3 to 500 characters on one line, and not blank.
@@ -139,9 +139,36 @@ def build_params(spec: DatasetSpec) -> dict[str, Param]:
             " 3 May.",
         ),
     }
+    if spec.preprocess.parameters:
+        params |= _function_params(spec)
     if spec.train is None:
         return params
     return {**params, "training": _training_param(spec), "catch_up": _catch_up_param(spec)}
+
+
+def _function_params(spec: DatasetSpec) -> dict[str, Param]:
+    """Return the fields for other values of the function's parameters."""
+    given = fingerprint_fields(spec)["preprocess"]["parameters"]
+    values = "; ".join(f"{name}={value!r}" for name, value in given.items())
+    return {
+        "parameters": Param(
+            None,
+            type=["null", "string"],
+            minLength=3,
+            maxLength=2000,
+            title="Parameters",
+            description=f"Other values for this interval, one NAME=VALUE a line; dataset.yaml has"
+            f" {values}. They are recorded with your name, and later builds of the interval use"
+            " them, too, until trainfeed parameters --end or bring-forward ends them. A published"
+            " interval also needs 'Rebuild: why'.",
+        ),
+        "parameters_why": Param(
+            None,
+            **_OPTIONAL_REASON,
+            title="Parameters: why",
+            description="The reason, kept with the values; by default that of the rebuild.",
+        ),
+    }
 
 
 def _of_uploads(spec: DatasetSpec) -> str:

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from operators.connections import datasets_folder, environment_from_connections
 from operators.links import TrainingRunsLink, VersionLink
 from operators.outcome import airflow_outcome, call_again
-from operators.runs import require_known, run_interval, window_request
+from operators.runs import require_known, run_interval, run_person, window_request
 from operators.training_starts import Trainings, hand_over
 from trainfeed.errors import (
     GateError,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
     from trainfeed.core.config import Environment
-    from trainfeed.core.intervals import WindowRequest
+    from trainfeed.core.intervals import Interval, WindowRequest
     from trainfeed.pipeline import (
         Build,
         JsonObject,
@@ -293,6 +293,7 @@ _PLAN_KEY: Final = "plan"
 _PARAMETERS: Final = ("window_start", "dry_run", "rebuild", "outdated", "replay", "allow_gap")
 _REASONS: Final = ("rebuild", "allow_gap")
 _OF_TRAININGS: Final = ("training", "catch_up")
+_OF_FUNCTIONS: Final = ("parameters", "parameters_why")
 # A waiting run notices within this time if the settle time in the specification becomes shorter.
 _LONGEST_WAIT: Final = timedelta(minutes=10)
 _SHORTEST_WAIT: Final = timedelta(seconds=5)
@@ -324,15 +325,18 @@ class PlanIntervalOperator(DatasetOperator):
     Args:
         trains: Whether a training follows, so that runs have the parameters ``training`` and
             ``catch_up``.
+        chooses: Whether the function has parameters, so that runs have the parameters
+            ``parameters`` and ``parameters_why``.
 
     Returns:
         The numbers 0, 1, … of the units, for the mapped stages to map over: as many as the stage
         with most units has. The report of the plan is the XCom ``plan``.
     """
 
-    def __init__(self, *, trains: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, trains: bool = False, chooses: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.trains = trains
+        self.chooses = chooses
 
     @property
     def plan(self) -> XComArg:
@@ -345,10 +349,11 @@ class PlanIntervalOperator(DatasetOperator):
 
         request = window_request(context)
         with airflow_outcome(context):
+            of_functions = _OF_FUNCTIONS if self.chooses else ()
             further = _OF_TRAININGS if self.trains else ()
-            require_known(context["params"], *_PARAMETERS, *further)
+            require_known(context["params"], *_PARAMETERS, *of_functions, *further)
             try:
-                planned = self._plan(request, context["params"])
+                planned = self._plan(request, context)
             except WindowOpenError as error:
                 raise _later(error, request, context, datetime.now(UTC)) from error
             except IngestError as error:
@@ -392,15 +397,16 @@ class PlanIntervalOperator(DatasetOperator):
                 interval, version.interval, spec.name, spec.name,
             )  # fmt: skip
 
-    def _plan(
-        self, request: WindowRequest, params: Mapping[str, object]
-    ) -> PlanReport | SkipReport | DryRun:
+    def _plan(self, request: WindowRequest, context: Context) -> PlanReport | SkipReport | DryRun:
         from trainfeed.pipeline import OutdatedRule
         from trainfeed.pipeline.plan import plan
         from trainfeed.pipeline.preview import dry_run
 
+        params = context["params"]
         spec, env = open_dataset(self.dataset)
         interval = run_interval(spec, request)
+        if params.get("parameters"):
+            _choose_parameters(spec, env, interval, context)
         rebuild, allow_gap = (cast("str | None", params.get(name)) for name in _REASONS)
         outdated = OutdatedRule(str(params["outdated"]))
         make = dry_run if params.get("dry_run") else plan
@@ -408,6 +414,40 @@ class PlanIntervalOperator(DatasetOperator):
             _require_only_replay(params)
             make = partial(plan, replay=True)
         return make(spec, interval, env, rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
+
+
+def _choose_parameters(
+    spec: DatasetSpec, env: Environment, interval: Interval, context: Context
+) -> None:
+    """Record the parameters of the form for the interval, in the name of the user; once per run.
+
+    Raises:
+        ConfigError: There is no reason, the run is a dry run, or a value does not fit dataset.yaml.
+    """
+    from trainfeed.core.accounts import Decision
+    from trainfeed.errors import ConfigError
+    from trainfeed.pipeline.parameters import choose_parameters, parse_parameters
+    from trainfeed.versions import DatasetFolder
+
+    params = context["params"]
+    if params.get("dry_run"):
+        raise ConfigError(
+            "expected parameters or dry_run, got both: parameters are a decision, and a dry run"
+            " writes none; see what it would be: trainfeed parameters"
+            f" {spec.name}/{interval.name} NAME=VALUE --dry-run"
+        )
+    why = params.get("parameters_why") or params.get("rebuild")
+    if why is None:
+        raise ConfigError(
+            "expected a reason for parameters, got none; nothing was changed; fill in 'Parameters:"
+            " why'"
+        )
+    decision = Decision.now(str(why), **run_person(context)._asdict())
+    given = parse_parameters(str(params["parameters"]).splitlines())
+    folder = DatasetFolder(Path(env.root), spec.name)
+    chosen = choose_parameters(spec, folder, interval.name, given, decision)
+    told = "the values of dataset.yaml" if chosen.override is None else chosen.override.told
+    logger.info("%s/%s is built with %s", spec.name, interval.name, told)
 
 
 def _require_only_replay(params: Mapping[str, object]) -> None:

@@ -296,6 +296,15 @@ def form(add, load, **replaced):
     return load("dags").dags["build.clicks"].params
 
 
+def test_a_function_with_parameters_has_fields_for_other_values(add, load):
+    given = {'"preprocess:clicks"': '"preprocess:clicks", parameters: {late: 15, names: [a]}'}
+    params = form(add, load, **given)
+    assert params.keys() >= {"parameters", "parameters_why"}
+    assert (params["parameters"], params["parameters_why"]) == (None, None)
+    text = params.get_param("parameters").description
+    assert "late=15; names=['a']" in text
+
+
 HOURLY = {'"@daily"': '"@hourly"', "end: 2026-01-03\n": ""}
 
 

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import (
 )
 
 from operators.stages import OUTDATED_RULES, PlanIntervalOperator
+from trainfeed.core.config import Environment
 from trainfeed.errors import (
     ConflictError,
     IngestError,
@@ -23,6 +24,8 @@ from trainfeed.errors import (
 )
 from trainfeed.pipeline import OutdatedRule, SkipReport, plan_report_from_json
 from trainfeed.pipeline.preview import DryRunReport, PlannedVersion
+from trainfeed.versions import DatasetFolder, init_root
+from trainfeed.versions.overrides import overrides_of
 
 DAY = {
     "data_interval_start": datetime(2026, 1, 5, tzinfo=UTC),
@@ -336,3 +339,70 @@ def test_a_missing_connection_fails_with_its_name(clicks, make_context, monkeypa
     monkeypatch.delenv("AIRFLOW_CONN_CEPHFS_DEFAULT")
     with pytest.raises(AirflowFailException, match="'cephfs_default' is not defined"):
         execute(make_context(**DAY))
+
+
+@pytest.fixture
+def parameters(clicks, tmp_path, monkeypatch):
+    """A data set with parameters, and a root in which decisions are written."""
+    path = clicks / "dataset.yaml"
+    text = path.read_text().replace(
+        '"preprocess:clicks"', '"preprocess:clicks", parameters: {late: 15, names: [a]}'
+    )
+    path.write_text(text)
+    init_root(tmp_path / "root")
+    monkeypatch.setattr(
+        "operators.stages.environment_from_connections",
+        lambda *_, **__: Environment(
+            root=str(tmp_path / "root"), landing="", work="", kafka={}, datasets=path.parent.parent
+        ),
+    )
+    return DatasetFolder(tmp_path / "root", "clicks")
+
+
+def execute_with_parameters(context):
+    context["params"].setdefault("outdated", "fail")
+    operator = PlanIntervalOperator(task_id="plan", dataset="clicks", chooses=True)
+    return operator.execute(context)
+
+
+def by_ann(make_context, params):
+    context = make_context(params=params, **DAY)
+    context["dag_run"].triggering_user_name = "ann"
+    return context
+
+
+def test_parameters_of_the_form_are_recorded_before_the_plan(stage, make_context, parameters):
+    given = {"parameters": "late=20\nnames=[b, c]", "parameters_why": "a slow day"}
+    context = by_ann(make_context, given)
+    execute_with_parameters(context)
+    (chosen,) = overrides_of(parameters, "2026-01-05")
+    assert (chosen.parameters, chosen.who) == ({"late": 20, "names": ["b", "c"]}, "ann")
+    assert (chosen.why, len(stage.calls)) == ("a slow day", 1)
+    execute_with_parameters(context)
+    assert len(overrides_of(parameters, "2026-01-05")) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"parameters": "late=20"}, "expected a reason"),
+        ({"parameters": "late=20", "rebuild": "why", "dry_run": True}, "dry_run"),
+        ({"parameters": "laet=20", "parameters_why": "why"}, "did you mean 'late'"),
+        ({"parameters": "late", "parameters_why": "why"}, "NAME=VALUE"),
+    ],
+)
+def test_parameters_that_are_not_clear_plan_nothing(
+    stage, make_context, parameters, given, message
+):
+    with pytest.raises(AirflowFailException, match=message):
+        execute_with_parameters(by_ann(make_context, given))
+    assert (stage.calls, overrides_of(parameters, "2026-01-05")) == ([], [])
+
+
+def test_parameters_need_a_user_and_take_the_reason_of_the_rebuild(stage, make_context, parameters):
+    given = {"parameters": "late=20", "rebuild": "a slow day"}
+    with pytest.raises(AirflowFailException, match="without a user"):
+        execute_with_parameters(make_context(params=given, **DAY))
+    execute_with_parameters(by_ann(make_context, given))
+    (chosen,) = overrides_of(parameters, "2026-01-05")
+    assert (chosen.why, stage.calls[0][3]) == ("a slow day", "a slow day")
