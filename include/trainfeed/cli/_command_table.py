@@ -106,6 +106,11 @@ HEADINGS: Final[Mapping[str, tuple[Entry, ...]]] = {
             example="trainfeed history flights --action prune --since 2026-03-01",
         ),
         Entry(
+            "connections",
+            ".connections:app",
+            "Check the connections that data sets name.",
+        ),
+        Entry(
             "leases",
             ".listings:show_leases",
             "Show who reads or builds versions now.",

@@ -129,6 +129,20 @@ def name_hadoop_user(user: str) -> None:
         )
 
 
+def hadoop_folder() -> Path | None:
+    """Return the folder in which the client of HDFS looks for its configuration; None if none."""
+    if folder := os.environ.get("HADOOP_CONF_DIR"):
+        return Path(folder)
+    home = os.environ.get("HADOOP_HOME")
+    return Path(home, "etc", "hadoop") if home else None
+
+
+def kerberos_places() -> dict[str, str]:
+    """Return where tickets, keys and realms of Kerberos are, by the variables that are set."""
+    names = ("KRB5CCNAME", "KRB5_CLIENT_KTNAME", "KRB5_CONFIG")
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
 def rendezvous() -> str | None:
     """Where the ranks of this job meet, as a URL for frameworks; None where nothing says it."""
     if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
