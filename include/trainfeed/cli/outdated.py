@@ -47,6 +47,7 @@ from trainfeed.pipeline.parameters import choose_parameters, overridden
 from trainfeed.pipeline.preview import shown_size
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
 from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.overrides import Override
 from trainfeed.versions.root import data_sets_of
 
 # --- The report about outdated versions on a terminal, for the commands that show it
@@ -163,7 +164,13 @@ def outdated(
             f"data set {name!r} has no published version, so nothing was compared; build one:"
             f" trainfeed build {name} --interval I"
         )
-    return Result(report.to_json(), outdated_text(report), status=_status([report], is_whole=True))
+    chosen = [
+        f"{name}/{each.interval} has {each.told}; trainfeed build {name}/{each.interval} --outdated"
+        " rebuild builds it so, and bring-forward ends that"
+        for each in _overridden(env, report)
+    ]
+    status = _status([report], is_whole=True)
+    return Result(report.to_json(), outdated_text(report), chosen, status)
 
 
 def _report(
@@ -270,13 +277,19 @@ def bring_forward(
     return found if found.status else _without_unreadable(report, found)
 
 
+def _overridden(env: Environment, report: OutdatedReport) -> list[Override]:
+    """Return what was chosen for published intervals of a range."""
+    names = {each.interval for each in report.intervals}
+    found = overridden(DatasetFolder(Path(env.root), report.dataset))
+    return [each for each in found if each.interval in names]
+
+
 def _end_overrides(
     spec: DatasetSpec, env: Environment, report: OutdatedReport, why: str | None, *, dry_run: bool
 ) -> list[str]:
     """End what was chosen for published intervals of a range; return a line for each."""
+    chosen = _overridden(env, report)
     folder = DatasetFolder(Path(env.root), spec.name)
-    names = {each.interval for each in report.intervals}
-    chosen = [each for each in overridden(folder) if each.interval in names]
     for each in () if dry_run else chosen:
         decision = Decision.now(why or "brought forward to the values of dataset.yaml")
         choose_parameters(spec, folder, each.interval, {}, decision)

@@ -294,7 +294,8 @@ def _incomplete_bases(
         return _incomplete(tree.at(*bases), *lacking.values())
     shown = [f"{base}: {why}" for base, why in list(lacking.items())[:_SHOWN]]
     more = f", and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-    of = f"{len(lacking)} of its {len(bases)} folders are not complete"
+    verb = "is" if len(lacking) == 1 else "are"
+    of = f"{len(lacking)} of its {len(bases)} folders {verb} not complete"
     return _incomplete(tree.top, f"{of} ({', '.join(shown)}{more})")
 
 

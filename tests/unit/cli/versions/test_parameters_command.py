@@ -66,6 +66,8 @@ def test_bring_forward_ends_what_was_chosen_in_its_range(cli, given):
     before = given.version(DAY).manifest.content_digest
     cli("parameters", f"clicks/{DAY}", "count=7", "--why", "a test")
     cli("parameters", f"clicks/{NEXT}", "count=8", "--why", "a test")
+    status, _, messages = cli("outdated", "clicks")
+    assert (status, "--outdated rebuild builds it so" in messages) == (1, True)
     given.build(DAY, rebuild="other count")
     status, _, messages = cli("bring-forward", f"clicks/{DAY}", "--dry-run")
     assert (status, "would end that" in messages) == (0, True)

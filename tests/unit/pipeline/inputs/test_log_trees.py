@@ -139,7 +139,7 @@ def test_a_star_before_the_day_gives_a_marker_to_each_folder(project):
     sources = {f"logs:region={name}/dt={DAY}/part-0.gz": 120 for name in names}
     assert read_records(project) == sources
     (project.logs.parent / f"region=eu/dt={DAY}/_SUCCESS").unlink()
-    with pytest.raises(WindowOpenError, match="1 of its 2 folders"):
+    with pytest.raises(WindowOpenError, match="1 of its 2 folders is"):
         project.elsewhere("again").build()
 
 
