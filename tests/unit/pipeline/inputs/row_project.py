@@ -68,6 +68,7 @@ def rows(first, count):
 def write_rows(path, file_format, found, group_rows, types=None):
     """Write rows as a file of the format, with groups of about so many rows."""
     found = list(found)
+    path.unlink(missing_ok=True)
     values = [json.dumps(row).encode() for row in found]
     table = pa.Table.from_pylist(found, pa.schema(list((types or TYPES).items())))
     if file_format == "lines":
