@@ -288,6 +288,32 @@ schema:
   label: {dtype: int8}
 uploads: {key: [click], labels: [label], join: inner, wait: 7d, missing: skip}
 """,
+    "A topic behind a schema registry": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source:
+  kafka:
+    topic: clicks
+    value: {format: avro, registry: registry_default, schema: click.avsc}
+    key: {format: avro, registry: registry_default, schema: click-key.avsc}
+preprocess: {function: "preprocess:make_sample", input: batch}
+schema:
+  label: {dtype: int64}
+""",
+    "A recorded topic of Avro": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source:
+  recorded:
+    path: ./sample
+    value: {format: avro, schema: click.avsc}
+    key: {format: bytes}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+""",
     "A recorded topic": """\
 name: clicks
 schedule: "@daily"

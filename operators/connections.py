@@ -76,6 +76,10 @@ _TRACKER_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type generic --conn-extra"
     ' \'{{"url": "https://mlflow.example", "token": "…"}}\''
 )
+_REGISTRY_EXAMPLE: Final = (
+    "airflow connections add {name} --conn-type generic --conn-extra"
+    ' \'{{"url": "https://registry.example"}}\''
+)
 
 
 def environment_from_connections(
@@ -84,6 +88,7 @@ def environment_from_connections(
     clusters: Iterable[str] = (),
     stores: Iterable[str] = (),
     trackers: Iterable[str] = (),
+    registries: Iterable[str] = (),
 ) -> Environment:
     """Return the folders and connections of a task.
 
@@ -93,6 +98,7 @@ def environment_from_connections(
         clusters: Ids of the connections of clusters that its training names.
         stores: Ids of the connections from and to which its models are transferred.
         trackers: Ids of the connections of tracking servers that its training names.
+        registries: Ids of the connections of schema registries that the data set names.
 
     Raises:
         ConfigError: A connection is missing or incomplete; the message has its name and an example,
@@ -112,7 +118,8 @@ def environment_from_connections(
             name: _connection(name, _CLUSTER_EXAMPLE.format(name=name)).extra_dejson
             for name in clusters
         },
-        trackers={name: _tracker(name) for name in trackers},
+        trackers={name: _server(name, _TRACKER_EXAMPLE) for name in trackers},
+        registries={name: _server(name, _REGISTRY_EXAMPLE) for name in registries},
         root_setting=_ROOT_SETTING,
         is_root_public=is_public(root),
     )
@@ -139,9 +146,9 @@ def conversion_roots() -> Roots:
     return Roots(tuple(inputs), tuple(outputs), work)
 
 
-def _tracker(name: str) -> dict[str, Any]:
-    """Return the settings of a tracking server: the extras, and name and password of basic auth."""
-    connection = _connection(name, _TRACKER_EXAMPLE.format(name=name))
+def _server(name: str, example: str) -> dict[str, Any]:
+    """Return the settings of a server: the extras, and name and password of basic auth."""
+    connection = _connection(name, example.format(name=name))
     pair = {"username": connection.login, "password": connection.password}
     return {**connection.extra_dejson, **(pair if connection.login else {})}
 

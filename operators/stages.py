@@ -27,7 +27,7 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
-from trainfeed.specification import load_spec
+from trainfeed.specification import load_spec, registries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -75,7 +75,7 @@ def open_dataset(
     server = train.tracking.mlflow if tracks and train is not None else None
     trackers = [] if server is None else [server]
     return spec, environment_from_connections(
-        set(kind.clusters), kind.file_systems, clusters, stores, trackers
+        set(kind.clusters), kind.file_systems, clusters, stores, trackers, registries_of(kind)
     )
 
 

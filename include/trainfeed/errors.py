@@ -36,6 +36,7 @@
     │   ├── SourceMissingError      FAIL   records or uploads of an interval did not come in time
     │   │   └── LogsMissingError    FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file differs from the plan
+    │   ├── SchemaChangedError      FAIL   an id of a registry has another schema than before
     │   ├── OffsetOutOfRangeError   FAIL   retention deleted records; a person must decide
     │   └── EmptyUnprovenError      FAIL   nothing shows that the interval has no records
     ├── GateError                   FAIL   ledgers differ, or a quality gate of the spec is broken
@@ -104,6 +105,7 @@ __all__ = [
     "RetiredError",
     "RootError",
     "SampleShapeError",
+    "SchemaChangedError",
     "ServiceDeniedError",
     "ServiceError",
     "ServiceRefusedError",
@@ -504,6 +506,18 @@ class SourceReplacedError(IngestError):
         away after the plan.
     Remedy: Restore the source, or accept its present content with `--rebuild WHY` or `--allow-gap
         WHY`, as the message says.
+    """
+
+    outcome = Outcome.FAIL
+
+
+class SchemaChangedError(IngestError):
+    """An id of a schema registry has another schema than when records of it landed first.
+
+    Cause: The registry was built anew, without the ids that it had, or its connection names another
+        registry now.
+    Remedy: Bring the old registry back, or give the new one a connection of its own and name that
+        in dataset.yaml. Landed records and published versions stay.
     """
 
     outcome = Outcome.FAIL

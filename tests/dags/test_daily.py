@@ -120,6 +120,7 @@ def test_make_ui_takes_what_the_files_of_settings_name(settings, tmp_path):
         "TRAINFEED_SPARK": "spark_prod: {master: 'spark://h:7077', submit: /o/s, python: /o/p}",
         "TRAINFEED_CLUSTERS": "kubernetes_default: {namespace: training}",
         "TRAINFEED_TRACKERS": "mlflow_default: {url: 'http://127.0.0.1:5000'}",
+        "TRAINFEED_REGISTRIES": "registry_orders: {url: 'http://127.0.0.1:8081'}",
     }
     for name, text in written.items():
         file = tmp_path / name
@@ -127,12 +128,18 @@ def test_make_ui_takes_what_the_files_of_settings_name(settings, tmp_path):
         file.write_text(text)
     settings(**{name: tmp_path / name for name in written})
     found = environment_from_connections(
-        ["kafka_orders"], ["old"], ["kubernetes_default"], ["old"], ["mlflow_default"]
+        ["kafka_orders"],
+        ["old"],
+        ["kubernetes_default"],
+        ["old"],
+        ["mlflow_default"],
+        ["registry_orders"],
     )
     assert found.kafka["kafka_orders"].client == {"bootstrap.servers": "b:1"}
     assert found.logs == found.stores == {"old": "file:///old"}
     assert found.clusters == {"kubernetes_default": {"namespace": "training"}}
     assert found.trackers == {"mlflow_default": {"url": "http://127.0.0.1:5000"}}
+    assert found.registries == {"registry_orders": {"url": "http://127.0.0.1:8081"}}
     cluster = spark_cluster("spark_prod")
     assert (cluster.master, cluster.submit, cluster.python) == ("spark://h:7077", "/o/s", "/o/p")
     assert spark_cluster("spark_default").master == "local[*]"

@@ -207,6 +207,7 @@ def test_a_block_with_a_title_is_written_as_a_file(tmp_path, monkeypatch):
 def test_the_services_of_a_document_are_those_that_its_commands_start():
     assert services_of("docs/tutorials/kafka.md") == ["kafka"]
     assert services_of("docs/tutorials/log-folders.md") == ["hdfs"]
+    assert services_of("docs/tutorials/avro-topic.md") == ["kafka", "registry", "registry"]
     assert services_of("README.md") == []
 
 

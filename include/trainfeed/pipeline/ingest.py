@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from trainfeed.core import faults
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.inputs.schemas import TaskSchemas
 from trainfeed.pipeline.inputs.source_readers import reader_of
 from trainfeed.pipeline.labels import settle_labels
 from trainfeed.pipeline.landed_ranges import landed_leaf, landing_file, write_landing
@@ -38,7 +39,8 @@ def ingest(build: Build, unit: int) -> IngestReport | PublishedBefore:
     Raises:
         SourceReplacedError: The topic or the log files are not those of the plan.
         OffsetOutOfRangeError: Retention deleted records of a range.
-        IngestError: The source cannot be read now.
+        SchemaChangedError: An id of a schema registry has another schema than before.
+        IngestError: The source, or its schema registry, cannot be read now.
     """
     return run_stage("ingest", build, lambda stage: _ingest(stage, unit))
 
@@ -52,10 +54,11 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
         return _verify(stage, unit, pieces)
     adopted, landed = Leaf(), Leaf()
     missing = []
+    schemas = TaskSchemas(stage, unit)
     for piece in pieces:
         planned = stage.plan.inputs[piece.source]
         location = landing_file(stage.landing, planned, piece)
-        leaf = landed_leaf(location, planned, piece)
+        leaf = landed_leaf(location, planned, piece, schemas.seen(piece))
         if leaf is not None:
             adopted += leaf
         else:
@@ -63,9 +66,11 @@ def _ingest(stage: Stage, unit: int) -> IngestReport:
     # The source is contacted only for missing pieces: with all landed, a retry works without it.
     if missing:
         reader_of(stage.spec).check(stage, {piece.source for piece, _ in missing})
+    schemas.begin(lands=bool(missing))
     with telling_landing_removal(stage.folder, stage.plan.interval["name"]):
         for piece, location in missing:
-            landed += _land(stage, piece, location)
+            landed += _land(stage, piece, location, schemas)
+    schemas.finish()
     total = adopted + landed
     return IngestReport(
         verdict="built" if landed.records else "adopted",
@@ -83,16 +88,23 @@ def _verify(stage: Stage, unit: int, pieces: list[PlannedRange]) -> IngestReport
     return IngestReport(verdict="verified", unit=unit, records=0, bytes=num_bytes)
 
 
-def _land(stage: Stage, piece: PlannedRange, location: Location) -> Leaf:
+def _land(stage: Stage, piece: PlannedRange, location: Location, schemas: TaskSchemas) -> Leaf:
     leaves: list[Leaf] = []
-    with closing(_batches(stage, piece)) as batches:
+    with closing(_batches(stage, piece, schemas)) as batches:
         location.write_atomic(lambda file: leaves.append(_write(file, batches, piece)))
     faults.point("ingest.after_rename")
     return leaves[-1]
 
 
-def _batches(stage: Stage, piece: PlannedRange) -> Generator[pa.RecordBatch]:
-    yield from reader_of(stage.spec).batches(stage, piece)
+def _batches(stage: Stage, piece: PlannedRange, schemas: TaskSchemas) -> Generator[pa.RecordBatch]:
+    batches = reader_of(stage.spec).batches(stage, piece)
+    see = schemas.seen(piece)
+    if see is None:
+        yield from batches
+        return
+    for batch in batches:
+        see(batch)
+        yield batch
 
 
 def _write(file: BinaryIO, batches: Iterator[pa.RecordBatch], piece: PlannedRange) -> Leaf:

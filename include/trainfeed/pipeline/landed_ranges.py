@@ -76,8 +76,19 @@ def promised_leaf(landing: LandingFile) -> Leaf:
     return Leaf.from_json(canonical_json.loads(text.encode()))
 
 
-def landed_leaf(location: Location, planned: Planned, piece: PlannedRange) -> Leaf | None:
+def landed_leaf(
+    location: Location,
+    planned: Planned,
+    piece: PlannedRange,
+    see: Callable[[pa.RecordBatch], None] | None = None,
+) -> Leaf | None:
     """Return the account of a landing file, or None if there is no complete, intact file.
+
+    Args:
+        location: The file.
+        planned: Its input.
+        piece: Its range.
+        see: Gets every batch, also of a file that turns out to be damaged.
 
     The account is computed from the records; a different one in the trailer means damage. So do
     records of another range: an intact file in the place of another one.
@@ -96,6 +107,8 @@ def landed_leaf(location: Location, planned: Planned, piece: PlannedRange) -> Le
                     )
                     return None
                 found += leaf_of(batch, number)
+                if see is not None:
+                    see(batch)
     except FormatError as error:
         logger.warning("%s is torn or damaged and will be landed again: %s", location.uri, error)
         return None

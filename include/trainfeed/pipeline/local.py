@@ -40,7 +40,7 @@ from trainfeed.pipeline.workers.pool import (
     start_workers,
     stop_workers,
 )
-from trainfeed.specification import DatasetSpec, ResourceSpec
+from trainfeed.specification import DatasetSpec, ResourceSpec, registries_of
 from trainfeed.versions import DatasetFolder, TrainingMarks, Untrained
 from trainfeed.versions.layout import parse_generation
 
@@ -112,7 +112,7 @@ def _run_in_worker(
 
     spec, env = build.spec, build.env
     recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
-    job = StageJob(stage, replace(build, env=replace(env, kafka=recorded)), unit)
+    job = StageJob(stage, replace(build, env=replace(env, kafka=recorded, registries={})), unit)
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:
@@ -378,6 +378,8 @@ def _cluster_of(spec: DatasetSpec, env: Environment) -> SparkCluster:
 
 
 def _is_recorded(spec: DatasetSpec, env: Environment) -> bool:
-    """Return whether every topic is a recorded one, so that no cluster is read."""
+    """Return whether every topic is a recorded one, so that no cluster and no registry is read."""
+    if registries_of(spec.source.kind):
+        return False
     settings = [env.kafka.get(connection) for connection in spec.source.kind.clusters]
     return all(each is not None and each.recorded is not None for each in settings)

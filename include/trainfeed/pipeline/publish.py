@@ -36,6 +36,7 @@ from trainfeed.errors import (
 from trainfeed.files import read_plain
 from trainfeed.files.stores import posix
 from trainfeed.functions import read_document
+from trainfeed.pipeline.inputs.schemas import schemas_of_version
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.quarantine_access import QUARANTINE_FILE
 from trainfeed.pipeline.reports import Build, JsonObject, PublishReport, StageReport, VersionSummary
@@ -406,6 +407,7 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "schema_changes": verdict.schema_changes,
             "shard_skew": dict(verdict.shard_skew),
             "reading_rules": plan.fingerprint_of.get("reading_rules", 0),
+            "schemas": schemas_of_version(stage),
         }
     )
 

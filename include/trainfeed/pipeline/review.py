@@ -23,6 +23,7 @@ from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
 from trainfeed.pipeline.inputs.row_files import piece_with
 from trainfeed.pipeline.inputs.row_json import as_values
+from trainfeed.pipeline.inputs.schemas import lend_schemas
 from trainfeed.pipeline.inputs.source_readers import KeptInputs, reader_of
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing, write_landing
 from trainfeed.pipeline.planner.planner import Planner
@@ -494,10 +495,13 @@ def preview_place(
         tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_above(env)) as work,
         shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,
     ):
-        place = replace(shadow, landing=f"{work}/landing", work=f"{work}/work", kafka={})
+        apart = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
+        place = replace(apart, kafka={}, registries={})
         landing = Location.parse(place.landing)
         landed = land_again(whole, places, kept, landing)
         stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
+        if stage is not None:
+            lend_schemas(stage, Location.parse(env.landing))
         yield PreviewPlace(landed, stage)
 
 

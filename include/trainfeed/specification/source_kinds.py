@@ -20,6 +20,7 @@ from trainfeed.specification.values import (
     Connection,
     Duration,
     Part,
+    RelativeFile,
     Size,
     Text,
     Topic,
@@ -95,6 +96,14 @@ class TopicPart(Protocol):
     @property
     def missing_rule(self) -> MissingRule:
         """The policy for intervals without a record of the topic."""
+
+    @property
+    def value(self) -> PayloadSpec | None:
+        """The format of the values; None for bytes that only the function reads."""
+
+    @property
+    def key(self) -> PayloadSpec | None:
+        """The format of the keys, likewise."""
 
     def place(self, folder: str | os.PathLike[str]) -> str:
         """Return the connection string of the topic in a plan, for a data set in ``folder``."""
@@ -379,6 +388,67 @@ class LogsSourceSpec(Part):
                 return
 
 
+# --- The formats of the values and keys of a topic
+
+# Formats that need no schema: the function gets the bytes.
+_PLAIN: Final = ("bytes", "json")
+
+
+class PayloadSpec(Part):
+    """The format of the values, or of the keys, of a topic.
+
+    Attributes:
+        format: Format of the bytes. ``avro`` is that of Confluent's serializers: the id of the
+            writer's schema, and a datum. ``json`` and ``bytes`` say what the function gets, and
+            change nothing.
+        registry: Name of the connection of the schema registry that has the writers' schemas.
+        reader_schema: File in the data set's folder with the reader's schema (``schema`` in the
+            file, as in ``schema: click.avsc``), which says what fields the function gets.
+    """
+
+    format: Literal["avro", "json", "bytes"]
+    registry: Connection = "registry_default"
+    reader_schema: Annotated[RelativeFile | None, Field(alias="schema")] = None
+
+    @model_validator(mode="after")
+    def _has_what_its_format_needs(self) -> PayloadSpec:
+        if self.has_schema and self.reader_schema is None:
+            raise WrongValueError(
+                f"a schema beside format {self.format}", "name the file with the reader's schema",
+                shows_got=False,
+            )  # fmt: skip
+        if not self.has_schema and self.model_fields_set - {"format"}:
+            raise WrongValueError(
+                f"format alone, as {self.format} has no schema", "leave the others out",
+                shows_got=False,
+            )  # fmt: skip
+        return self
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether the values have writers' schemas, and the function gets fields."""
+        return self.format not in _PLAIN
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the values that determine the fields; the registry is a connection."""
+        return {"format": self.format}
+
+
+def payloads(topic: TopicPart) -> dict[str, PayloadSpec]:
+    """Return ``value`` and ``key`` of a topic, as far as they have a schema."""
+    both = {"value": topic.value, "key": topic.key}
+    return {name: each for name, each in both.items() if each is not None and each.has_schema}
+
+
+def registries_of(kind: SourceKind) -> list[str]:
+    """Return the connections of the schema registries that a source names, in name order."""
+    return sorted({each.registry for topic in kind.topics for each in payloads(topic).values()})
+
+
+def _payload_fingerprints(topic: TopicPart) -> dict[str, Any]:
+    return {name: each.fingerprint() for name, each in payloads(topic).items()}
+
+
 # --- Topics as kinds of source: topics of Kafka clusters, and a recorded topic
 
 # Prefix of a recorded topic's location in a plan, in the place of a connection's name.
@@ -406,6 +476,9 @@ class KafkaSourceSpec(Part):
         missing: Policy for an interval without a record after that. ``fail``: runs fail. ``empty``:
             it is published as empty, if its boundaries prove that no record belongs to it.
             ``skip``: with the same proof it is left out, and a marker says why.
+        value: Format of the values: with a schema, the function gets their fields. Without it, the
+            function gets bytes.
+        key: Format of the keys; their fields have names that begin with ``_key``.
     """
 
     connection: Connection = "kafka_default"
@@ -416,6 +489,8 @@ class KafkaSourceSpec(Part):
     transaction_wait: Duration = timedelta(hours=1)
     wait: Wait = timedelta(0)
     missing: Missing = "empty"
+    value: PayloadSpec | None = None
+    key: PayloadSpec | None = None
 
     @property
     def setting(self) -> str:
@@ -471,8 +546,14 @@ class KafkaTopics:
         return rules[label]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the policies for late records; connections do not determine the content."""
-        return {"format": _FORMAT, "late": {topic.topic: topic.late for topic in self.topics}}
+        """Return the policies for late records, and the formats of values and keys with a schema.
+
+        Connections do not determine the content.
+        """
+        late = {topic.topic: topic.late for topic in self.topics}
+        payloads = {topic.topic: _payload_fingerprints(topic) for topic in self.topics}
+        found = {topic: each for topic, each in payloads.items() if each}
+        return {"format": _FORMAT, "late": late, **({"payloads": found} if found else {})}
 
     def described(self) -> Iterator[str]:
         """Yield every topic with its connection."""
@@ -508,6 +589,9 @@ class RecordedSourceSpec(Part):
             and for the folder itself. The time counts from the interval and not from a run.
         missing: Policy for an interval without a record after that: ``fail``, ``empty`` or
             ``skip``, as of a Kafka topic.
+        value: Format of the values: with a schema, the function gets their fields. Without it, the
+            function gets bytes.
+        key: Format of the keys; their fields have names that begin with ``_key``.
     """
 
     path: Text
@@ -516,6 +600,8 @@ class RecordedSourceSpec(Part):
     skew: Duration = timedelta(days=1)
     wait: Wait = timedelta(0)
     missing: Missing = "empty"
+    value: PayloadSpec | None = None
+    key: PayloadSpec | None = None
 
     setting: ClassVar[str] = "source.recorded"
     topic: ClassVar[str] = ""  # the folder of the topic has the name
@@ -560,8 +646,9 @@ class RecordedSourceSpec(Part):
         return LateRule(self.late, self.skew)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the policy for late records; the location does not determine the content."""
-        return {"format": _FORMAT, "late": self.late}
+        """Return the policy for late records, and the formats with a schema; not the location."""
+        found = _payload_fingerprints(self)
+        return {"format": _FORMAT, "late": self.late, **({"payloads": found} if found else {})}
 
     def described(self) -> Iterator[str]:
         """Yield the topic with its folder."""

@@ -110,6 +110,7 @@ _OPTIONAL: Final = frozenset(
         "reading_rules",
         "references",
         "schema_changes",
+        "schemas",
         "shard_skew",
         "uploads",
     }
@@ -166,6 +167,8 @@ class Manifest(_ManifestModel):
     samples and by bytes, for the split in which it is largest; in versions with several shards in a
     split. ``reading_rules`` is optional: the number of the rules by which values were read; 0, and
     not in the file, for the first ones, and for data sets that the rules do not concern.
+    ``schemas`` is optional: file and digest of the reader's schemas of values and keys; registry,
+    id and digest of the writers' schemas that the records have, null for one that was not there.
     """
 
     format: int
@@ -199,6 +202,7 @@ class Manifest(_ManifestModel):
     schema_changes: list[dict[str, Any]] = Field(default_factory=list)
     shard_skew: dict[str, float] = Field(default_factory=dict)
     reading_rules: _Count = 0
+    schemas: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
 
     @property
     def rules(self) -> ReadingRules:

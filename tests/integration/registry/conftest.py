@@ -8,6 +8,8 @@ import urllib.request
 
 import pytest
 
+from tests.integration.kafka.conftest import Broker
+
 
 class Registry:
     """Registers schemas; subjects have random names, so tests do not meet."""
@@ -33,3 +35,10 @@ class Registry:
 @pytest.fixture
 def registry():
     return Registry(os.environ["TEST_REGISTRY_URL"])
+
+
+@pytest.fixture
+def broker():
+    broker = Broker(os.environ["TEST_KAFKA_BOOTSTRAP_SERVERS"])
+    yield broker
+    broker.clean_up()

@@ -296,3 +296,23 @@ def test_a_missing_file_of_connections_is_a_clear_error(
     monkeypatch.setenv("TRAINFEED_CONNECTIONS", str(tmp_path / "none.json"))
     with pytest.raises(ConfigError, match=r"none\.json: No such file"):
         environment_from_environ()
+
+
+def test_a_registry_is_named_by_a_variable_and_others_by_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert environment_from_environ().registries == {}
+    file = tmp_path / "registries.yaml"
+    file.touch(0o600)
+    file.write_text("registry_orders: {url: 'https://orders', token: s3cret}\n")
+    monkeypatch.setenv("TRAINFEED_REGISTRIES", str(file))
+    monkeypatch.setenv("TRAINFEED_REGISTRY", "http://127.0.0.1:8081")
+    found = environment_from_environ()
+    assert found.registries == {
+        "registry_default": {"url": "http://127.0.0.1:8081"},
+        "registry_orders": {"url": "https://orders", "token": "s3cret"},
+    }
+    assert "s3cret" not in repr(found)
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="closed to other accounts"):
+        environment_from_environ()

@@ -59,6 +59,8 @@ WAIVER_POINTS = [
 ]
 # Only with lookups: killed at in tests/unit/look/difference/test_kept_lookups.py.
 LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
+# Only with a schema registry: killed at in tests/unit/pipeline/inputs/test_schemas.py.
+SCHEMA_POINTS = ["ingest.after_schema"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
 QUARANTINE_POINTS = ["quarantine.before_access", "quarantine.after_access"]
 # In executors and drivers of Spark: killed at in tests/integration/spark. The start is the code
@@ -176,6 +178,7 @@ def test_every_point_of_the_stages_is_killed_at():
         *LABEL_POINTS,
         *WAIVER_POINTS,
         *LOOKUP_POINTS,
+        *SCHEMA_POINTS,
         *QUARANTINE_POINTS,
         *SPARK_POINTS,
     }

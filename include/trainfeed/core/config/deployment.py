@@ -63,7 +63,7 @@ def _is_client(connection: Any) -> bool:
     )
 
 
-# --- The settings of clusters and of tracking servers, for the command line: YAML files
+# --- The settings of clusters, tracking servers and schema registries, for the command line: YAML
 
 _MAX_SETTINGS_BYTES: Final = 1 << 20
 _SECRETS: Final = frozenset({"token", "password"})
@@ -73,7 +73,7 @@ _CLUSTER_EXAMPLE: Final = "kubernetes_default: {namespace: training, root: {path
 
 
 def read_settings(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of clusters, or of tracking servers, by connection id.
+    """Return the settings of clusters, of tracking servers or of registries, by connection id.
 
     Raises:
         ConfigError: The file cannot be read, is larger than 1 MiB, has another content, or has
@@ -170,6 +170,7 @@ def _kafka(value: str) -> KafkaSettings:
 
 KAFKA_CONNECTION: Final = "kafka_default"
 LOGS_CONNECTION: Final = "hdfs_default"
+REGISTRY_CONNECTION: Final = "registry_default"
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ class Environment:
         stores: Connection id → absolute path or URI at which the paths of transferred models start.
         trackers: Connection id → settings of a tracking server; they may hold secrets.
         spark: Connection id → settings of a Spark cluster; they may hold secrets.
+        registries: Connection id → settings of a schema registry; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
         is_root_public: Whether ``root`` was named as ``pfs://public/…``, which is for reading.
     """
@@ -201,6 +203,7 @@ class Environment:
     stores: Mapping[str, str] = field(default_factory=dict)
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     spark: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    registries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
     is_root_public: bool = field(default=False, compare=False)
 
@@ -262,6 +265,7 @@ def environment_from_environ(
         clusters=_settings_file("TRAINFEED_CLUSTERS"),
         trackers=_settings_file("TRAINFEED_TRACKERS"),
         spark=_settings_file("TRAINFEED_SPARK"),
+        registries=_registries(),
         root_setting=_root_setting(root),
         is_root_public=is_public(asked),
     )
@@ -283,6 +287,14 @@ def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
     if variable not in os.environ:
         return {}
     return read_settings(Path(setting(variable, None, "")))
+
+
+def _registries() -> Mapping[str, Mapping[str, Any]]:
+    """Return schema registries by connection id; a variable alone names one without credentials."""
+    found = dict(_settings_file("TRAINFEED_REGISTRIES"))
+    if "TRAINFEED_REGISTRY" in os.environ:
+        found[REGISTRY_CONNECTION] = {"url": setting("TRAINFEED_REGISTRY", None, "")}
+    return found
 
 
 def _root_setting(given: str | None) -> str:

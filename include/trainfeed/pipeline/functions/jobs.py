@@ -34,6 +34,7 @@ from trainfeed.pipeline.functions.modes import (
     WithoutLongLines,
     mode_of,
 )
+from trainfeed.pipeline.functions.payloads import InOrder, WithFields, payloads_of_ranges
 from trainfeed.pipeline.functions.user_function import SampleFunction, UserFunction
 from trainfeed.pipeline.inputs.source_readers import (
     PieceReader,
@@ -76,6 +77,7 @@ class Group:
         stage: The stage.
         function: The function and its lookups.
         limit_bytes: Memory that the samples of a run may take, sorting included.
+        ranges: Indices of the ranges into the plan's.
         target: Prefix of the files of runs; a number and a suffix follow.
         progress: Gets every batch and record before the function does.
     """
@@ -86,6 +88,7 @@ class Group:
         function: UserFunction,
         limit_bytes: int,
         *,
+        ranges: Sequence[int],
         target: Location,
         progress: Progress,
     ) -> None:
@@ -104,7 +107,7 @@ class Group:
         self._tally = Tally(stage.plan.sources, quarantine_bytes, self._block_bytes)
         self._labels = load_labels(stage)
         self._mode = self._make_mode(
-            function if self._labels is None else LabelledFunction(function, self._labels)
+            function if self._labels is None else LabelledFunction(function, self._labels), ranges
         )
         self._read: dict[str, Leaf] = {}
         self._lateness: dict[str, Lateness] = {}
@@ -171,15 +174,19 @@ class Group:
             for source, skew in skews.items()
         }
 
-    def _make_mode(self, function: SampleFunction) -> Mode:
+    def _make_mode(self, function: SampleFunction, ranges: Sequence[int]) -> Mode:
         spec = self._stage.spec
         limits = SampleLimits(
             spec.resources.task_memory_bytes, self._limit_bytes, self._block_bytes
         )
         plan, told = self._stage.plan, self._progress
+        payloads = payloads_of_ranges(self._stage, ranges)
+        turned = InOrder(self._tally) if payloads else self._tally
         mode = mode_of(
-            spec, plan.fields, function, self._tally, told=told, limits=limits, rules=plan.rules
+            spec, plan.fields, function, turned, told=told, limits=limits, rules=plan.rules
         )
+        if isinstance(turned, InOrder):
+            return WithFields(mode, turned, payloads)
         most_bytes = longest_line_bytes(spec)
         return mode if most_bytes is None else WithoutLongLines(mode, self._tally, most_bytes)
 
@@ -264,6 +271,7 @@ class FunctionJob:
                 stage,
                 _function(stage, code, desk.functions),
                 self.limit_bytes,
+                ranges=self.ranges,
                 target=Location.parse(self.target),
                 progress=desk.place,
             )

@@ -23,6 +23,7 @@ from trainfeed.errors import (
 from trainfeed.files import read_plain
 from trainfeed.functions import code_texts, digest_of_texts, document_digests, lookup_digests
 from trainfeed.pipeline.code_copies import kept_code, told_changes, value_changes
+from trainfeed.pipeline.inputs.schemas import schema_digests
 from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.plans import (
     Plan,
@@ -45,7 +46,7 @@ from trainfeed.versions.withdraw import withdrawals, withdrawn_alike
 
 @dataclass(frozen=True)
 class Recipe:
-    """Specification, code, lookups and documents of a data set, as they are now.
+    """Specification, code, lookups, documents and schemas of a data set, as they are now.
 
     Attributes:
         spec: The data set.
@@ -53,6 +54,7 @@ class Recipe:
         texts: Name → content of the files of the code, in path order.
         lookups: Name → SHA-256 of the lookup files.
         documents: Name → SHA-256 of the documents.
+        schemas: Place → SHA-256 of the reader's schemas of values and keys.
     """
 
     spec: DatasetSpec
@@ -60,18 +62,20 @@ class Recipe:
     texts: Mapping[str, bytes]
     lookups: Mapping[str, str]
     documents: Mapping[str, str]
+    schemas: Mapping[str, str]
 
     @classmethod
     def of(cls, spec: DatasetSpec) -> Recipe:
         """Read and digest the files of a data set.
 
         Raises:
-            ConfigError: A file is missing, or a module imports code from outside its folder.
+            ConfigError: A file is missing, a module imports code from outside its folder, or a
+                schema is not valid.
             StorageError: A file cannot be read.
         """
         texts = code_texts(spec)
-        code = digest_of_texts(texts)
-        return cls(spec, code, texts, lookup_digests(spec), document_digests(spec))
+        code, schemas = digest_of_texts(texts), schema_digests(spec)
+        return cls(spec, code, texts, lookup_digests(spec), document_digests(spec), schemas)
 
     @property
     def code_files(self) -> dict[str, str]:
@@ -104,6 +108,7 @@ class Recipe:
             "lookups": dict(self.lookups),
             # Left out where there is none: fingerprints of earlier versions stay the same.
             **({"documents": dict(self.documents)} if self.documents else {}),
+            **({"schemas": dict(self.schemas)} if self.schemas else {}),
             **self._uploads_fingerprint(uploads),
             **self._reading_rules(rules),
         }

@@ -1,0 +1,1 @@
+"""Benchmarks of values behind a schema registry."""

@@ -1,0 +1,251 @@
+"""Schema registries: their settings, and the two questions that a build asks.
+
+The interface is that of Confluent's registry, which the others have too. It is read with the
+connections that all clients of trainfeed have, and no client library: two requests need none.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import quote, urlsplit
+
+from trainfeed.core import canonical_json
+from trainfeed.core.printable_text import printable, without_secrets
+from trainfeed.errors import (
+    ConfigError,
+    FormatError,
+    IngestError,
+    ServiceError,
+    SourceUnreachableError,
+)
+from trainfeed.serving.server import Connections, NoAnswerError, Reply, client_context, is_loopback
+from trainfeed.value_formats import WriterSchema
+
+# --- The settings of a schema registry: the installation's, not those of a data set
+
+_FILES: Final = ("ca_file", "certificate", "key")
+_TEXTS: Final = ("url", "token", "username", "password", *_FILES)
+_KNOWN: Final = (*_TEXTS, "timeout_s")
+_SECRETS: Final = frozenset({"token", "password"})
+_TIMEOUT_S: Final = 10.0
+_MOST_S: Final = 600.0
+_REMEDY: Final = (
+    "correct it in the file of TRAINFEED_REGISTRIES, in Airflow in the extras of the connection;"
+    " nothing was published"
+)
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    """Address and credentials of a schema registry.
+
+    Attributes:
+        url: URL of the registry, without a slash at its end; with credentials ``https://``, or
+            ``http://`` for this machine.
+        token: Bearer token; None for none.
+        username: Name for basic authentication; None for none.
+        password: Password for basic authentication.
+        ca_file: Certificates of the registry's authority; None for those of the system.
+        certificate: Certificate that the client shows; None for none.
+        key: Key of the certificate.
+        timeout_s: Longest time of one request.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    timeout_s: float = _TIMEOUT_S
+
+    @classmethod
+    def of(cls, registries: Mapping[str, Mapping[str, Any]], connection: str) -> Self:
+        """Return the settings of a connection.
+
+        Args:
+            registries: Settings by connection id.
+            connection: The id.
+
+        Raises:
+            ConfigError: There are none, or one is wrong; the message has no values, which may be
+                secrets.
+        """
+        if connection not in registries:
+            known = ", ".join(sorted(registries)) or "no schema registry"
+            raise ConfigError(
+                f"expected settings of the schema registry {connection!r}, got none; known here:"
+                f" {known}; set TRAINFEED_REGISTRY for registry_default, or add to the file of"
+                f" TRAINFEED_REGISTRIES: {connection}: {{url: 'https://registry.example'}}; in"
+                " Airflow add the connection; nothing was published"
+            )
+        found = dict(registries[connection])
+        _check(found, connection)
+        return cls(**{**found, "url": found["url"].rstrip("/")})
+
+
+def _check(found: Mapping[str, Any], connection: str) -> None:
+    def refuse(what: str) -> ConfigError:
+        return ConfigError(f"expected {what} in the settings of {connection!r}; {_REMEDY}")
+
+    if unknown := sorted(found.keys() - set(_KNOWN)):
+        raise refuse(f"only {', '.join(_KNOWN)}, got {', '.join(map(str, unknown))}")
+    for name in _TEXTS:
+        if name in found and (not isinstance(found[name], str) or not found[name].isprintable()):
+            raise refuse(f"{name} as a text without control characters")
+    url = urlsplit(found.get("url", ""))
+    # A password with a slash ends what is read as the host.
+    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
+    if url.scheme not in {"http", "https"} or not url.hostname or not is_plain:
+        raise refuse("url as http://host[:port][/path] or https://…, without credentials")
+    if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():
+        raise refuse("token, or username with password")
+    if ("certificate" in found) != ("key" in found):
+        raise refuse("certificate with key")
+    if found.keys() & _SECRETS and url.scheme == "http" and not is_loopback(url.hostname):
+        raise refuse(f"https:// for {url.hostname}, because credentials go to another machine,")
+    seconds = found.get("timeout_s", _TIMEOUT_S)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MOST_S:
+        raise refuse(f"timeout_s as seconds above 0, at most {_MOST_S:g}")
+
+
+# --- The questions: the schema of an id, and those that it refers to
+
+_UNKNOWN_ID: Final = 40403
+_AVRO: Final = "AVRO"
+# References of references of …: a chain that is longer goes in a circle.
+_MOST_REFERENCES: Final = 500
+_MOST_SHOWN: Final = 300
+_KEPT: Final = "landed records are kept, nothing was published"
+
+
+class SchemaRegistry:
+    """Asks one registry; a request waits as long as the settings say.
+
+    Args:
+        name: Id of the connection, for messages.
+        settings: Address and credentials.
+
+    Raises:
+        ConfigError: A file of certificates cannot be read.
+    """
+
+    def __init__(self, name: str, settings: RegistrySettings) -> None:
+        self._name = name
+        files = (getattr(settings, each) for each in _FILES)
+        paths = [None if each is None else Path(each) for each in files]
+        context = client_context(*paths) if settings.url.startswith("https") else None
+        self._headers = {"Accept": "application/json", **_authorization(settings)}
+        self._server = Connections(settings.url, context, answer_seconds=settings.timeout_s)
+
+    def schema(self, number: int) -> WriterSchema | None:
+        """Return the schema of an id, or None if the registry has none.
+
+        Raises:
+            SourceUnreachableError: The registry does not answer, or not now.
+            ConfigError: It refuses the credentials, or is no schema registry.
+            IngestError: Its answer cannot be used.
+        """
+        reply = self._ask(f"/schemas/ids/{number}")
+        if reply.status == HTTPStatus.NOT_FOUND and _error_code(reply) == _UNKNOWN_ID:
+            return None
+        found = self._json(reply)
+        references: dict[str, str] = {}
+        self._add_references(found, references, ())
+        return WriterSchema(found.get("schemaType") or _AVRO, found["schema"], references)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._server.close()
+
+    def _add_references(
+        self, found: Mapping[str, Any], references: dict[str, str], within: tuple[str, ...]
+    ) -> None:
+        for each in found.get("references") or ():
+            name, subject, version = (each.get(key) for key in ("name", "subject", "version"))
+            if (
+                not isinstance(name, str)
+                or not isinstance(subject, str)
+                or type(version) is not int
+            ):
+                raise IngestError(f"{self._who} has a reference of another form; {_KEPT}")
+            if name in references:
+                continue
+            if name in within or len(references) > _MOST_REFERENCES:
+                raise IngestError(f"{self._who} has references in a circle, at {name!r}; {_KEPT}")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            inner = self._json(self._ask(path))
+            # Those that it uses itself stand before it.
+            self._add_references(inner, references, (*within, name))
+            references[name] = inner["schema"]
+
+    @property
+    def _who(self) -> str:
+        return f"schema registry {self._name!r}"
+
+    def _ask(self, path: str) -> Reply:
+        try:
+            return self._server.ask("GET", path, headers=self._headers)
+        except NoAnswerError as error:
+            text = f"{self._who} ({self._server.url}) gives no answer: {error}; {_KEPT}"
+            if error.wait_s is None:
+                raise ConfigError(f"{text}; correct the connection, or its ca_file") from error
+            raise SourceUnreachableError(
+                f"{text}; start it or correct the connection, then run again"
+            ) from error
+        except ServiceError as error:
+            raise IngestError(f"{self._who}: {error}; {_KEPT}") from error
+
+    def _json(self, reply: Reply) -> dict[str, Any]:
+        """Return the JSON of an answer that has a schema."""
+        status = reply.status
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise ConfigError(
+                f"{self._who} refuses this account ({status}) at {self._server.url}; {_KEPT};"
+                " correct the credentials of the connection"
+            )
+        if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise SourceUnreachableError(
+                f"{self._who} fails requests now ({status}{_said(reply)}); {_KEPT}; run again"
+            )
+        try:
+            found = canonical_json.loads(reply.body) if status == HTTPStatus.OK else None
+        except FormatError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
+            raise ConfigError(
+                f"expected a schema of {self._who} at {self._server.url}, got status {status}"
+                f"{_said(reply)}; {_KEPT}; name the URL of its interface of Confluent, such as"
+                " https://HOST or https://HOST/apis/ccompat/v7"
+            )
+        return found
+
+
+def _authorization(settings: RegistrySettings) -> dict[str, str]:
+    if settings.token is not None:
+        return {"Authorization": f"Bearer {settings.token}"}
+    if settings.username is None:
+        return {}
+    pair = f"{settings.username}:{settings.password}".encode()
+    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+
+
+def _error_code(reply: Reply) -> object:
+    try:
+        found = canonical_json.loads(reply.body)
+    except FormatError:
+        return None
+    return found.get("error_code") if isinstance(found, dict) else None
+
+
+def _said(reply: Reply) -> str:
+    text = printable(without_secrets(reply.body[:_MOST_SHOWN].decode("utf-8", "replace")))
+    return f": {text}" if text else ""

@@ -1,0 +1,38 @@
+"""Formats of values and keys whose writers' schemas are in a registry, as Arrow columns.
+
+A value has the id of its writer's schema and a datum. ``FramedValues`` reads many of them: those of
+one id at once, in numpy, each from its own beginning to its own end, by the reader's schema. What
+is no record of its schema is refused by its row, and no neighbour notices.
+"""
+
+from __future__ import annotations
+
+from trainfeed.value_formats.errors import SchemaError
+from trainfeed.value_formats.formats import value_format
+from trainfeed.value_formats.framed import (
+    BAD_DATUM,
+    INCOMPATIBLE_SCHEMA,
+    NO_SCHEMA_ID,
+    UNKNOWN_SCHEMA,
+    DecodedValues,
+    FramedValues,
+    Refusal,
+    ValueFormat,
+    WriterSchema,
+    schema_ids,
+)
+
+__all__ = [
+    "BAD_DATUM",
+    "INCOMPATIBLE_SCHEMA",
+    "NO_SCHEMA_ID",
+    "UNKNOWN_SCHEMA",
+    "DecodedValues",
+    "FramedValues",
+    "Refusal",
+    "SchemaError",
+    "ValueFormat",
+    "WriterSchema",
+    "schema_ids",
+    "value_format",
+]
