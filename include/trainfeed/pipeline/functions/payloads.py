@@ -78,21 +78,28 @@ class InOrder:
 
     def __init__(self, turned: TurnedDownRecords) -> None:
         self._turned = turned
-        self._rejected: list[tuple[int, bytes | None, Reject]] = []
+        self._rejected: list[tuple[int, bytes | None, Reject, int | None]] = []
 
     def filter(self, source: str, reason: str, offsets: list[int], num_bytes: int) -> None:
         """Pass filtered records on."""
         self._turned.filter(source, reason, offsets, num_bytes)
 
-    def reject(self, source: str, offset: int, value: bytes | None, reject: Reject) -> None:  # noqa: ARG002
+    def reject(
+        self,
+        source: str,  # noqa: ARG002 - ``pass_on`` names it
+        offset: int,
+        value: bytes | None,
+        reject: Reject,
+        num_bytes: int | None = None,
+    ) -> None:
         """Keep a broken record until ``pass_on``, which names its source."""
-        self._rejected.append((offset, value, reject))
+        self._rejected.append((offset, value, reject, num_bytes))
 
     def pass_on(self, source: str) -> None:
         """Pass the broken records on by ascending offset."""
         rejected, self._rejected = sorted(self._rejected, key=lambda each: each[0]), []
-        for offset, value, reject in rejected:
-            self._turned.reject(source, offset, value, reject)
+        for offset, value, reject, num_bytes in rejected:
+            self._turned.reject(source, offset, value, reject, num_bytes)
 
 
 class WithFields:
