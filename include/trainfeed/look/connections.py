@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,9 +30,10 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs import log_location
+from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
 from trainfeed.pipeline.inputs.topics import open_source
 from trainfeed.pipeline.spark.cluster import SparkCluster
-from trainfeed.specification import DatasetSpec, load_specs, logs_root
+from trainfeed.specification import DatasetSpec, load_specs, logs_root, registries_of
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
 from trainfeed.training.tracking.mlflow import MlflowSettings
 from trainfeed.training.transfers import store_place
@@ -184,6 +186,18 @@ def _ask_topics(env: Environment, name: str, topics: Sequence[str]) -> str:
     return f"cluster {', '.join(clusters)}, topics {', '.join(found)}"
 
 
+def _registries(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
+    named = ((name, s.name, None) for s in specs for name in registries_of(s.source.kind))
+    for name, (users, _) in _by_name(named).items():
+        place = str(env.registries.get(name, {}).get("url", ""))
+        yield Connection(name, "schema registry", place, users, partial(_ask_registry, env, name))
+
+
+def _ask_registry(env: Environment, name: str) -> str:
+    with closing(SchemaRegistry(name, RegistrySettings.of(env.registries, name))) as registry:
+        return f"has schemas of the kinds {', '.join(registry.kinds())}"
+
+
 def _logs(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
     named = (
         (spec.source.logs.connection, spec.name, logs_root(spec.source.logs.path))
@@ -280,6 +294,7 @@ def _form_of(read: Callable[[str], object], name: str) -> str:
 
 KINDS: Final[tuple[Kind, ...]] = (
     _kafka,
+    _registries,
     _logs,
     _models,
     _root,

@@ -162,6 +162,19 @@ class SchemaRegistry:
         self._add_references(found, references, ())
         return WriterSchema(found.get("schemaType") or _AVRO, found["schema"], references)
 
+    def kinds(self) -> list[str]:
+        """Return the kinds of schemas that the registry has, such as ``AVRO``.
+
+        Raises:
+            SourceUnreachableError: The registry does not answer, or not now.
+            ConfigError: It refuses the credentials, or is no schema registry.
+        """
+        reply = self._ask("/schemas/types")
+        found = self._body(reply)
+        if not isinstance(found, list) or not all(isinstance(kind, str) for kind in found):
+            raise self._is_none(reply)
+        return sorted(found)
+
     def close(self) -> None:
         """Close the connections."""
         self._server.close()
@@ -206,6 +219,13 @@ class SchemaRegistry:
 
     def _json(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON of an answer that has a schema."""
+        found = self._body(reply)
+        if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
+            raise self._is_none(reply)
+        return found
+
+    def _body(self, reply: Reply) -> object:
+        """Return the JSON of an answer; None if it says that something is wrong."""
         status = reply.status
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise ConfigError(
@@ -217,16 +237,16 @@ class SchemaRegistry:
                 f"{self._who} fails requests now ({status}{_said(reply)}); {_KEPT}; run again"
             )
         try:
-            found = canonical_json.loads(reply.body) if status == HTTPStatus.OK else None
+            return canonical_json.loads(reply.body) if status == HTTPStatus.OK else None
         except FormatError:
-            found = None
-        if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
-            raise ConfigError(
-                f"expected a schema of {self._who} at {self._server.url}, got status {status}"
-                f"{_said(reply)}; {_KEPT}; name the URL of its interface of Confluent, such as"
-                " https://HOST or https://HOST/apis/ccompat/v7"
-            )
-        return found
+            return None
+
+    def _is_none(self, reply: Reply) -> ConfigError:
+        return ConfigError(
+            f"expected a schema of {self._who} at {self._server.url}, got status {reply.status}"
+            f"{_said(reply)}; {_KEPT}; name the URL of its interface of Confluent, such as"
+            " https://HOST or https://HOST/apis/ccompat/v7"
+        )
 
 
 def _authorization(settings: RegistrySettings) -> dict[str, str]:
