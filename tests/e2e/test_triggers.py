@@ -21,9 +21,11 @@ from tests.e2e.ways import until
 from trainfeed.cli.scaffold import new_dataset
 from trainfeed.conversion import convert
 from trainfeed.samples import Field, Schema
-from trainfeed.versions import init_root
+from trainfeed.versions import DatasetFolder, init_root
+from trainfeed.versions.overrides import overrides_of
 
 ENDED, ENDLESS, BACKFILLED = "build.clicks", "build.views", "build.visits"
+CHOOSING = "build.hits"
 NAMES = ["2026-01-01", "2026-01-02", "2026-01-03"]
 DAYS = [datetime.fromisoformat(f"{name}T00:00:00+00:00") for name in NAMES]
 LONG_AGO = datetime(2012, 5, 1, tzinfo=UTC)
@@ -37,7 +39,7 @@ pytestmark = pytest.mark.timeout(600)
 def ground(tmp_path_factory):
     """New data sets, and the places that they are built in."""
     folder = tmp_path_factory.mktemp("triggers")
-    for name in ("clicks", "views", "visits"):
+    for name in ("clicks", "views", "visits", "hits"):
         new_dataset(folder / "datasets", name)
         spec = folder / "datasets" / name / "dataset.yaml"
         text = spec.read_text()
@@ -46,6 +48,8 @@ def ground(tmp_path_factory):
             text = text.replace("\ncatchup: false ", "\ncatchup: true ")
         if name == "views":
             text = re.sub("\nend: .*", "", text)
+        if name == "hits":
+            text = with_parameters(spec.parent, text)
         spec.write_text(text)
     for place in ("landing", "work", "files"):
         (folder / place).mkdir()
@@ -54,6 +58,22 @@ def ground(tmp_path_factory):
     schema = Schema((Field("label", "int64"),))
     convert(folder / "files" / "from", lambda: samples, 2, "raw", schema=schema)
     return folder
+
+
+def with_parameters(folder, text):
+    """Give the function of a new data set a parameter: how many of seven offsets do not count."""
+    code, head = folder / "preprocess.py", "def make_sample(record, lookups):\n"
+    line = "    row = record.json()"
+    check = (
+        f'    if record.offset % 7 < parameters["out"]:\n        return Filtered("early")\n{line}'
+    )
+    source = code.read_text()
+    assert head in source
+    source = source.replace(head, "def make_sample(record, lookups, parameters):\n")
+    code.write_text(source.replace(line, check))
+    function = '{function: "preprocess:make_sample"}'
+    assert function in text
+    return text.replace(function, '{function: "preprocess:make_sample", parameters: {out: 0}}')
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +103,9 @@ def client(ground):
     try:
         stack.start()
         stack.wait(START_S)
-        stack.wait_for_dags([ENDED, ENDLESS, BACKFILLED, "train.clicks", "convert", "housekeeping"])
+        stack.wait_for_dags(
+            [ENDED, ENDLESS, BACKFILLED, CHOOSING, "train.clicks", "convert", "housekeeping"]
+        )
         yield stack.client
     finally:
         stack.stop()
@@ -179,6 +201,27 @@ def test_a_backfill_over_both_ends_makes_the_valid_days_with_notes(client):
     assert {run.run_type for run in runs} == {"backfill"}
     assert sorted(run.note for run in runs) == NAMES
     assert {run.state for run in runs} == {"success"}
+
+
+def test_parameters_of_a_form_are_a_decision_of_the_user_that_later_runs_follow(client, ground):
+    def build(**conf):
+        given = {"window_start": "2026-01-02", "training": "none", **conf}
+        run, _ = ended(client, CHOOSING, given, logical_date=None)
+        assert run.state == "success", said_of_failure(client, run)
+        return client.xcom(run, "publish")
+
+    plain = build()
+    chosen = build(parameters="out=5", parameters_why="a test", rebuild="a test")
+    assert chosen["filtered"] > plain["filtered"]
+    assert chosen["samples"] < plain["samples"] / 2
+    (decision,) = overrides_of(DatasetFolder(ground / "root", "hits"), "2026-01-02")
+    assert (decision.parameters, decision.who) == ({"out": 5}, "admin")
+    assert build()["verdict"] == "identical"
+    run, states = ended(
+        client, CHOOSING, {"window_start": "2026-01-02", "parameters": "ouut=5", "rebuild": "why"}
+    )
+    assert (run.state, states["plan"]) == ("failed", "failed")
+    assert "did you mean 'out'" in said_of_failure(client, run)
 
 
 def test_training_runs_have_their_partition_as_note(client, scheduled):
