@@ -46,7 +46,12 @@ from trainfeed.conversion.record_copies import (
     repair_in_place,
 )
 from trainfeed.conversion.record_files import ConvertOptions, load_schema
-from trainfeed.conversion.schema_draft import DraftColumn, SchemaDraft, draft_schema
+from trainfeed.conversion.schema_draft import (
+    DraftColumn,
+    SchemaDraft,
+    draft_of_json,
+    draft_schema,
+)
 from trainfeed.conversion.shard_set import finish_publication
 from trainfeed.conversion.steps import (
     gather_shards,
@@ -92,6 +97,7 @@ __all__ = [
     "convert_arrays",
     "convert_files",
     "count_features",
+    "draft_of_json",
     "draft_schema",
     "finish_publication",
     "format_of",

@@ -25,7 +25,7 @@ from trainfeed.conversion.arrow import (
     open_batches,
 )
 from trainfeed.conversion.arrow_json import is_list, plain
-from trainfeed.conversion.csv_files import CsvOptions, read_csv
+from trainfeed.conversion.csv_files import CsvOptions, read_csv, with_delimiter
 from trainfeed.conversion.foreign_input import iter_lines, open_content, open_input
 from trainfeed.conversion.formats import (
     Format,
@@ -68,6 +68,7 @@ class DraftColumn:
         reason: Why there is no field; empty with one.
         notes: What speaks for the field, or what to look at.
         absent: In how many of the records it is null or missing.
+        refused: How many values are of another type than the field.
         low: The least number; None if the values are no numbers.
         high: The greatest number.
     """
@@ -79,6 +80,7 @@ class DraftColumn:
     reason: str = ""
     notes: tuple[str, ...] = ()
     absent: int = 0
+    refused: int = 0
     low: float | None = None
     high: float | None = None
 
@@ -96,6 +98,7 @@ class SchemaDraft:
         columns: What was seen, in the order of the file.
         unread: What is wrong with lines that are no records → number of them.
         more_keys: How many further keys the objects have, beyond those that were looked at.
+        csv: How the text of CSV is read; None for other formats.
     """
 
     file: str
@@ -106,6 +109,7 @@ class SchemaDraft:
     is_stated: bool = False
     unread: Mapping[str, int] = field(default_factory=dict)
     more_keys: int = 0
+    csv: CsvOptions | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -159,7 +163,7 @@ class SchemaDraft:
         more = "" if self.is_all else "; there are more, which may differ"
         yield f"A draft from {first} {self.records:,} records of {name} ({title}){more}."
         for what, number in self.unread.items():
-            yield f"{number:,} lines are {what}: nothing here is from them."
+            yield f"Lines that are {what}: {number:,}; nothing here is from them."
 
 
 def _entry(name: str, described: Field) -> tuple[str, str]:
@@ -182,6 +186,7 @@ def _column_json(column: DraftColumn) -> dict[str, Any]:
         "reason": column.reason,
         "notes": list(column.notes),
         "absent": column.absent,
+        "refused": column.refused,
         "low": column.low,
         "high": column.high,
     }
@@ -206,12 +211,16 @@ class _Seen:
         name: Its name in the file.
         kind: Its type.
         notes: What is known of it besides.
+        refused: How many values it had that were left out.
     """
 
-    def __init__(self, name: str, kind: pa.DataType, notes: Iterable[str] = ()) -> None:
+    def __init__(
+        self, name: str, kind: pa.DataType, notes: Iterable[str] = (), refused: int = 0
+    ) -> None:
         self.name = name
         self._kind = kind
         self._notes = tuple(notes)
+        self._refused = refused
         self._records = 0
         self._absent = 0
         # The least and the greatest length of lists, for each depth.
@@ -252,7 +261,7 @@ class _Seen:
         low, high = self._least_and_most or (None, None)
         notes = (*self._notes, *self._field_notes(found))
         named = replace(told, field=found.field, spec_name=taken.of_spec(self.name))
-        return replace(named, notes=notes, low=low, high=high)
+        return replace(named, notes=notes, low=low, high=high, refused=self._refused)
 
     def _note_lengths(self, depth: int, found: Mapping[str, int | None]) -> None:
         if found["min"] is None or found["max"] is None:
@@ -333,6 +342,8 @@ def _unused(name: str, taken: set[str]) -> str:
 _MOST_TEXT_BYTES: Final = 32 << 20
 _MOST_TABLE_BYTES: Final = 256 << 20
 _MOST_KEYS: Final = 1000
+# The share of values of one type from which on the others count as mistakes.
+_LEAST_USUAL: Final = 0.95
 _HEAD_BYTES: Final = 512
 _TABLES: Final = frozenset({Format.PARQUET.value, Format.ARROW.value, ORC})
 _NO_JSON: Final = "not JSON"
@@ -438,41 +449,53 @@ def _of_table(path: Path, file_format: str, rows: int) -> SchemaDraft:
             is_all = taken.num_rows == batch.num_rows
             if not is_all:
                 break
-    _require_records(path, records, {})
+    _require_records(str(path), records, {})
     return SchemaDraft(str(path), file_format, records, is_all, _columns(seen))
 
 
 def _of_json_lines(path: Path, rows: int) -> SchemaDraft:
+    with open_content(path) as file:
+        lines = (line.data for line in iter_lines(file))
+        return draft_of_json(
+            str(path), (each for each in lines if each is None or each.strip()), rows=rows
+        )
+
+
+def draft_of_json(name: str, values: Iterable[bytes | None], *, rows: int) -> SchemaDraft:
+    """Return a draft of the schema for JSON objects, one in each value.
+
+    Args:
+        name: Where the values are from.
+        values: The values; None is one that is too long, or none.
+        rows: How many are looked at, at most.
+
+    Raises:
+        FormatError: None of them is an object.
+    """
     objects: list[dict[str, Any]] = []
     unread: Counter[str] = Counter()
     is_all, num_bytes = True, 0
-    with open_content(path) as file:
-        for line in iter_lines(file):
-            if line.data is not None and not line.data.strip():
-                continue
-            if len(objects) + unread.total() == rows or num_bytes > _MOST_TEXT_BYTES:
-                is_all = False
-                break
-            num_bytes += len(line.data or b"")
-            try:
-                value = parse_json(line.data)
-            except (ValueError, RecursionError):
-                unread[_NO_JSON] += 1
-                continue
-            if isinstance(value, dict):
-                objects.append(value)
-            else:
-                unread[_NO_OBJECT] += 1
-    _require_records(path, len(objects), unread)
+    for data in values:
+        if len(objects) + unread.total() == rows or num_bytes > _MOST_TEXT_BYTES:
+            is_all = False
+            break
+        num_bytes += len(data or b"")
+        try:
+            value = parse_json(data)
+        except (ValueError, RecursionError):
+            unread[_NO_JSON] += 1
+            continue
+        if isinstance(value, dict):
+            objects.append(value)
+        else:
+            unread[_NO_OBJECT] += 1
+    _require_records(name, len(objects), unread)
     names = list(dict.fromkeys(chain.from_iterable(objects)))
-    columns, taken = [], _Names()
-    for name in names[:_MOST_KEYS]:
-        values = [each.get(name) for each in objects]
-        columns.append(_of_values(name, values).column(taken))
-    more = max(0, len(names) - _MOST_KEYS)
-    return SchemaDraft(
-        str(path), Format.JSON_LINES, len(objects), is_all, tuple(columns), False, unread, more
+    columns = _columns(
+        _of_values(key, [each.get(key) for each in objects]) for key in names[:_MOST_KEYS]
     )
+    more = max(0, len(names) - _MOST_KEYS)
+    return SchemaDraft(name, Format.JSON_LINES, len(objects), is_all, columns, False, unread, more)
 
 
 class _Mixed(_Seen):
@@ -495,30 +518,62 @@ class _Mixed(_Seen):
 
 
 def _of_values(name: str, values: Sequence[Any]) -> _Seen:
-    try:
-        array = pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+    """Return what was seen of a key, without the few values that are of another type."""
+    notes, taken, refused = [], values, 0
+    counts = Counter(map(_group, values))
+    total = counts.total() - counts.pop(type(None), 0)
+    if len(counts) > 1:
+        usual, number = counts.most_common(1)[0]
+        if number < _LEAST_USUAL * total:
+            return _Mixed(name, values)
+        taken = [each for each in values if each is None or _group(each) is usual]
+        other = ", ".join(_KINDS[kind] for kind in counts if kind is not usual)
+        refused = total - number
+        notes = [f"{refused:,} of {total:,} values are {other}, and would be refused"]
+    if (array := _array(taken)) is None:
         return _Mixed(name, values)
-    seen = _Seen(name, array.type)
+    seen = _Seen(name, array.type, notes, refused)
     seen.add(array)
     return seen
+
+
+def _array(values: Sequence[Any]) -> pa.Array | None:
+    """Return values as an array of their common type; None if they have none."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _group(value: Any) -> type:
+    """Return the type of a value; whole numbers are of that of the others."""
+    return float if type(value) is int else type(value)
 
 
 def _of_csv(path: Path, rows: int, options: CsvOptions) -> SchemaDraft:
     taken: list[dict[str, str]] = []
     is_all, num_chars = True, 0
+    options = with_delimiter(path, options, None)
     for row in read_csv(path, options=options):
         if len(taken) == rows or num_chars > _MOST_TEXT_BYTES:
             is_all = False
             break
         taken.append(row)
         num_chars += sum(map(len, row.values()))
-    _require_records(path, len(taken), {})
+    _require_records(str(path), len(taken), {})
     cells = {name: [row[name] for row in taken] for name in taken[0]}
-    seen = [_of_cells(name, cells[name], array) for name, array in _inferred(cells).items()]
-    return SchemaDraft(str(path), Format.CSV, len(taken), is_all, _columns(seen))
+    inferred = _inferred(cells)
+    texts = {name: cells[name] for name in cells if pa.types.is_string(inferred[name].type)}
+    seen = [
+        _of_usual(name, each)
+        if (each := _usual_numbers(texts.get(name, ())))
+        else _of_cells(name, cells[name], inferred[name])
+        for name in cells
+    ]
+    return SchemaDraft(str(path), Format.CSV, len(taken), is_all, _columns(seen), csv=options)
 
 
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # Cells that stand for nothing where the others are numbers.
 _NOTHING: Final = ("", ABSENT, "null", "NULL", "NA", "N/A", "n/a", "#N/A", "<NA>")
 
@@ -540,8 +595,25 @@ def _inferred(cells: Mapping[str, list[str]]) -> dict[str, pa.Array]:
     }
 
 
-def _of_cells(name: str, cells: list[str], inferred: pa.Array) -> _Seen:
-    kind, notes = inferred.type, list[str]()
+def _usual_numbers(cells: Sequence[str]) -> tuple[list[str], int] | None:
+    """Return the cells that are numbers or nothing, and how many are not, if these are few."""
+    present = [each for each in cells if each not in _NOTHING]
+    numbers = sum(_NUMBER.fullmatch(each) is not None for each in present)
+    if not numbers or numbers < _LEAST_USUAL * len(present):
+        return None
+    usual = [each for each in cells if each in _NOTHING or _NUMBER.fullmatch(each)]
+    return usual, len(cells) - len(usual)
+
+
+def _of_usual(name: str, found: tuple[list[str], int]) -> _Seen:
+    """Return what was seen of a column of numbers, without a few cells that are none."""
+    cells, others = found
+    note = f"{others:,} of {len(cells) + others:,} cells are no numbers, and would be refused"
+    return _of_cells(name, cells, _inferred({name: cells})[name], note)
+
+
+def _of_cells(name: str, cells: list[str], inferred: pa.Array, *known: str) -> _Seen:
+    kind, notes = inferred.type, [*known]
     if pa.types.is_temporal(kind):
         notes.append(f"text like {cells[0][:32]}")
         inferred = pa.array(cells)
@@ -580,8 +652,8 @@ def _columns(seen: Iterable[_Seen]) -> tuple[DraftColumn, ...]:
     return tuple(each.column(taken) for each in seen)
 
 
-def _require_records(path: Path, records: int, unread: Mapping[str, int]) -> None:
+def _require_records(name: str, records: int, unread: Mapping[str, int]) -> None:
     if records:
         return
-    told = "".join(f"; {number:,} lines are {what}" for what, number in unread.items())
-    raise FormatError(f"expected records, got none{told}; name another file", path=str(path))
+    told = "".join(f"; lines that are {what}: {number:,}" for what, number in unread.items())
+    raise FormatError(f"expected records, got none{told}; name another file", path=name)

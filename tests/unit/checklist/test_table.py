@@ -15,7 +15,7 @@ ROWS = re.findall(r"^\| ([A-Z]\d\d) \| (.+) \| (.+) \| (.+) \|$", DOCUMENT, re.M
 BEHAVIOUR = "file_system_behaviour"
 EXPECTED = [
     f"{kind}{number:02}"
-    for kind, last in (("S", 70), ("F", 42), ("N", 10), ("X", 19))
+    for kind, last in (("S", 70), ("F", 42), ("N", 10), ("X", 20))
     for number in range(1, last + 1)
 ]
 

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,7 +37,9 @@ _BOT: Final = 23
 _CREATE_TIME: Final = 1  # the producer set the timestamp, as in Kafka
 
 
-class _Visit(NamedTuple):
+class TimedLine(NamedTuple):
+    """A line that becomes a record, and its time."""
+
     timestamp_ms: int
     value: bytes
 
@@ -52,7 +54,12 @@ def record_sample(folder: Path, topic: str) -> int:
     Returns:
         The number of records.
     """
-    visits = list(_visits())
+    return record_lines(folder, topic, _visits())
+
+
+def record_lines(folder: Path, topic: str, lines: Iterable[TimedLine]) -> int:
+    """Write lines as a recorded topic; arguments and result are those of ``record_sample``."""
+    visits = list(lines)
     digest = hashlib.sha256(topic.encode())
     for visit in visits:
         digest.update(visit.timestamp_ms.to_bytes(8, "little") + visit.value)
@@ -63,13 +70,13 @@ def record_sample(folder: Path, topic: str) -> int:
     return len(visits)
 
 
-def _visits() -> Iterator[_Visit]:
+def _visits() -> Iterator[TimedLine]:
     draw = random.Random(_SEED)  # noqa: S311 - made-up visits, the same at every call
     for number in range(NUM_DAYS * _PER_DAY):
         at = FIRST_DAY + number * timedelta(days=1) / _PER_DAY
         row = _row(draw, number)
         value = b"{broken" if number % _NOT_JSON == _NOT_JSON - 1 else json.dumps(row).encode()
-        yield _Visit(int(at.timestamp() * 1000), value)
+        yield TimedLine(int(at.timestamp() * 1000), value)
 
 
 def _row(draw: random.Random, number: int) -> dict[str, Any]:
@@ -89,7 +96,7 @@ def _row(draw: random.Random, number: int) -> dict[str, Any]:
     return row
 
 
-def _batch(visits: Sequence[_Visit]) -> pa.RecordBatch:
+def _batch(visits: Sequence[TimedLine]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
         {
             "offset": offset,
@@ -130,6 +137,24 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
         ConflictError: The name is taken. Nothing was changed.
         StorageError: The file system refused or failed.
     """
+
+    def fill(folder: Path, schema: str) -> tuple[int, str]:
+        return _fill(folder, name, schema, batch=batch), f"{FIRST_DAY:%Y-%m-%d}"
+
+    return make_dataset(datasets, name, fill)
+
+
+def make_dataset(
+    datasets: FilePath, name: str, fill: Callable[[Path, str], tuple[int, str]]
+) -> dict[str, Any]:
+    """Make the folder of a data set, complete or not at all; see ``new_dataset``.
+
+    Args:
+        datasets: The folder of data sets.
+        name: Name of the data set.
+        fill: Writes the files into a folder, given the path of the schema of specifications from
+            there; returns the number of records, and the name of the first interval.
+    """
     check_dataset_name(name)
     datasets = Path(local_target(datasets))
     folder = datasets / name
@@ -141,7 +166,7 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
         staging = datasets / f".{name}.{uuid.uuid4().hex}"
         staging.mkdir()
         try:
-            records = _fill(staging, name, _schema(datasets), batch=batch)
+            records, interval = fill(staging, _schema(datasets))
             posix.rename_directory(staging, folder)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -150,7 +175,7 @@ def new_dataset(datasets: FilePath, name: str, *, batch: bool = False) -> dict[s
         "folder": str(folder),
         "files": sorted(str(path.relative_to(folder)) for path in folder.iterdir()),
         "records": records,
-        "interval": f"{FIRST_DAY:%Y-%m-%d}",
+        "interval": interval,
     }
 
 

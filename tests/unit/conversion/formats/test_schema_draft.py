@@ -191,13 +191,22 @@ def test_what_has_no_common_type_is_left_out_with_the_types(tmp_path):
     }
 
 
+def test_a_few_values_of_another_type_do_not_hide_the_field(tmp_path):
+    rows = [{"a": n, "b": n / 2} for n in range(60)] + [{"a": "x", "b": True}, {"a": None, "b": 1}]
+    draft = draft_schema(write_lines(tmp_path / "a.jsonl", rows))
+    assert draft.fields == (Field("a", "int64", (), True), Field("b", "float64"))
+    seen = columns(draft)
+    assert seen["a"].notes[0] == "1 of 61 values are text, and would be refused"
+    assert seen["b"].notes == ("1 of 62 values are true or false, and would be refused",)
+
+
 def test_lines_that_are_no_records_are_counted_and_not_hidden(tmp_path):
     (tmp_path / "a.log").write_text('{"a": 1}\n{broken\n\n[1]\n{"a": 2}\n')
     draft = draft_schema(tmp_path / "a.log")
     assert (draft.records, draft.unread) == (2, {"not JSON": 1, "no JSON object": 1})
-    assert "1 lines are not JSON" in "\n".join(draft.lines())
+    assert "Lines that are not JSON: 1; nothing here" in "\n".join(draft.lines())
     (tmp_path / "b.jsonl").write_text("broken\n")
-    with pytest.raises(FormatError, match="expected records, got none; 1 lines are not JSON"):
+    with pytest.raises(FormatError, match="expected records, got none; lines that are not JSON: 1"):
         draft_schema(tmp_path / "b.jsonl")
 
 
