@@ -33,6 +33,10 @@ EXPECTED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
         'trainfeed build orders --interval 2026-02-02 || echo "the folder was written again"',
     ): frozenset(),
     (
+        "docs/tutorials/parquet-archive.md",
+        'trainfeed build rides --interval 2026-03-01T03 || echo "part-1.parquet was cut"',
+    ): frozenset(),
+    (
         "docs/guides/uploads.md",
         'trainfeed build visits --interval 2026-01-01 || echo "the version stays as it is"',
     ): frozenset(),

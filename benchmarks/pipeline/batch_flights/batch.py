@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.preprocessing import Filtered, Record, Reject, iter_records, json_columns
+from trainfeed.preprocessing import Filtered, Record, Reject, columns_of, iter_records
 
 from .categories import NUM_CATEGORIES, buckets_of
 from .lookup_arrays import plane_arrays, weather_arrays
@@ -43,10 +43,10 @@ def flights_batch(batch: pa.RecordBatch, lookups: Mapping[str, pa.Table]) -> pa.
     """Turn departures into samples, as ``flights`` does with each of them.
 
     Args:
-        batch: JSON lines, as ``flights`` gets them.
+        batch: JSON lines, or rows with the same fields, as ``flights`` gets them.
         lookups: ``weather`` and ``planes``.
     """
-    rows, columns = json_columns(batch.column("value"), _COLUMNS)
+    rows, columns = columns_of(batch, _COLUMNS)
     numbers = {name: pc.fill_null(columns.column(name), 0).to_numpy() for name in NUMBERS}
     nulls = {name: _is_null(columns.column(name)) for name in _COLUMNS}
     sound = _are_sound(numbers, nulls)
