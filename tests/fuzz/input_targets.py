@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import orc
 
 from tests.fuzz.places import place
 from trainfeed.conversion import (
@@ -42,6 +43,8 @@ from trainfeed.errors import TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.samples import Field, Schema, TypedCodec
 from trainfeed.sources import LineRange, iter_lines
+from trainfeed.sources.column_files import ColumnRange, column_layout, iter_columns
+from trainfeed.sources.column_footers import arrow_groups, orc_groups
 from trainfeed.specification import SPEC_FILE, load_spec
 from trainfeed.uploads import LabelFields
 from trainfeed.uploads.files import iter_rows
@@ -190,6 +193,23 @@ def _text(kind: Format) -> Callable[[bytes], None]:
     return partial(samples_of, kind=kind, schemas=(None, _SCHEMA))
 
 
+def column_rows(data: bytes, *, file_format: str) -> None:
+    """A file of columns as a source: every row of its layout is read, or the file is refused."""
+    location = Location.parse(str(_placed("rows", data)))
+    layout = column_layout(location, file_format, len(data))
+    types = {name: kind for name, kind in layout.types.items() if kind is not None}
+    span = ColumnRange(location, file_format, len(data), 0, len(data), 0, types, layout.groups)
+    count = sum(batch.num_rows for batch in iter_columns(span))
+    assert count == sum(group.num_rows for group in layout.groups)
+
+
+def column_footers(data: bytes) -> None:
+    """Footers that are parsed here; the readers of Arrow get them only when they hold together."""
+    for parse in (arrow_groups, orc_groups):
+        with suppress(TrainFeedError):
+            parse(io.BytesIO(data), len(data))
+
+
 INPUT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "upload": upload,
     "csv": _text(Format.CSV),
@@ -203,6 +223,9 @@ INPUT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "base64_list": base64_list,
     "base64_commit": base64_commit,
     "log_lines": log_lines,
+    "parquet_rows": partial(column_rows, file_format="parquet"),
+    "arrow_rows": partial(column_rows, file_format="arrow"),
+    "column_footers": column_footers,
     "spec": spec,
     "shards": shards,
     "schema_file": schema_file,
@@ -330,6 +353,17 @@ def _resealed(data: bytes) -> bytes:
 
 INPUT_MUTATORS: dict[str, Callable[[bytes], bytes]] = {"shards": _resealed}
 
+
+def _orcs() -> list[bytes]:
+    table = pa.table({"a": list(range(300)), "b": [f"row {number}" for number in range(300)]})
+    files = []
+    for compression in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
+        file = io.BytesIO()
+        orc.write_table(table, file, compression=compression, stripe_size=1, batch_size=100)
+        files.append(file.getvalue())
+    return files
+
+
 INPUT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "upload": _uploads,
     "csv": _csvs,
@@ -343,6 +377,9 @@ INPUT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "base64_list": lambda: [b"rows\n", b"rows\r\n\n"],
     "base64_commit": lambda: [b'{"bad_rows":true,"list":"0","ranks":3}'],
     "log_lines": _logs,
+    "parquet_rows": _parquets,
+    "arrow_rows": lambda: [data for data in _arrows() if data.startswith(b"ARROW1")],
+    "column_footers": lambda: [*_arrows(), *_orcs()],
     "spec": _specs,
     "shards": _shard_manifests,
     "schema_file": lambda: [json.dumps(_SCHEMA.to_json()).encode()],

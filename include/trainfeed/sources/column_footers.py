@@ -123,7 +123,10 @@ def _orc_blocks(stored: bytes, kind: int, block_bytes: int) -> Iterator[bytes]:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most_bytes)
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, most_bytes)
+    except zlib.error as error:
+        raise FormatError(f"the footer does not decompress: {error}") from error
 
 
 def _into(decompress: Callable[..., int]) -> Callable[[bytes, int], bytes]:

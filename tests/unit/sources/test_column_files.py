@@ -15,7 +15,7 @@ from pyarrow import orc
 from trainfeed.errors import FormatError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.sources.column_files import ColumnRange, column_layout, iter_columns
-from trainfeed.sources.column_footers import RowGroup
+from trainfeed.sources.column_footers import RowGroup, arrow_groups, orc_groups
 
 FORMATS = ("parquet", "orc", "arrow")
 NAMES = {"parquet": "a Parquet file", "orc": "an ORC file", "arrow": "an Arrow file"}
@@ -265,3 +265,34 @@ def test_large_groups_come_in_batches_of_bounded_size(tmp_path):
     sizes = [batch.nbytes for batch in read(location, "parquet")]
     assert len(sizes) > 3
     assert max(sizes) < 20 << 20
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
+def test_a_footer_of_orc_with_any_byte_changed_is_read_or_refused(tmp_path, compression):
+    write(tmp_path / "a", "orc", table_of(50), 50, compression=compression)
+    data = (tmp_path / "a").read_bytes()
+    whole = orc_groups(io.BytesIO(data), len(data))
+    refused = 0
+    for place in range(len(data) - 1, len(data) - 200, -1):
+        changed = bytearray(data)
+        changed[place] ^= 0x55
+        try:
+            assert sum(each.num_rows for each in orc_groups(io.BytesIO(changed), len(data))) >= 0
+        except FormatError:
+            refused += 1
+    assert whole == [RowGroup(3, 0, 50)]
+    assert refused > 20
+
+
+def test_a_footer_of_arrow_with_any_byte_changed_is_read_or_refused(tmp_path):
+    write(tmp_path / "a", "arrow", table_of(50), 25)
+    data = (tmp_path / "a").read_bytes()
+    refused = 0
+    for place in range(len(data) - 1, len(data) - 400, -1):
+        changed = bytearray(data)
+        changed[place] ^= 0x55
+        try:
+            arrow_groups(io.BytesIO(changed), len(data))
+        except FormatError:
+            refused += 1
+    assert refused > 20
