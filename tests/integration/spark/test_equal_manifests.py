@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from tests.integration.spark.conftest import LOCAL
+from tests.integration.spark.conftest import LOCAL, Case
+from tests.unit.pipeline.inputs.row_project import make_row_project
+from tests.unit.pipeline.log_project import DAY
 
 
 def test_an_application_publishes_what_the_local_engine_does(clicks, tmp_path):
@@ -36,6 +38,18 @@ def test_engine_and_number_of_groups_do_not_change_the_manifest(real, tmp_path, 
     whole = real.at(tmp_path / "whole", "local")
     whole.build()
     assert digests == dict.fromkeys(digests, whole.digest)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("file_format", ["parquet", "recordio"])
+def test_rows_of_files_are_the_same(tmp_path, file_format):
+    project = make_row_project(tmp_path / "files", file_format, group_rows=9)
+    project.edit("64MiB", "300B")
+    case = Case(project.spec, DAY, project.env, 140 * 16).in_groups(3)
+    here, there = (case.at(tmp_path / name, name) for name in ("local", "spark"))
+    here.build()
+    there.build()
+    assert there.digest == here.digest
 
 
 @pytest.mark.nightly
