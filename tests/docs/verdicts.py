@@ -37,6 +37,10 @@ EXPECTED: Final[Mapping[tuple[str, str], frozenset[str]]] = {
         'trainfeed build rides --interval 2026-03-01T03 || echo "part-1.parquet was cut"',
     ): frozenset(),
     (
+        "docs/tutorials/parquet-archive.md",
+        'trainfeed build ride_days/2026-03-01 || echo "21 of its 24 folders are not complete"',
+    ): frozenset(),
+    (
         "docs/guides/uploads.md",
         'trainfeed build visits --interval 2026-01-01 || echo "the version stays as it is"',
     ): frozenset(),
