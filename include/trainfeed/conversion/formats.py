@@ -54,6 +54,7 @@ from trainfeed.errors import ConfigError, FormatError
 from trainfeed.files import FilePath, SetWatch, expand_paths, manifest_name, os_errors
 from trainfeed.recordio import RecordIndex, RecordScanner
 from trainfeed.samples import SampleReader, Schema
+from trainfeed.sources.log_folders import COMPRESSIONS
 from trainfeed.tfrecord import MAX_RECORD_BYTES, ExampleCodec, TFRecordReader
 from trainfeed.tfrecord.format import has_valid_header
 from trainfeed.versions import Version
@@ -63,6 +64,7 @@ from trainfeed.versions.shards import Encoding, FileFormat, ShardManifest, prefi
 # --- Recognises the format of a file by its first bytes, or by its name if these do not show it
 
 _HEAD_BYTES: Final = 4096
+_COMPRESSED: Final = frozenset(each.suffix for each in COMPRESSIONS)
 
 
 class Format(StrEnum):
@@ -106,7 +108,8 @@ def format_of(path: FilePath) -> Format:
         head = file.read(_HEAD_BYTES)
     if (found := _format_of_content(head)) is not None:
         return found
-    by_name = format_of_name(Path(local_source(path)))
+    local = Path(local_source(path))
+    by_name = format_of_lines(local) or format_of_name(local)
     if by_name in {None, Format.JSON_LINES}:
         _refuse_known(head, path)
     if by_name is not None:
@@ -169,6 +172,12 @@ def format_of_name(path: Path) -> Format | None:
         if suffixes and suffixes[-1] in kind.suffixes:
             return file_format
     return None
+
+
+def format_of_lines(path: Path) -> Format | None:
+    """Return the format of lines that a name stands for in front of that of a compression."""
+    named = format_of_name(path.with_suffix("")) if path.suffix in _COMPRESSED else None
+    return named if named in {Format.JSON_LINES, Format.CSV} else None
 
 
 def _is_tfrecord(head: bytes) -> bool:

@@ -31,6 +31,7 @@ from trainfeed.conversion.formats import (
     Format,
     SourceOptions,
     format_of,
+    format_of_lines,
     format_of_name,
     open_sample_file,
 )
@@ -42,7 +43,6 @@ from trainfeed.errors import ConfigError, FormatError
 from trainfeed.files import FilePath
 from trainfeed.samples import Field, Schema
 from trainfeed.samples.arrow import METADATA
-from trainfeed.sources.log_folders import COMPRESSIONS
 from trainfeed.specification.names import FIELD_NAME
 
 # --- A draft: fields with what was seen of them, and the columns that no field can hold
@@ -247,9 +247,9 @@ class _Seen:
     def column(self, taken: _Names) -> DraftColumn:
         """Return the column with its field, under names that were not taken."""
         kind = self._seen_kind(self._kind)
-        told = DraftColumn(self.name, _cut(str(kind)), None, absent=self._absent)
+        without = DraftColumn(self.name, _cut(str(kind)), None, absent=self._absent)
         if reason := self._reason(kind):
-            return replace(told, reason=reason)
+            return replace(without, reason=reason)
         try:
             (found,) = columns_of(
                 pa.schema([pa.field(taken.of_sample(self.name), kind, self._absent > 0)]),
@@ -257,10 +257,10 @@ class _Seen:
                 ColumnOptions(),
             )
         except ConfigError:
-            return replace(told, reason=f"a sample cannot hold {_cut(str(kind))}")
+            return replace(without, reason=f"a sample cannot hold {_cut(str(kind))}")
         low, high = self._least_and_most or (None, None)
         notes = (*self._notes, *self._field_notes(found))
-        named = replace(told, field=found.field, spec_name=taken.of_spec(self.name))
+        named = replace(without, field=found.field, spec_name=taken.of_spec(self.name))
         return replace(named, notes=notes, low=low, high=high, refused=self._refused)
 
     def _note_lengths(self, depth: int, found: Mapping[str, int | None]) -> None:
@@ -340,7 +340,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 # Values of Python take ten times the memory of their text.
 _MOST_TEXT_BYTES: Final = 32 << 20
-_MOST_TABLE_BYTES: Final = 256 << 20
+_MOST_TABLE_BYTES: Final = 64 << 20
 _MOST_KEYS: Final = 1000
 # The share of values of one type from which on the others count as mistakes.
 _LEAST_USUAL: Final = 0.95
@@ -398,10 +398,8 @@ def _format(path: FilePath, asked: str | None) -> str:
     with open_input(local_source(path)) as file:
         if file.read(len(ORC_MAGIC)) == ORC_MAGIC:
             return ORC
-    name = Path(path).name
-    endings = tuple(each.suffix for each in COMPRESSIONS)
-    plain_name = name.rsplit(".", 1)[0] if name.endswith(endings) else name
-    named = format_of_name(Path(plain_name))
+    local = Path(local_source(path))
+    named = format_of_lines(local) or format_of_name(local)
     with open_content(local_source(path)) as content:
         head = content.read(_HEAD_BYTES)
     if (
@@ -409,8 +407,6 @@ def _format(path: FilePath, asked: str | None) -> str:
         and head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
     ):
         return Format.JSON_LINES
-    if named in {Format.CSV, Format.JSON_LINES} and plain_name != name:
-        return named
     return format_of(path)
 
 
@@ -508,12 +504,12 @@ class _Mixed(_Seen):
     def column(self, taken: _Names) -> DraftColumn:  # noqa: ARG002 - it gets no field
         """Return the column with the types of its values."""
         counts = Counter(type(each) for each in self._values if each is not None)
-        told = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in counts.most_common())
+        kinds = ", ".join(f"{number:,} {_KINDS[kind]}" for kind, number in counts.most_common())
         more = ""
         if len(counts) == 1:
             more = _OF_ONE_KIND.get(next(iter(counts)), " of several types")
         absent = len(self._values) - counts.total()
-        reason = f"values of one field: {told}{more}"
+        reason = f"values of one field: {kinds}{more}"
         return DraftColumn(self.name, "mixed", None, reason=reason, absent=absent)
 
 
@@ -602,18 +598,21 @@ def _usual_numbers(cells: Sequence[str]) -> tuple[list[str], int] | None:
     if not numbers or numbers < _LEAST_USUAL * len(present):
         return None
     usual = [each for each in cells if each in _NOTHING or _NUMBER.fullmatch(each)]
-    return usual, len(cells) - len(usual)
+    # Digits with zeros in front are text, which holds every cell.
+    return None if any(map(_has_zeros_in_front, usual)) else (usual, len(cells) - len(usual))
 
 
 def _of_usual(name: str, found: tuple[list[str], int]) -> _Seen:
     """Return what was seen of a column of numbers, without a few cells that are none."""
     cells, others = found
-    note = f"{others:,} of {len(cells) + others:,} cells are no numbers, and would be refused"
-    return _of_cells(name, cells, _inferred({name: cells})[name], note)
+    return _of_cells(name, cells, _inferred({name: cells})[name], others)
 
 
-def _of_cells(name: str, cells: list[str], inferred: pa.Array, *known: str) -> _Seen:
-    kind, notes = inferred.type, [*known]
+def _of_cells(name: str, cells: list[str], inferred: pa.Array, refused: int = 0) -> _Seen:
+    kind, notes = inferred.type, list[str]()
+    if refused:
+        every = len(cells) + refused
+        notes.append(f"{refused:,} of {every:,} cells are no numbers, and would be refused")
     if pa.types.is_temporal(kind):
         notes.append(f"text like {cells[0][:32]}")
         inferred = pa.array(cells)
@@ -624,14 +623,14 @@ def _of_cells(name: str, cells: list[str], inferred: pa.Array, *known: str) -> _
         inferred = _lists_of(cells) or pa.array(
             [None if each == ABSENT else each for each in cells]
         )
-    seen = _Seen(name, inferred.type, map(printable, notes))
+    seen = _Seen(name, inferred.type, map(printable, notes), refused)
     seen.add(inferred)
     return seen
 
 
 def _has_zeros_in_front(cell: str) -> bool:
     digits = cell.lstrip("+-")
-    return len(digits) > 1 and digits[0] == "0"
+    return digits[:1] == "0" and digits[1:2].isdigit()
 
 
 def _lists_of(cells: list[str]) -> pa.Array | None:
@@ -655,5 +654,5 @@ def _columns(seen: Iterable[_Seen]) -> tuple[DraftColumn, ...]:
 def _require_records(name: str, records: int, unread: Mapping[str, int]) -> None:
     if records:
         return
-    told = "".join(f"; lines that are {what}: {number:,}" for what, number in unread.items())
-    raise FormatError(f"expected records, got none{told}; name another file", path=name)
+    refused = "".join(f"; lines that are {what}: {number:,}" for what, number in unread.items())
+    raise FormatError(f"expected records, got none{refused}; name another file", path=name)

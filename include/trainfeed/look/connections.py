@@ -120,7 +120,7 @@ def _answers(connections: Sequence[Connection], deadline_s: float) -> list[Answe
     def run(number: int) -> None:
         try:
             queue.put((number, True, connections[number].ask()))
-        except BaseException as error:  # noqa: BLE001 - it is raised, or told, where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             queue.put((number, False, error))
 
     for number in range(len(connections)):
@@ -134,13 +134,13 @@ def _answers(connections: Sequence[Connection], deadline_s: float) -> list[Answe
             break
         if isinstance(said, BaseException) and not isinstance(said, TrainFeedError | OSError):
             raise said
-        found[number] = Answer(connections[number], is_ok, _told(said))
+        found[number] = Answer(connections[number], is_ok, _message(said))
     late = f"no answer within {deadline_s:.0f} s; look whether it runs, and whether a firewall is"
     late += " between, then try again"
     return [found.get(n, Answer(each, False, late)) for n, each in enumerate(connections)]
 
 
-def _told(said: str | BaseException) -> str:
+def _message(said: str | BaseException) -> str:
     text = str(said)
     if isinstance(said, TrainFeedError) and _STANDBY.search(text):
         return f"{text}; {_OTHER_NAME_NODE}"

@@ -15,7 +15,9 @@ from trainfeed.cli.printing import (
     first_to_last,
     json_option,
     table,
+    with_dry_run,
     with_json,
+    with_json_or_list,
 )
 from trainfeed.errors import NotFoundError
 
@@ -127,3 +129,50 @@ def test_other_columns_and_pairs_are_never_cut():
     shown = command(Result([], [Table(("name", "record"), [("a", ENDLESS)])]))().stdout
     assert ENDLESS.strip() in shown
     assert digest in command(Result({"reason": digest}))().stdout
+
+
+def test_work_that_is_shown_as_it_goes_is_done_once_and_its_value_is_that_of_json():
+    done = []
+
+    def work():
+        for number in (1, 2):
+            done.append(number)
+            yield {"number": number}
+
+    def result(name, loud):
+        rows = work()
+        return Result(lambda: list(rows), (str(row["number"]) for row in rows))
+
+    invoke = command(result)
+    assert (invoke().stdout, done) == ("1\n2\n", [1, 2])
+    assert json.loads(invoke("--json").stdout) == [{"number": 1}, {"number": 2}]
+    assert done == [1, 2, 1, 2]
+
+
+def test_without_a_value_the_text_is_for_scripts_too():
+    invoke = command(Result(None, ["a", "b"]))
+    assert invoke("--json").stdout == invoke().stdout == "a\nb\n"
+
+
+def test_the_keys_of_json_are_in_order_unless_their_own_order_says_something():
+    assert list(json.loads(command(Result({"b": 1, "a": 2}))("--json").stdout)) == ["a", "b"]
+    kept = command(Result({"b": 1, "a": 2}, sort_keys=False))("--json").stdout
+    assert list(json.loads(kept)) == ["b", "a"]
+
+
+def test_a_dry_run_is_declared_with_its_help_and_handed_over():
+    @with_json_or_list
+    @with_dry_run("Only look.")
+    def look(*, dry_run: bool = False) -> Result:
+        """Look at something."""
+        return Result({"dry_run": dry_run})
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(look)
+    invoke = CliRunner().invoke
+    assert json.loads(invoke(app, ["--dry-run", "--json"]).stdout) == {"dry_run": True}
+    assert json.loads(invoke(app, ["--json"]).stdout) == {"dry_run": False}
+    shown = " ".join(invoke(app, ["--help"]).stdout.split())
+    assert "--dry-run" in shown
+    assert "Only look." in shown
+    assert "a list for a range" in shown

@@ -83,10 +83,10 @@ def complete_rule(folder: Path) -> tuple[str, bool]:
         return f"    done: {_MARKER}", False
     changed = max((path.stat().st_mtime for path in folder.iterdir()), default=0.0)
     if time.time() - changed < _STABLE_S:
-        told = f"it changed just now; for logs that still grow 10m, or done: {_MARKER}"
-        return f"    stable: 1s                   # {told}", True
-    told = f"or done: {_MARKER}, a file that is written last"
-    return f"    stable: 10m                  # {told}", False
+        advice = f"it changed just now; for logs that still grow 10m, or done: {_MARKER}"
+        return f"    stable: 1s                   # {advice}", True
+    advice = f"or done: {_MARKER}, a file that is written last"
+    return f"    stable: 10m                  # {advice}", False
 
 
 # --- The folder of the data set

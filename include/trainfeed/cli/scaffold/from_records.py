@@ -205,8 +205,8 @@ class RecordsDraft:
         refused = unread + sum(each.refused for each in self._fields())
         share = min(1.0, refused / (unread + self.draft.records))
         limit = _rounded_up(max(_LEAST_QUARANTINE, 2 * share))
-        told = f"   # {share:.2%} of what was seen" if refused else ""
-        yield f"  - {{check: quarantine_ratio, max: {limit}}}{told}"
+        seen = f"   # {share:.2%} of what was seen" if refused else ""
+        yield f"  - {{check: quarantine_ratio, max: {limit}}}{seen}"
         for each in self._fields():
             if each.absent:
                 limit = _rounded_up(2 * each.absent / self.draft.records)

@@ -179,6 +179,16 @@ def test_csv_gets_types_and_keeps_what_a_number_would_lose(tmp_path):
     assert seen["gone"].reason == "null in every record that was seen"
 
 
+def test_a_few_cells_that_are_no_numbers_do_not_make_text_of_a_column(tmp_path):
+    cells = [str(number) for number in range(60)] + ["?", ""]
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{each},{each}x\n" for each in cells))
+    draft = draft_schema(tmp_path / "a.csv")
+    assert draft.fields == (Field("a", "int64", (), True), Field("b", "str"))
+    (a, _) = draft.columns
+    assert (a.refused, a.absent) == (1, 1)
+    assert a.notes[0] == "1 of 62 cells are no numbers, and would be refused"
+
+
 def test_what_has_no_common_type_is_left_out_with_the_types(tmp_path):
     rows = [{"a": 1, "b": 1, "c": [1], "d": 1}, {"a": "x", "b": 1 << 70, "c": ["x"], "d": 2}]
     draft = draft_schema(write_lines(tmp_path / "a.jsonl", rows))
@@ -236,6 +246,7 @@ def test_compressed_files_give_the_draft_of_the_plain_ones(tmp_path, suffix, kin
     assert draft.fields == (Field("a", "int64"), Field("b", "str"))
     read = read_csv if kind == "csv" else read_json_lines
     assert len(list(read(path))) == 50
+    assert open_sample_file(path, SourceOptions()).num_samples() == 50
     path.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(FormatError, match=r"do not decompress|expected records"):
         draft_schema(path)
