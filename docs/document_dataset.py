@@ -295,7 +295,7 @@ start: 2026-01-01
 source:
   kafka:
     topic: clicks
-    value: {format: avro, registry: registry_default, schema: click.avsc}
+    value: {format: protobuf, registry: registry_default, schema: click.proto, message: shop.Click}
     key: {format: avro, registry: registry_default, schema: click-key.avsc}
 preprocess: {function: "preprocess:make_sample", input: batch}
 schema:

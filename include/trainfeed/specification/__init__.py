@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         did_you_mean,
         nearest,
     )
+    from trainfeed.specification.payload_formats import PayloadSpec, payloads, registries_of
     from trainfeed.specification.schema_document import json_schema, json_schema_text
     from trainfeed.specification.source_kinds import (
         RECORDED,
@@ -67,12 +68,9 @@ if TYPE_CHECKING:
         LogsSourceSpec,
         Measure,
         MissingRule,
-        PayloadSpec,
         RecordedSourceSpec,
         SourceKind,
         TopicPart,
-        payloads,
-        registries_of,
     )
     from trainfeed.specification.train import (
         GpuSpec,

@@ -16,11 +16,11 @@ from pydantic import AfterValidator, Field, model_validator
 from trainfeed.core.intervals import Interval
 from trainfeed.specification.log_paths import log_path, log_paths_of
 from trainfeed.specification.messages import Place
+from trainfeed.specification.payload_formats import PayloadSpec, payload_fingerprints
 from trainfeed.specification.values import (
     Connection,
     Duration,
     Part,
-    RelativeFile,
     Size,
     Text,
     Topic,
@@ -388,67 +388,6 @@ class LogsSourceSpec(Part):
                 return
 
 
-# --- The formats of the values and keys of a topic
-
-# Formats that need no schema: the function gets the bytes.
-_PLAIN: Final = ("bytes", "json")
-
-
-class PayloadSpec(Part):
-    """The format of the values, or of the keys, of a topic.
-
-    Attributes:
-        format: Format of the bytes. ``avro`` is that of Confluent's serializers: the id of the
-            writer's schema, and a datum. ``json`` and ``bytes`` say what the function gets, and
-            change nothing.
-        registry: Name of the connection of the schema registry that has the writers' schemas.
-        reader_schema: File in the data set's folder with the reader's schema (``schema`` in the
-            file, as in ``schema: click.avsc``), which says what fields the function gets.
-    """
-
-    format: Literal["avro", "json", "bytes"]
-    registry: Connection = "registry_default"
-    reader_schema: Annotated[RelativeFile | None, Field(alias="schema")] = None
-
-    @model_validator(mode="after")
-    def _has_what_its_format_needs(self) -> PayloadSpec:
-        if self.has_schema and self.reader_schema is None:
-            raise WrongValueError(
-                f"a schema beside format {self.format}", "name the file with the reader's schema",
-                shows_got=False,
-            )  # fmt: skip
-        if not self.has_schema and self.model_fields_set - {"format"}:
-            raise WrongValueError(
-                f"format alone, as {self.format} has no schema", "leave the others out",
-                shows_got=False,
-            )  # fmt: skip
-        return self
-
-    @property
-    def has_schema(self) -> bool:
-        """Whether the values have writers' schemas, and the function gets fields."""
-        return self.format not in _PLAIN
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return the values that determine the fields; the registry is a connection."""
-        return {"format": self.format}
-
-
-def payloads(topic: TopicPart) -> dict[str, PayloadSpec]:
-    """Return ``value`` and ``key`` of a topic, as far as they have a schema."""
-    both = {"value": topic.value, "key": topic.key}
-    return {name: each for name, each in both.items() if each is not None and each.has_schema}
-
-
-def registries_of(kind: SourceKind) -> list[str]:
-    """Return the connections of the schema registries that a source names, in name order."""
-    return sorted({each.registry for topic in kind.topics for each in payloads(topic).values()})
-
-
-def _payload_fingerprints(topic: TopicPart) -> dict[str, Any]:
-    return {name: each.fingerprint() for name, each in payloads(topic).items()}
-
-
 # --- Topics as kinds of source: topics of Kafka clusters, and a recorded topic
 
 # Prefix of a recorded topic's location in a plan, in the place of a connection's name.
@@ -551,7 +490,7 @@ class KafkaTopics:
         Connections do not determine the content.
         """
         late = {topic.topic: topic.late for topic in self.topics}
-        payloads = {topic.topic: _payload_fingerprints(topic) for topic in self.topics}
+        payloads = {topic.topic: payload_fingerprints(topic) for topic in self.topics}
         found = {topic: each for topic, each in payloads.items() if each}
         return {"format": _FORMAT, "late": late, **({"payloads": found} if found else {})}
 
@@ -647,7 +586,7 @@ class RecordedSourceSpec(Part):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the policy for late records, and the formats with a schema; not the location."""
-        found = _payload_fingerprints(self)
+        found = payload_fingerprints(self)
         return {"format": _FORMAT, "late": self.late, **({"payloads": found} if found else {})}
 
     def described(self) -> Iterator[str]:

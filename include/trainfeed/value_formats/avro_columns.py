@@ -19,6 +19,7 @@ from trainfeed.value_formats.datums import (
     Cursor,
     Positions,
     binary_column,
+    by_owner,
     spread,
     text_column,
 )
@@ -307,7 +308,7 @@ class _Items:
             left = left - 1
             wrong = (left == 0) & (until >= 0) & (until != part.pos)
             part.refuse(wrong, f"{self._path}: a block of items has another size than it says")
-        return _by_owner(pieces, owners, len(cursor))
+        return by_owner(pieces, owners, len(cursor))
 
     def _begin(self, part: Cursor, fresh: Positions, left: Positions, until: Positions) -> None:
         """Read the head of the next block of the datums ``fresh``."""
@@ -329,19 +330,6 @@ class _Items:
         part.put(fresh, heads)
         left[fresh] = np.where(heads.why == 0, counts, 0)
         until[fresh] = ends
-
-
-def _by_owner(
-    pieces: list[pa.Array], owners: list[Positions], count: int
-) -> tuple[pa.Array | None, NDArray[np.int32]]:
-    ends = np.zeros(count + 1, np.int32)
-    if not pieces:
-        return None, ends
-    owner = np.concatenate(owners)
-    ends[1:] = np.cumsum(np.bincount(owner, minlength=count))
-    # Pieces have one item of each datum, in the order of the items.
-    order = np.argsort(owner, kind="stable")
-    return pa.concat_arrays(pieces).take(pa.array(order)), ends
 
 
 class ArrayStep:

@@ -130,6 +130,12 @@ class Cursor:
 
     def varints(self, path: str) -> Positions:
         """Read a varint of up to 64 bits from each datum, zigzag decoded; 0 where it is refused."""
+        values = self.unsigned_varints(path)
+        found: Positions = ((values >> _ONE) ^ (~(values & _ONE) + _ONE)).view(np.int64)
+        return found
+
+    def unsigned_varints(self, path: str) -> NDArray[np.uint64]:
+        """Read a varint of up to 64 bits from each datum, as it is; 0 where it is refused."""
         first = self.bytes_at()
         if not len(first) or int(first.max()) < 128:
             after = self.pos + 1
@@ -142,8 +148,7 @@ class Cursor:
         if short.any():
             self.refuse(short, f"{path}: the bytes end within a value")
             values = np.where(short, np.uint64(0), values)
-        found: Positions = ((values >> _ONE) ^ (~(values & _ONE) + _ONE)).view(np.int64)
-        return found
+        return values
 
     def _long_varints(self, path: str) -> tuple[NDArray[np.uint64], Positions]:
         """Return the unsigned values and their lengths in bytes."""
@@ -176,9 +181,10 @@ class Cursor:
         too_long[rows] = (tenth > 1) & (self.end[rows] - self.pos[rows] >= _WORD + 2)
         self.refuse(too_long, f"{path}: expected a varint of 64 bits, got a longer one")
 
-    def slices(self, path: str) -> tuple[Positions, Positions]:
+    def slices(self, path: str, *, zigzag: bool = True) -> tuple[Positions, Positions]:
         """Read a length and as many bytes from each datum; return where they begin and end."""
-        length = self.varints(path)
+        varints = self.varints if zigzag else self.unsigned_varints
+        length = varints(path).view(np.int64)
         room = self.end - self.pos
         self.refuse((length < 0) | (length > room), f"{path}: a length is beyond the bytes")
         start = self.pos
@@ -252,3 +258,22 @@ def spread(
     columns = [column for _, column in parts]
     values = columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
     return values.take(pa.array(order, mask=order < 0))
+
+
+def by_owner(
+    pieces: list[pa.Array], owners: list[Positions], count: int
+) -> tuple[pa.Array | None, NDArray[np.int32]]:
+    """Return the items of all datums, datum by datum, and where those of each begin and end.
+
+    Args:
+        pieces: Items, in their order within a datum.
+        owners: The datum of each of them.
+        count: Number of datums.
+    """
+    ends = np.zeros(count + 1, np.int32)
+    if not pieces:
+        return None, ends
+    owner = np.concatenate(owners)
+    ends[1:] = np.cumsum(np.bincount(owner, minlength=count))
+    order = np.argsort(owner, kind="stable")
+    return pa.concat_arrays(pieces).take(pa.array(order)), ends

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from examples.flights.events import with_offsets
 from examples.flights.lookups import write_lookups
 from tests.support.avro import encode
+from tests.unit.value_formats.messages import add, class_of
 from trainfeed.core.config import Environment, KafkaSettings
 from trainfeed.pipeline import BuildRequest
 from trainfeed.pipeline.local import build
@@ -61,6 +62,41 @@ class AvroWriter:
         if stamp < self.noon:
             return framed(self.ids[0], encode(self.old, row))
         return framed(self.ids[1], encode(self.new, {"gate": "B7", **row}))
+
+
+class ProtobufWriter:
+    """Writes flights by Google's library; the schema stands in the registry as text."""
+
+    def __init__(self, registry, topic, rows):
+        kinds = {name: "string" if name in TEXTS else "int64" for name in rows[0][3]}
+        lines = [
+            f"optional {kind} {name} = {n};" for n, (name, kind) in enumerate(kinds.items(), 1)
+        ]
+        self.reader = f'syntax = "proto3"; message Flight {{ {" ".join(lines)} }}'
+        self.ids = [registry.register(f"{topic}-value", self.reader, "PROTOBUF")]
+
+        def fill(message, _):
+            for number, (name, kind) in enumerate(kinds.items(), 1):
+                add(message, name, number, kind, optional=True)
+
+        self._class = class_of("Flight", fill)
+
+    def value(self, _, row):
+        message = self._class(**{name: each for name, each in row.items() if each is not None})
+        return framed(self.ids[0], b"\0" + message.SerializeToString())
+
+
+class JsonSchemaWriter:
+    """Writes flights as JSON behind the id of a JSON Schema."""
+
+    def __init__(self, registry, topic, rows):
+        properties = {name: {"type": ["string" if name in TEXTS else "integer", "null"]}
+                      for name in rows[0][3]}  # fmt: skip
+        self.reader = json.dumps({"type": "object", "properties": properties})
+        self.ids = [registry.register(f"{topic}-value", self.reader, "JSON")]
+
+    def value(self, _, row):
+        return framed(self.ids[0], json.dumps(row).encode())
 
 
 def produce(broker, topic, rows, value):

@@ -11,11 +11,20 @@ import pytest
 from examples.flights.events import read_events
 from services.registry import Registry as Service
 from tests.integration.registry.conftest import Registry
-from tests.integration.registry.flights import DAYS, AvroWriter, Project, framed, produce, rows_of
+from tests.integration.registry.flights import (
+    DAYS,
+    AvroWriter,
+    JsonSchemaWriter,
+    Project,
+    ProtobufWriter,
+    framed,
+    produce,
+    rows_of,
+)
 from tests.unit.flights.conftest import a_few_days, install
 from trainfeed.errors import SchemaChangedError, SourceUnreachableError
 
-AVRO = ", value: {format: avro, schema: flight.avsc}"
+WRITERS = {"avro": AvroWriter, "protobuf": ProtobufWriter, "json_schema": JsonSchemaWriter}
 
 
 @pytest.fixture(scope="module")
@@ -58,42 +67,39 @@ class _Counted:
         }  # fmt: skip
 
 
-def avro_project(path, data, broker, registry, topic, writer, **options):
-    project = Project.make(path, data, broker, registry, topic, value=AVRO, **options)
-    (project.env.datasets / "flights" / "flight.avsc").write_text(writer.reader)
+def project_of(path, data, broker, registry, topic, writer, **options):
+    name = next(name for name, kind in WRITERS.items() if isinstance(writer, kind))
+    value = f", value: {{format: {name}, schema: flight.schema}}"
+    project = Project.make(path, data, broker, registry, topic, value=value, **options)
+    (project.env.datasets / "flights" / "flight.schema").write_text(writer.reader)
     return project
 
 
 @pytest.mark.parametrize("mode", ["batch", "record"])
-def test_json_and_avro_of_two_writers_give_equal_content(
-    broker,
-    registry,
-    data,
-    rows,
-    tmp_path,
-    mode,
+def test_the_same_flights_in_every_format_have_equal_content(
+    broker, registry, data, rows, tmp_path, mode
 ):
-    # Samples are ordered by the name of their topic, so both have the same one.
+    # Samples are ordered by the name of their topic, so all have the same one.
     topic = topic_of(broker)
     produce(broker, topic, rows, as_json)
     of_json = Project.make(tmp_path / "json", data, broker, registry, topic, mode=mode)
     expected = digests(of_json)
     assert sum(of_json.manifest(day).num_samples() for day in DAYS) > 100
-    broker.delete(topic)
+    for name, kind in WRITERS.items():
+        broker.delete(topic)
+        topic_of(broker, topic)
+        writer = kind(registry, f"{topic}-{mode}-{name}", rows)
+        produce(broker, topic, rows, writer.value)
+        found = project_of(tmp_path / name, data, broker, registry, topic, writer, mode=mode)
+        assert digests(found) == expected, name
+        met = {each["id"] for day in DAYS for each in found.manifest(day).schemas["writers"]}
+        assert met == set(writer.ids)
 
-    topic_of(broker, topic)
-    writer = AvroWriter(registry, f"{topic}-{mode}", rows)
-    produce(broker, topic, rows, writer.value)
-    of_avro = avro_project(tmp_path / "avro", data, broker, registry, topic, writer, mode=mode)
-    assert digests(of_avro) == expected
-    met = {each["id"] for day in DAYS for each in of_avro.manifest(day).schemas["writers"]}
-    assert met == set(writer.ids)
-
-    # Again, without a registry.
-    of_avro.env.registries["registry_default"] = {"url": f"http://127.0.0.1:{free_port()}"}
-    for day in DAYS:
-        assert of_avro.build(day, rebuild="again").verdict == "built"
-    assert digests(of_avro) == expected
+        # Again, without a registry.
+        found.env.registries["registry_default"] = {"url": f"http://127.0.0.1:{free_port()}"}
+        for day in DAYS:
+            assert found.build(day, rebuild="again").verdict == "built"
+        assert digests(found) == expected, name
 
 
 def free_port():
@@ -125,7 +131,7 @@ def test_damaged_values_are_quarantined_and_their_neighbours_are_not_touched(
         return broken.get(next(numbers) % 50, good)
 
     produce(broker, topic, rows, value)
-    project = avro_project(tmp_path / "avro", data, broker, registry, topic, writer)
+    project = project_of(tmp_path / "avro", data, broker, registry, topic, writer)
     folder = project.env.datasets / "flights" / "dataset.yaml"
     folder.write_text(
         folder.read_text().replace("max: 0.01, severity: block", "max: 0.2, severity: block")
@@ -159,7 +165,7 @@ def test_a_registry_that_is_down_in_mid_build_and_one_that_was_built_anew(
     topic = topic_of(broker, f"test-{uuid.uuid4().hex[:12]}")
     writer = AvroWriter(registry, topic, rows)
     produce(broker, topic, rows, writer.value)
-    project = avro_project(tmp_path / "avro", data, broker, registry, topic, writer)
+    project = project_of(tmp_path / "avro", data, broker, registry, topic, writer)
     service.kill("registry")
     with pytest.raises(SourceUnreachableError, match="gives no answer"):
         project.build(DAYS[0])

@@ -101,7 +101,7 @@ def reader_format(spec: DatasetSpec, plan: Plan, planned: Planned, part: str) ->
 
 def _format_of(spec: DatasetSpec, payload: PayloadSpec, data: bytes, part: str) -> ValueFormat:
     try:
-        return value_format(payload.format, data, is_key=part == "key")
+        return value_format(payload.format, data, payload.message, is_key=part == "key")
     except SchemaError as error:
         raise ConfigError(
             f"schema {payload.reader_schema} of data set {spec.name!r} cannot be used: {error};"
