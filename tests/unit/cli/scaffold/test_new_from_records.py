@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import runpy
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from trainfeed.cli import main
 from trainfeed.cli.scaffold.from_records import DatedFolder
 from trainfeed.core.config import environment_from_environ
 from trainfeed.pipeline.local import build
+from trainfeed.preprocessing import Record, Reject
 from trainfeed.specification import load_spec
 from trainfeed.versions import DatasetFolder, Version, init_root
 
@@ -137,6 +140,28 @@ def test_the_lines_of_any_other_file_are_recorded(cli, tmp_path):
         samples += manifest.num_samples()
         quarantined += manifest.quarantine["records"]
     assert (samples, quarantined) == (90, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"userId": 1.5}, {"userId": True}, {"userId": 1 << 63}, {"userId": []}, {"price": "x"},
+        {"price": True}, {"price": 10**400}, {"ok": 1}, {"city": 1}, {"city": "\ud800"},
+        {"v": [1]}, {"v": [1, 2.5]}, {"v": 1}, {"words": ["x"]}, {"words": {"a": 1}},
+        {"v": [1, None]},
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused_and_stops_no_build(cli, tmp_path, change):
+    cli("new", "hops", "--from", write_day(tmp_path / "dt=2001-01-03"))
+    module = runpy.run_path(str(tmp_path / "sets" / "hops" / "preprocess.py"))
+    make = partial(module["make_sample"], lookups={})
+    good = Record(json.dumps(row(1)).encode(), None, 0, (), "s", 0)
+    expected = row(1)
+    assert make(good) == {"user_id": expected.pop("userId")} | expected
+    with pytest.raises(Reject) as refused:
+        make(good._replace(value=json.dumps(row(1) | change).encode()))
+    assert refused.value.reason == "bad_value"
+    assert next(iter(change)) in refused.value.message
 
 
 CSV = (
