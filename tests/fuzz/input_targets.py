@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from tests.fuzz.places import place
+from tests.support.avro_files import CODECS, container
 from trainfeed.conversion import (
     ConvertOptions,
     Format,
@@ -225,6 +226,7 @@ INPUT_TARGETS: dict[str, Callable[[bytes], None]] = {
     "log_lines": log_lines,
     "parquet_rows": partial(column_rows, file_format="parquet"),
     "arrow_rows": partial(column_rows, file_format="arrow"),
+    "avro_rows": partial(column_rows, file_format="avro"),
     "column_footers": column_footers,
     "spec": spec,
     "shards": shards,
@@ -354,6 +356,17 @@ def _resealed(data: bytes) -> bytes:
 INPUT_MUTATORS: dict[str, Callable[[bytes], bytes]] = {"shards": _resealed}
 
 
+def _avros() -> list[bytes]:
+    fields = [
+        {"name": "a", "type": ["null", "long"]},
+        {"name": "b", "type": {"type": "array", "items": "string"}},
+        {"name": "c", "type": {"type": "map", "values": "double"}},
+    ]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    values = [{"a": n or None, "b": ["x"] * n, "c": {"y": 0.5}} for n in range(9)]
+    return [container(schema, values, 4, codec) for codec in CODECS]
+
+
 def _orcs() -> list[bytes]:
     table = pa.table({"a": list(range(300)), "b": [f"row {number}" for number in range(300)]})
     files = []
@@ -379,6 +392,7 @@ INPUT_SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "log_lines": _logs,
     "parquet_rows": _parquets,
     "arrow_rows": lambda: [data for data in _arrows() if data.startswith(b"ARROW1")],
+    "avro_rows": _avros,
     "column_footers": lambda: [*_arrows(), *_orcs()],
     "spec": _specs,
     "shards": _shard_manifests,

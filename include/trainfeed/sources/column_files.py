@@ -1,4 +1,4 @@
-"""Files of columns: Parquet, ORC and Arrow, group by group, with only the columns that are read."""
+"""Files of rows with typed fields, group by group, with only the fields that are read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from trainfeed.errors import FormatError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.preprocessing.column_types import column_as_read, type_as_read
 from trainfeed.preprocessing.source_record import FIELDS
+from trainfeed.sources.avro_files import AvroFile
 from trainfeed.sources.column_footers import RowGroup, arrow_groups, groups_of, orc_groups
 from trainfeed.sources.landing import BATCH_ROWS, LANDING_SCHEMA
 from trainfeed.sources.log_folders import HEAD_BYTES, format_of_bytes, name_of_format, setting_for
 
-# --- The three formats: their columns, and the groups in which they keep their rows
+# --- Three of the formats: their columns, and the groups in which they keep their rows
 
 # About the decoded bytes of a batch, and of what is read at once of all columns.
 _BATCH_BYTES: Final = 8 << 20
@@ -135,6 +136,7 @@ _FORMATS: Final[Mapping[str, Callable[[BinaryIO, int], _ColumnFile]]] = {
     "parquet": _Parquet,
     "orc": _Orc,
     "arrow": _Arrow,
+    "avro": AvroFile,
 }
 
 
@@ -161,7 +163,7 @@ class ColumnRange:
 
     Attributes:
         location: The file.
-        file_format: ``parquet``, ``orc`` or ``arrow``.
+        file_format: ``parquet``, ``orc``, ``arrow`` or ``avro``.
         size_bytes: Length of the file.
         start: First byte of the range.
         end: Byte behind it.
@@ -181,7 +183,9 @@ class ColumnRange:
 
 
 def column_layout(location: Location, file_format: str, size_bytes: int) -> ColumnLayout:
-    """Return the layout of a file; only its footer is read, and for Arrow the head of each batch.
+    """Return the layout of a file.
+
+    Only its footer is read, for Arrow the head of each batch, for Avro that of each block.
 
     Raises:
         FormatError: The file is of another format, damaged or cut, or has a column twice.
@@ -195,6 +199,17 @@ def column_layout(location: Location, file_format: str, size_bytes: int) -> Colu
             raise FormatError(f"expected each column once, got {twice} twice")
         types = {field.name: type_as_read(field.type) for field in found.schema}
         return ColumnLayout(types, found.groups)
+
+
+def copy_avro_head(location: Location, size_bytes: int, target: BinaryIO, most_records: int) -> int:
+    """Write an Avro file with the first records of another one; return their number.
+
+    Raises:
+        FormatError: The file is of another format, damaged or cut.
+        StorageError: The file cannot be read.
+    """
+    with closing(location.open_read()) as file, _readable(location, "avro", file):
+        return AvroFile(file, size_bytes).copy_head(target, most_records)
 
 
 def iter_columns(span: ColumnRange) -> Iterator[pa.RecordBatch]:

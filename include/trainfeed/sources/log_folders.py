@@ -62,7 +62,7 @@ _FORMATS: Final = (
     _Format(_TAR, (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")),
     _Format("a Parquet file", (".parquet", ".parq"), (b"PAR1", b"PARE"), "parquet"),
     _Format("an ORC file", (".orc",), (b"ORC",), "orc"),
-    _Format("an Avro file", (".avro",), (b"Obj\x01",)),
+    _Format("an Avro file", (".avro",), (b"Obj\x01",), "avro"),
     _Format("an Arrow file", (".arrow", ".arrows", ".feather"), (b"ARROW1\0\0", b"FEA1"), "arrow"),
     _Format("a SequenceFile of Hadoop", (".sequencefile",), (b"SEQ\x04", b"SEQ\x05", b"SEQ\x06")),
     _Format("an RCFile", (".rcfile",), (b"RCF\x01",)),

@@ -197,10 +197,10 @@ def _marker(text: str) -> str:
 
 
 # Formats of files of columns.
-COLUMN_FORMATS: Final = frozenset({"parquet", "orc", "arrow"})
+COLUMN_FORMATS: Final = frozenset({"parquet", "orc", "arrow", "avro"})
 _LINES: Final = "lines"
 _NAMES: Final = {
-    "parquet": "Parquet", "orc": "ORC", "arrow": "Arrow", "recordio": "RecordIO",
+    "parquet": "Parquet", "orc": "ORC", "arrow": "Arrow", "avro": "Avro", "recordio": "RecordIO",
     "tfrecord": "TFRecord",
 }  # fmt: skip
 # Settings that speak of lines.
@@ -221,10 +221,11 @@ class LogsSourceSpec(Part):
             folder that ``path`` names has one; those below the first ``*`` that follows the time
             need none.
         stable: The folder is complete when nothing in it has changed for this long.
-        format: ``lines``: a record is a line. ``parquet``, ``orc``, ``arrow``: a record is a row,
-            with the columns as its fields. ``recordio``, ``tfrecord``: a record is one of the file.
-        columns: The columns of Parquet, ORC and Arrow files that are read, and no others; by
-            default all.
+        format: ``lines``: a record is a line. ``parquet``, ``orc``, ``arrow``, ``avro``: a record
+            is a row, with the columns as its fields. ``recordio``, ``tfrecord``: a record is one of
+            the file.
+        columns: The columns of Parquet, ORC, Arrow and Avro files that are read, and no others;
+            by default all.
         land: Whether lines are first copied into landing files, and read from these from then on.
         settle: Time after the end of an interval before which it is not planned.
         wait: How long after that a run waits for the folder. The time counts from the interval and
@@ -249,7 +250,7 @@ class LogsSourceSpec(Part):
     path: Annotated[str, AfterValidator(log_path)]
     done: Annotated[str, AfterValidator(_marker)] | None = None
     stable: Duration | None = None
-    format: Literal["lines", "parquet", "orc", "arrow", "recordio", "tfrecord"] = "lines"
+    format: Literal["lines", "parquet", "orc", "arrow", "avro", "recordio", "tfrecord"] = "lines"
     columns: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     land: bool = False
     settle: Duration = timedelta(0)

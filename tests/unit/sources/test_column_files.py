@@ -1,7 +1,7 @@
 """Files of columns: every row once for any ranges, only wanted columns, and no row of damage."""
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import chain
 
@@ -12,13 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from tests.support.avro_files import CODECS, container
 from trainfeed.errors import FormatError, SourceReplacedError
 from trainfeed.files.stores import Location
 from trainfeed.sources.column_files import ColumnRange, column_layout, iter_columns
 from trainfeed.sources.column_footers import RowGroup, arrow_groups, orc_groups
 
-FORMATS = ("parquet", "orc", "arrow")
-NAMES = {"parquet": "a Parquet file", "orc": "an ORC file", "arrow": "an Arrow file"}
+FORMATS = ("parquet", "orc", "arrow", "avro")
+NAMES = {
+    "parquet": "a Parquet file",
+    "orc": "an ORC file",
+    "arrow": "an Arrow file",
+    "avro": "an Avro file",
+}
+AVRO = {
+    "id": "int",
+    "text": ["null", "string"],
+    "at": {"type": "long", "logicalType": "timestamp-micros"},
+    "parts": {"type": "array", "items": "long"},
+}
 
 
 def table_of(count, first=0):
@@ -38,9 +50,19 @@ def write(path, file_format, table, group_rows, **options):
         pq.write_table(table, path, row_group_size=max(1, group_rows), **options)
     elif file_format == "orc":
         orc.write_table(table, path, stripe_size=1, batch_size=max(1, group_rows), **options)
-    else:
+    elif file_format == "arrow":
         with pa.ipc.new_file(path, table.schema, **options) as writer:
             writer.write_table(table, max_chunksize=max(1, group_rows))
+    else:
+        fields = [{"name": name, "type": AVRO[name]} for name in table.schema.names]
+        schema = {"type": "record", "name": "Row", "fields": fields}
+        values = table.to_pylist()
+        for value in values:
+            if "at" in value:
+                value["at"] = (value["at"] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+                    microseconds=1
+                )
+        path.write_bytes(container(schema, values, max(1, group_rows), **options))
     return Location.parse(str(path))
 
 
@@ -107,6 +129,7 @@ def test_a_group_is_read_with_the_range_of_its_first_byte(tmp_path, file_format)
     location = write(tmp_path / "a", file_format, table_of(50), 10)
     groups = layout(location, file_format).groups
     assert groups[-1].first_row + groups[-1].num_rows == 50
+    assert len(groups) == {"parquet": 5, "arrow": 5}.get(file_format, len(groups))
     for group in groups:
         rows = list(range(group.first_row, group.first_row + group.num_rows))
         place = group.first_byte
@@ -124,6 +147,51 @@ def test_orc_of_every_compression_has_its_stripes(tmp_path, compression):
     location = write(tmp_path / "a", "orc", table, 500, compression=compression)
     assert rows_of(read(location, "orc")) == table.to_pylist()
     assert len(layout(location, "orc").groups) > 1
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_avro_of_every_codec_is_read(tmp_path, codec):
+    location = write(tmp_path / "a", "avro", table_of(3000), 500, codec=codec)
+    assert rows_of(read(location, "avro")) == table_of(3000).to_pylist()
+    data = bytearray((tmp_path / "a").read_bytes())
+    data[-30] ^= 1
+    (tmp_path / "a").write_bytes(data)
+    if codec != "null":
+        with pytest.raises(FormatError):
+            read(location, "avro")
+
+
+def test_blocks_of_avro_are_read_in_runs_of_a_mebibyte(tmp_path):
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "string"}]}
+    values = [{"id": "x" * 100_000} for _ in range(25)]
+    (tmp_path / "a").write_bytes(container(schema, values, 1))
+    location = Location.parse(str(tmp_path / "a"))
+    groups = layout(location, "avro").groups
+    assert [group.num_rows for group in groups] == [11, 11, 3]
+    places = [(group.first_byte, group.first_byte + 1) for group in groups]
+    found = [offsets_of(read(location, "avro", *place)) for place in places]
+    assert list(chain(*found)) == list(range(25))
+
+
+@pytest.mark.parametrize("wrong", [b"\x03", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"])
+def test_datums_of_avro_that_do_not_fill_their_block_are_refused(tmp_path, wrong):
+    schema = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "string"}]}
+    data = container(schema, [{"id": "ab"}, {"id": "cd"}], 2)
+    at = data.index(b"\x04ab")
+    for place in (at, at + 3):
+        changed = data[:place] + wrong + data[place + len(wrong) :]
+        (tmp_path / "a").write_bytes(changed)
+        with pytest.raises(FormatError):
+            read(Location.parse(str(tmp_path / "a")), "avro")
+
+
+def test_fields_of_avro_that_another_field_defines_are_read_alone(tmp_path):
+    kind = {"type": "record", "name": "Kind", "fields": [{"name": "z", "type": "int"}]}
+    fields = [{"name": "one", "type": kind}, {"name": "two", "type": "Kind"}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    (tmp_path / "a").write_bytes(container(schema, [{"one": {"z": 1}, "two": {"z": 2}}] * 3, 2))
+    location = Location.parse(str(tmp_path / "a"))
+    assert rows_of(read(location, "avro", names=["two"])) == [{"two": {"z": 2}}] * 3
 
 
 def test_arrow_with_compression_dictionaries_and_empty_batches_is_read(tmp_path):
@@ -174,7 +242,7 @@ class Counting(io.RawIOBase):
         return len(found)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "arrow"])
 def test_only_the_wanted_columns_are_read(tmp_path, file_format, monkeypatch):
     wide = pa.table(
         {"id": pa.array(range(2000), pa.int32()), "text": [f"{n:05000}" for n in range(2000)]}

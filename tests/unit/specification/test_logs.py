@@ -133,7 +133,7 @@ def test_a_path_that_could_lead_astray_is_refused(
         ({"stable": "soon"}, "8: source.logs.stable: expected a duration"),
         (
             {"format": "csv"},
-            "8: source.logs.format: expected 'lines', 'parquet', 'orc', 'arrow', 'recordio' or",
+            "8: source.logs.format: expected 'lines', 'parquet', 'orc', 'arrow', 'avro',",
         ),
         ({"land": "maybe"}, "8: source.logs.land: expected true or false, got 'maybe'"),
         ({"split_bytes": "0B"}, "8: source.logs.split_bytes: expected at least 1, got '0B'"),

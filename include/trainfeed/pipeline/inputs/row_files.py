@@ -44,6 +44,7 @@ from trainfeed.sources.column_files import (
     ColumnLayout,
     ColumnRange,
     column_layout,
+    copy_avro_head,
     iter_columns,
     require_groups,
     unreadable,
@@ -58,6 +59,7 @@ from trainfeed.versions import DatasetFolder
 
 _RECORDIO: Final = "recordio"
 _TFRECORD: Final = "tfrecord"
+_AVRO: Final = "avro"
 # Formats whose files have layouts: TFRecord shows its records only to who reads them all.
 LAID_OUT: Final = COLUMN_FORMATS | {_RECORDIO}
 # Two or three small reads per file; waiting for the answers takes most of the time.
@@ -414,6 +416,9 @@ def copy_head(path: Path, span: RowRange, logs: LogsSourceSpec, limit: int) -> i
         FormatError: The file is damaged, cut or of another format.
         StorageError: The file cannot be read.
     """
+    if span.file_format == _AVRO:
+        with path.open("wb") as target:
+            return copy_avro_head(span.location, span.size_bytes, target, limit)
     batches, left = list[pa.RecordBatch](), limit
     with closing(_rows(span, logs)) as rows:
         for batch in rows:

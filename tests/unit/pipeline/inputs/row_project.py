@@ -8,13 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from tests.support.avro_files import container
 from tests.unit.pipeline.log_project import make_log_project
 from trainfeed.readers import open_dataset
 from trainfeed.recordio import RecordWriter
 from trainfeed.tfrecord import TFRecordWriter
 
 TYPES = {"value": pa.float64(), "copies": pa.int32(), "name": pa.utf8()}
-FORMATS = ("parquet", "orc", "arrow")
+FORMATS = ("parquet", "orc", "arrow", "avro")
+AVRO_NAMES = {"double": "double", "int32": "int", "int64": "long", "string": "string"}
 CODE = """
 from trainfeed.preprocessing import Filtered, Reject
 
@@ -78,6 +80,13 @@ def write_rows(path, file_format, found, group_rows, types=None):
     elif file_format == "orc":
         # The smallest stripes that the writer makes.
         orc.write_table(table, path, stripe_size=1, batch_size=group_rows)
+    elif file_format == "avro":
+        fields = [
+            {"name": name, "type": ["null", AVRO_NAMES[str(kind)]]}
+            for name, kind in (types or TYPES).items()
+        ]
+        schema = {"type": "record", "name": "Row", "fields": fields}
+        path.write_bytes(container(schema, found, group_rows))
     elif file_format == "arrow":
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=group_rows)
