@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainfeed.errors import ConfigError, FormatError
+from trainfeed.preprocessing.column_types import BINARIES, LISTS, TEXTS, is_of
 
 _INT32: Final = (pa.types.is_date32, pa.types.is_time32)
 _INT64: Final = (
@@ -21,28 +22,15 @@ _INT64: Final = (
     pa.types.is_date64,
     pa.types.is_duration,
 )
-_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _SCALARS: Final = (
     pa.types.is_null,
     pa.types.is_boolean,
     pa.types.is_integer,
-    *_TEXTS,
+    *TEXTS,
     *_INT32,
     *_INT64,
 )
-_BINARY: Final = (
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_fixed_size_binary,
-    pa.types.is_binary_view,
-)
-_LISTS: Final = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-)
+_LISTS: Final = (*LISTS, pa.types.is_fixed_size_list)
 
 
 def require_json(name: str, kind: pa.DataType) -> None:
@@ -51,34 +39,34 @@ def require_json(name: str, kind: pa.DataType) -> None:
     Raises:
         ConfigError: The type, or one inside it, has no form in JSON.
     """
-    known = (*_SCALARS, *_BINARY, pa.types.is_floating, pa.types.is_decimal)
+    known = (*_SCALARS, *BINARIES, pa.types.is_floating, pa.types.is_decimal)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         require_json(name, kind.value_type)
-    elif _is(kind, (*_LISTS, pa.types.is_struct, pa.types.is_map)):
+    elif is_of(kind, (*_LISTS, pa.types.is_struct, pa.types.is_map)):
         for number in range(kind.num_fields):
             require_json(name, kind.field(number).type)
-    elif not _is(kind, known):
+    elif not is_of(kind, known):
         raise ConfigError(f"column {name!r}: JSON has no form for {kind}; leave it out first")
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Return whether a column holds text, in any layout."""
-    return _is(kind, _TEXTS)
+    return is_of(kind, TEXTS)
 
 
 def is_binary(kind: pa.DataType) -> bool:
     """Return whether a column holds bytes, in any layout."""
-    return _is(kind, _BINARY)
+    return is_of(kind, BINARIES)
 
 
 def is_list(kind: pa.DataType) -> bool:
     """Return whether a column holds lists, in any layout."""
-    return _is(kind, _LISTS)
+    return is_of(kind, _LISTS)
 
 
 def is_time(kind: pa.DataType) -> bool:
     """Return whether a column holds dates, times or spans of time, in a unit of its own."""
-    return _is(kind, (*_INT32, *_INT64))
+    return is_of(kind, (*_INT32, *_INT64))
 
 
 def json_texts(column: pa.Array) -> list[str | None]:
@@ -107,11 +95,11 @@ def plain(column: pa.Array) -> pa.Array:
         return column.cast(pa.large_string())
     if pa.types.is_binary_view(column.type):
         return column.cast(pa.large_binary())
-    if _is(column.type, (pa.types.is_list_view, pa.types.is_large_list_view)):
+    if is_of(column.type, (pa.types.is_list_view, pa.types.is_large_list_view)):
         return _as_lists(column)
-    if _is(column.type, _INT32):
+    if is_of(column.type, _INT32):
         return column.view(pa.int32())
-    return column.view(pa.int64()) if _is(column.type, _INT64) else column
+    return column.view(pa.int64()) if is_of(column.type, _INT64) else column
 
 
 def _as_lists(column: pa.Array) -> pa.Array:
@@ -130,12 +118,12 @@ def _values(column: pa.Array) -> list[Any]:
         return _objects(column)
     if pa.types.is_map(kind):
         return _maps(column)
-    if _is(kind, _LISTS):
+    if is_of(kind, _LISTS):
         return _split(column, _values(column.flatten()))
     convert: Callable[[Any], Any] | None = None
     if pa.types.is_floating(kind):
         convert = _number if pa.types.is_float64(kind) else _short_number
-    elif _is(kind, _BINARY):
+    elif is_of(kind, BINARIES):
         convert = _base64
     elif pa.types.is_decimal(kind):
         convert = str
@@ -196,7 +184,3 @@ def _short_number(value: float) -> float | str:
 
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
-
-
-def _is(kind: pa.DataType, tests: tuple[Callable[[pa.DataType], bool], ...]) -> bool:
-    return any(test(kind) for test in tests)

@@ -12,8 +12,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_Test = Callable[[pa.DataType], bool]
-_SAME: Final[tuple[_Test, ...]] = (
+Test = Callable[[pa.DataType], bool]
+# Layouts of one kind of values, for everything that reads columns.
+TEXTS: Final[tuple[Test, ...]] = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+)
+BINARIES: Final[tuple[Test, ...]] = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+# Of varying length; ``is_fixed_size_list`` is apart.
+LISTS: Final[tuple[Test, ...]] = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+_SAME: Final[tuple[Test, ...]] = (
     pa.types.is_null,
     pa.types.is_boolean,
     pa.types.is_integer,
@@ -23,30 +42,24 @@ _SAME: Final[tuple[_Test, ...]] = (
     pa.types.is_time32,
     pa.types.is_decimal,
 )
-# Test → the type that is read.
-_BECOMES: Final[tuple[tuple[_Test, pa.DataType], ...]] = (
-    (pa.types.is_float16, pa.float32()),
-    (pa.types.is_string, pa.utf8()),
-    (pa.types.is_large_string, pa.utf8()),
-    (pa.types.is_string_view, pa.utf8()),
-    (pa.types.is_binary, pa.binary()),
-    (pa.types.is_large_binary, pa.binary()),
-    (pa.types.is_binary_view, pa.binary()),
-    (pa.types.is_fixed_size_binary, pa.binary()),
-    (pa.types.is_date64, pa.date32()),
-    (pa.types.is_time64, pa.time64("us")),
-)
-_LISTS: Final[tuple[_Test, ...]] = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
+# Tests → the type that is read.
+_BECOMES: Final[tuple[tuple[tuple[Test, ...], pa.DataType], ...]] = (
+    ((pa.types.is_float16,), pa.float32()),
+    (TEXTS, pa.utf8()),
+    (BINARIES, pa.binary()),
+    ((pa.types.is_date64,), pa.date32()),
+    ((pa.types.is_time64,), pa.time64("us")),
 )
 _UNITS: Final = ("s", "ms", "us")
 # The most digits of decimal128.
 _MOST_DIGITS: Final = 38
 # Whole numbers of at most so many bits are exact as float64.
 _EXACT_BITS: Final = 32
+
+
+def is_of(kind: pa.DataType, tests: tuple[Test, ...]) -> bool:
+    """Return whether a type is one of some kinds."""
+    return any(test(kind) for test in tests)
 
 
 def type_as_read(kind: pa.DataType) -> pa.DataType | None:
@@ -61,9 +74,9 @@ def type_as_read(kind: pa.DataType) -> pa.DataType | None:
         return type_as_read(kind.value_type)
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz) if kind.unit == "ns" else kind
-    if any(test(kind) for test in _SAME):
+    if is_of(kind, _SAME):
         return kind
-    found = next((wanted for test, wanted in _BECOMES if test(kind)), None)
+    found = next((wanted for tests, wanted in _BECOMES if is_of(kind, tests)), None)
     return found or _nested_as_read(kind)
 
 
@@ -77,7 +90,7 @@ def _nested_as_read(kind: pa.DataType) -> pa.DataType | None:
             return None
         return pa.struct(list(parts.items()))
     is_fixed = pa.types.is_fixed_size_list(kind)
-    if not is_fixed and not any(test(kind) for test in _LISTS):
+    if not is_fixed and not is_of(kind, LISTS):
         return None
     item = type_as_read(kind.value_type)
     if item is None:
@@ -185,7 +198,7 @@ def _widened_structs(one: pa.DataType, other: pa.DataType) -> pa.DataType | None
 
 # Test of both types → what they become; the first row that fits counts.
 _WIDENINGS: Final[
-    tuple[tuple[_Test, Callable[[pa.DataType, pa.DataType], pa.DataType | None]], ...]
+    tuple[tuple[Test, Callable[[pa.DataType, pa.DataType], pa.DataType | None]], ...]
 ] = (
     (pa.types.is_integer, _widened_integers),
     (_is_number, _widened_numbers),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.preprocessing.batch import json_columns
+from trainfeed.preprocessing.column_types import TEXTS, is_of
 from trainfeed.preprocessing.source_record import FIELDS
 
 # --- A column of structs as the fields of single records
@@ -192,12 +193,7 @@ def _is_castable(found: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
     if pa.types.is_boolean(wanted):
         return bool(pa.types.is_boolean(found))
-    return pa.types.is_string(wanted) and _is_text(found)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+    return pa.types.is_string(wanted) and is_of(found, TEXTS)
 
 
 def _is_whole(kind: pa.DataType) -> bool:
