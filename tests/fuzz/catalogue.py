@@ -9,22 +9,27 @@ from tests.fuzz.input_targets import INPUT_MUTATORS, INPUT_SEEDS, INPUT_TARGETS
 from tests.fuzz.json_mutator import mutate_json
 from tests.fuzz.root_targets import ROOT_SEEDS, ROOT_TARGETS
 from tests.fuzz.targets import MUTATORS, SEEDS, TARGETS
+from tests.fuzz.value_targets import VALUE_SEEDS, VALUE_TARGETS
 from tests.fuzz.waiver_targets import WAIVER_SEEDS, WAIVER_TARGETS
 
 __all__ = ["ALL_SEEDS", "ALL_TARGETS", "mutate"]
 
 Mutation: TypeAlias = Callable[[bytes, int], bytes]
 
-ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS, **WAIVER_TARGETS}
-ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS, **WAIVER_SEEDS}
+ALL_TARGETS: Final = {**TARGETS, **ROOT_TARGETS, **INPUT_TARGETS, **VALUE_TARGETS, **WAIVER_TARGETS}
+ALL_SEEDS: Final = {**SEEDS, **ROOT_SEEDS, **INPUT_SEEDS, **VALUE_SEEDS, **WAIVER_SEEDS}
 _REPAIRS: Final = {**MUTATORS, **INPUT_MUTATORS}
 _JSON: Final = frozenset(
     {
         *(
+            "avro_text",
             "base64_commit",
             "boundary",
             "job",
             "job_record",
+            "json_schema_text",
+            "json_schema_values",
+            "kept_schema",
             "ledger",
             "manifest",
             "marker",

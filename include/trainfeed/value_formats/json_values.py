@@ -105,7 +105,7 @@ class _Parser:
                 return self._one_of(schema[key], path, depth)
         kinds = schema.get("type")
         names = [kinds] if isinstance(kinds, str) else kinds
-        if not isinstance(names, list):
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
             raise SchemaError(f"{where}: expected a type, got {str(kinds)[:40]!r}")
         others = [each for each in names if each != "null"]
         if not others and names:
@@ -129,8 +129,10 @@ class _Parser:
                 for name, each in properties.items()
             }
             arrow = pa.struct([pa.field(name, each.arrow) for name, each in found.items()])
-            required = frozenset(each for each in schema.get("required", []) if each in found)
-            return _Type(kind, is_nullable, arrow, found, required)
+            required = schema.get("required", [])
+            if not isinstance(required, list) or not all(isinstance(e, str) for e in required):
+                raise SchemaError(f"{path or 'the schema'}: expected a list of names as required")
+            return _Type(kind, is_nullable, arrow, found, frozenset(required) & found.keys())
         if kind == "array":
             items = self.parse(schema.get("items"), f"{path}[]", depth + 1)
             return _Type(kind, is_nullable, pa.list_(items.arrow), items=items)

@@ -110,6 +110,8 @@ def of(kind):
         ({"type": "object", "properties": {"a": {}}}, "a: expected a type"),
         (of({"type": ["string", "integer"]}), "a: expected one"),
         (of({"type": "text"}), "a: expected a type, got 'text'"),
+        (of({"type": [[]]}), "a: expected a type"),
+        ({**of({"type": "string"}), "required": [{}]}, "a list of names as required"),
         ({"type": "object", "properties": {"a": {"$ref": "other.json"}}}, "a $ref inside of"),
         ({"type": "object", "properties": {"a": {"$ref": "#"}}, "$ref": "#"}, "nested at most"),
         ({"type": "string"}, "expected a record at the top"),
