@@ -105,7 +105,8 @@ class QuarantinedPlace:
 
     Attributes:
         source: Source string, as in ``kafka:clicks/0``.
-        offset: Offset in the topic's partition; for a line, the byte at which it begins.
+        offset: Offset in the topic's partition; for a line, the byte at which it begins; for a row,
+            its number in the file.
         reason: The short code with which the function rejected the record.
     """
 
@@ -120,7 +121,8 @@ class QuarantinedRecord(QuarantinedPlace):
 
     Attributes:
         message: The exact error, at most 500 characters.
-        raw: The first 64 KiB of the value; empty for a record without a value.
+        raw: The first 64 KiB of the value, for a row of columns as JSON; empty for a record without
+            a value.
     """
 
     message: str
@@ -242,7 +244,8 @@ class Example(JsonFields):
 
     Attributes:
         source: Source string.
-        offset: Offset in the source; for a line, the byte at which it begins.
+        offset: Offset in the source; for a line, the byte at which it begins; for a row, its number
+            in the file.
         message: The error.
         value: Beginning of the record's value.
     """
