@@ -62,8 +62,10 @@ class SourcePosition:
         planned = inputs.get(self.source)
         if planned is None or self.offset is None:
             return planned is not None
-        # Offsets in a compressed file count decompressed bytes, so they may exceed its size.
-        is_bounded = unit_of_input(planned) == "offsets" or planned.get("compression") == "none"
+        # Offsets in a compressed file count decompressed bytes, those in a file of rows, which has
+        # a kind, its rows: both may exceed its size.
+        is_plain = planned.get("compression") == "none" and planned.get("kind") is None
+        is_bounded = unit_of_input(planned) == "offsets" or is_plain
         return bool(not is_bounded or planned["start"] <= self.offset < planned["end"])
 
 

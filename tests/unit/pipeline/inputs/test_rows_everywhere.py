@@ -20,7 +20,10 @@ from tests.unit.pipeline.inputs.row_project import (
     samples,
     write_rows,
 )
+from tests.unit.pipeline.log_project import DAY
 from trainfeed.errors import LogsMissingError
+from trainfeed.look.difference import Side, difference
+from trainfeed.look.lineage.tracer import SourcePosition, record_fate
 from trainfeed.pipeline.inputs.row_json import as_values, row_values, with_fields
 from trainfeed.pipeline.preview import dry_run, preview
 from trainfeed.pipeline.quarantine import raw_records
@@ -142,6 +145,38 @@ def test_a_rebuild_of_one_version_reads_the_files_of_now(tmp_path):
     write_rows(project.logs / "part-2", "parquet", rows(140, 10), 16)
     report = project.build(rebuild="a file came late")
     assert (report["generation"], len(samples(project)) > len(first)) == ("g0002", True)
+
+
+def test_a_difference_of_two_versions_goes_by_rows(tmp_path):
+    project = make_row_project(tmp_path, "parquet")
+    project.build()
+    (project.env.datasets / "clicks/preprocess.py").write_text(FIXED)
+    project.build(rebuild="missing values are 0.5")
+    first, second = (Side.of(project.folder, DAY, number) for number in (1, 2))
+    assert difference(first, second).differs
+    position = SourcePosition.parse(f"logs:dt={DAY}/part-0@3")
+    before, after = (record_fate(side.version, position) for side in (first, second))
+    assert (before["fate"], before["reason"]) == ("quarantined", "no_value")
+    assert (after["fate"], after["samples"]) == ("valid", 1)
+
+
+def test_a_file_may_have_more_rows_than_bytes(tmp_path):
+    project = make_row_project(tmp_path, "parquet", counts=())
+    table = pa.table({"value": [1.0] * 9000, "copies": [1] * 9000, "name": [None] * 9000})
+    pq.write_table(table, project.logs / "part-0", compression="zstd")
+    assert (project.logs / "part-0").stat().st_size < 9000
+    project.edit('len(row["name"])', "0", "preprocess.py")
+    project.edit(
+        'row["value"] is None', 'row["value"] is None or record.offset == 8999', "preprocess.py"
+    )
+    project.build()
+    manifest = project.version().manifest
+    position = SourcePosition.parse(f"logs:dt={DAY}/part-0@8999")
+    assert position.is_in(manifest.inputs)
+    assert record_fate(project.version(), position)["fate"] == "quarantined"
+    (found,) = list(raw_records(kept(project)))
+    (whole,) = inspect_records(project.env, project.spec, kept(project), [found])
+    assert (found.offset, whole.is_whole, whole.why_not) == (8999, True, "")
 
 
 def test_layouts_go_with_the_last_plan_that_names_them(tmp_path):
