@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import requests
 
@@ -404,6 +406,38 @@ def test_folders_by_the_hour_and_by_region_are_one_interval(store: Store, variab
     store.file(f"/logs/clicks/dt={DAY}/17/_SUCCESS").delete()
     with pytest.raises(WindowOpenError, match=r"1 of its 24 folders .*17: it has no _SUCCESS"):
         planned(store.by(variable, "again"))
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_parquet_files_are_read_by_both_protocols(
+    store: Store, variable: str, tmp_path: Path
+) -> None:
+    store.file(f"/logs/clicks/dt={DAY}").delete(recursive=True)
+    local = tmp_path / "rows"
+    for number in range(3):
+        rows = pa.table({"value": [float(number), None, 2.5], "note": ["x" * 1000] * 3})
+        local.mkdir(exist_ok=True)
+        pq.write_table(rows, local / f"part-{number}.parquet", row_group_size=2)
+        data = (local / f"part-{number}.parquet").read_bytes()
+        put(store.file(f"/logs/clicks/dt={DAY}/part-{number}.parquet"), data)
+    put(store.file(f"/logs/clicks/dt={DAY}/_SUCCESS"), b"")
+    project = store.by(variable)
+    project.edit("split_bytes: 64MiB", "split_bytes: 64B, format: parquet, columns: [value]")
+    code = """
+from trainfeed.preprocessing import Filtered
+
+
+def clicks(record, lookups):
+    value = record.fields["value"]
+    return Filtered("none") if value is None else {"value": value, "label": record.offset}
+"""
+    (project.env.datasets / "clicks" / "preprocess.py").write_text(code)
+    report = project.build()
+    assert (report["samples"], report["filtered"], report["quarantined"]) == (6, 3, 0)
+    cut = data[:-9]
+    store.rewrite(cut, f"/logs/clicks/dt={DAY}/part-2.parquet")
+    with pytest.raises(FormatError, match=r"part-2\.parquet"):
+        store.by(variable, "again").build()
 
 
 @pytest.mark.parametrize("land", ["false", "true"])
