@@ -348,6 +348,7 @@ _HEAD_BYTES: Final = 512
 _TABLES: Final = frozenset({Format.PARQUET.value, Format.ARROW.value, ORC})
 _NO_JSON: Final = "not JSON"
 _NO_OBJECT: Final = "no JSON object"
+_OTHER: Final = "name another file"
 _KINDS: Final = {
     bool: "true or false", int: "whole numbers", float: "numbers", str: "text", list: "lists",
     dict: "objects",
@@ -654,5 +655,7 @@ def _columns(seen: Iterable[_Seen]) -> tuple[DraftColumn, ...]:
 def _require_records(name: str, records: int, unread: Mapping[str, int]) -> None:
     if records:
         return
+    is_cut = _NO_JSON in unread
+    remedy = "a record is one line: jq -c . FILE makes such lines" if is_cut else _OTHER
     refused = "".join(f"; lines that are {what}: {number:,}" for what, number in unread.items())
-    raise FormatError(f"expected records, got none{refused}; name another file", path=name)
+    raise FormatError(f"expected records, got none{refused}; {remedy}", path=name)

@@ -216,7 +216,7 @@ def test_lines_that_are_no_records_are_counted_and_not_hidden(tmp_path):
     assert (draft.records, draft.unread) == (2, {"not JSON": 1, "no JSON object": 1})
     assert "Lines that are not JSON: 1; nothing here" in "\n".join(draft.lines())
     (tmp_path / "b.jsonl").write_text("broken\n")
-    with pytest.raises(FormatError, match="expected records, got none; lines that are not JSON: 1"):
+    with pytest.raises(FormatError, match=r"not JSON: 1; a record is one line: jq -c \. FILE"):
         draft_schema(tmp_path / "b.jsonl")
 
 
