@@ -40,13 +40,13 @@ READ_TIMEOUT_S: Final = 60.0
 # Most nested errors that are followed: three packages wrap an error of a connection.
 _MAX_NESTED: Final = 8
 _MAX_REASON_CHARS: Final = 200
-_CONNECT_TIMEOUT_S: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
 
 
 @cache
 def connect(address: str, user: str | None) -> Any:
     """Return the client for ``host:port`` and a user, made once per process."""
-    timeouts = (_CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
+    timeouts = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
     client = _package().InsecureClient(f"http://{address}", user=user, timeout=timeouts)
     client.resolve = str  # otherwise it expands "#LATEST" in a path
     client._session.trust_env = False  # noqa: SLF001
@@ -78,7 +78,7 @@ def ask(client: Any, operation: str, path: str) -> dict[str, Any]:
         answer = pool.request(
             "GET",
             url,
-            timeout=urllib3.Timeout(_CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
             # One redirect, to a DataNode.
             retries=urllib3.Retry(None, connect=0, read=0, redirect=1, status=0, other=0),
         )

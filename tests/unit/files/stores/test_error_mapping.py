@@ -7,6 +7,7 @@ import http.client
 import inspect
 import os
 import socket
+import threading
 from types import SimpleNamespace
 
 import hdfs
@@ -89,6 +90,29 @@ def test_a_webhdfs_that_does_not_answer_is_said_to_have_timed_out(monkeypatch, s
         place = f"webhdfs://127.0.0.1:{silent.getsockname()[1]}/x"
         with pytest.raises(StorageError, match="timed out; retry"):
             Location.parse(place).exists()
+
+
+def test_a_webhdfs_that_answers_late_is_waited_for(monkeypatch, socket_enabled):
+    monkeypatch.setattr("trainfeed.files.stores.webhdfs.CONNECT_TIMEOUT_S", 0.1)
+    told = b'{"RemoteException": {"exception": "FileNotFoundException", "message": "no /x"}}'
+    head = f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(told)}\r\nConnection: close\r\n\r\n"
+    answer = head.encode() + told
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve():
+            caller, _ = server.accept()
+            with caller:
+                caller.recv(4096)
+                threading.Event().wait(0.4)
+                caller.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        place = f"webhdfs://127.0.0.1:{server.getsockname()[1]}/x"
+        assert not Location.parse(place).exists()
+        thread.join(10)
 
 
 def test_a_webhdfs_that_sends_on_to_an_unknown_host_names_that_host():
