@@ -5,6 +5,7 @@ A topic behind a schema registry has values that name the schema of their writer
 registry, and keeps it beside the landing files::
 
     <landing>/+schemas/<registry>/<id>.json      the schema, for good
+    <landing>/+schemas/<registry>/<id>.unknown   empty: the registry lacked the id at some time
     <work>/spill/<plan id>/<task>.schemas.json   which ids the records of a task have
 
 An id has one schema for good: that is what registries promise, so a build again needs none of them.
@@ -15,14 +16,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 import pyarrow as pa
 
 from trainfeed.core import canonical_json, faults
-from trainfeed.errors import CodeChangedError, ConfigError, NotFoundError, SchemaChangedError
+from trainfeed.errors import (
+    CodeChangedError,
+    ConfigError,
+    FormatError,
+    NotFoundError,
+    SchemaChangedError,
+    SourceUnreachableError,
+)
 from trainfeed.files import read_plain
 from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import Location
@@ -187,6 +194,11 @@ def _file_of(landing: Location, registry: str, number: int) -> Location:
     return landing / f"{_FOLDER}/{registry}/{number}.json"
 
 
+def _unknown_file(landing: Location, registry: str, number: int) -> Location:
+    """Return the file whose presence says that the registry once lacked an id."""
+    return landing / f"{_FOLDER}/{registry}/{number}.unknown"
+
+
 def kept_schema(landing: Location, registry: str, number: int) -> KeptSchema | None:
     """Return the kept schema of an id, or None.
 
@@ -267,6 +279,28 @@ def _read_note(stage: Stage, unit: int) -> MetSchemas | None:
     return _NOTES.parse(data, file.uri, plan_id=stage.plan.plan_id, unit=unit)
 
 
+class _Registry:
+    """A registry that is opened by the first question."""
+
+    def __init__(self, name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
+        self.name = name
+        self._settings = settings
+        self._opened: SchemaRegistry | None = None
+
+    def schema(self, number: int) -> WriterSchema | None:
+        if self._opened is None:
+            settings = RegistrySettings.of(self._settings, self.name)
+            self._opened = SchemaRegistry(self.name, settings)
+        return self._opened.schema(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+
 class TaskSchemas:
     """Finds and keeps the writers' schemas of one task of ``ingest``.
 
@@ -304,7 +338,7 @@ class TaskSchemas:
         """
         if not registries_of(self._stage.spec.source.kind):
             return
-        before = _read_note(self._stage, self._unit)
+        before = self._before()
         self._compares = lands or (before is not None and not before.is_complete)
         if self._compares:
             self._write(MetSchemas(self._stage.plan.plan_id, self._unit, is_complete=False))
@@ -345,28 +379,45 @@ class TaskSchemas:
         return digests
 
     def _asked(self, name: str, ids: Iterable[int]) -> dict[str, str | None]:
-        landing, registries = self._stage.landing, self._stage.env.registries
+        landing = self._stage.landing
         digests: dict[str, str | None] = {}
-        with ExitStack() as stack:
-            registry: SchemaRegistry | None = None
+        with _Registry(name, self._stage.env.registries) as registry:
             for number in sorted(ids):
                 before = kept_schema(landing, name, number)
                 known = None if self._compares else before
                 if known is None:
-                    if registry is None:
-                        registry = SchemaRegistry(name, RegistrySettings.of(registries, name))
-                        stack.callback(registry.close)
-                    answer = registry.schema(number)
+                    answer = self._answer(registry, number)
                     # Of an id that was deleted from the registry, records may be there still.
                     kept = KeptSchema.of(name, number, answer) if answer is not None else None
                     known = before if kept is None else keep_schema(landing, kept)
+                if known is None:
+                    file = _unknown_file(landing, name, number)
+                    file.parent.make_dir()
+                    file.create_exclusive(b"")
                 digests[str(number)] = None if known is None else known.sha256
         return digests
+
+    def _answer(self, registry: _Registry, number: int) -> WriterSchema | None:
+        """Ask for a schema; without a registry, one that was not there before is not there."""
+        try:
+            return registry.schema(number)
+        except (ConfigError, SourceUnreachableError):
+            file = _unknown_file(self._stage.landing, registry.name, number)
+            if self._compares or not file.exists():
+                raise
+            return None
+
+    def _before(self) -> MetSchemas | None:
+        """Return what an earlier attempt wrote down; a damaged note is as one that began."""
+        try:
+            return _read_note(self._stage, self._unit)
+        except FormatError:
+            return MetSchemas(self._stage.plan.plan_id, self._unit, is_complete=False)
 
     def _write(self, note: MetSchemas) -> None:
         stage = self._stage
         data, file = _NOTES.dumps(note), _note_of(stage, self._unit)
-        before = _read_note(stage, self._unit)
+        before = self._before()
         if before == note:
             return
         if before is not None and before.is_complete and note.is_complete:

@@ -42,6 +42,7 @@ from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.pipeline.reports import Build
 from trainfeed.pipeline.review import preview_quarantine
 from trainfeed.readers import open_dataset
+from trainfeed.upkeep.repair import repair
 
 
 @pytest.fixture
@@ -207,9 +208,24 @@ def test_an_unknown_id_is_quarantined_and_read_by_a_later_build(avro, registry):
     del registry.known[2]
     avro.build()
     assert manifest(avro).quarantine["reasons"] == {"no_value": 4, "unknown_schema": 40}
+    registry.down = True
+    assert avro.build(rebuild="again, without a registry")["verdict"] == "built"
+    assert manifest(avro).quarantine["reasons"] == {"no_value": 4, "unknown_schema": 40}
+    registry.down = False
     registry.known[2] = NEW
     assert avro.build(rebuild="the registry has it now")["verdict"] == "built"
     assert manifest(avro).quarantine["reasons"] == {"no_value": 8}
+
+
+def test_a_damaged_note_of_a_task_is_written_again(avro, registry):
+    built = plan(avro.spec, avro.interval(), avro.env)
+    task = Build(avro.spec, avro.env, built.ref)
+    ingest(task, 0)
+    (note,) = Path(avro.env.work).rglob("*.schemas.json")
+    whole = note.read_bytes()
+    note.write_bytes(whole[:-5])
+    ingest(task, 0)
+    assert note.read_bytes() == whole
 
 
 def test_work_files_of_other_schemas_are_not_used_again(avro, registry):
@@ -325,3 +341,19 @@ def test_no_settings_of_a_registry_travel_to_the_processes_of_functions(avro, mo
     avro.build()
     assert seen
     assert [dict(job.build.env.registries) for job in seen] == [{}] * len(seen)
+
+
+def test_a_damaged_version_is_repaired_with_the_kept_schemas(avro, registry):
+    avro.build()
+    folder = avro.version().path
+    (shard,) = avro.version().manifest.splits["train"].shards[:1]
+    registry.down = True
+    avro.env.registries.clear()
+    for name in (shard.name, "MANIFEST.json"):
+        file = folder / name
+        whole = file.read_bytes()
+        file.chmod(0o600)
+        file.write_bytes(whole[:-9])
+        file.chmod(0o444)
+        repair(avro.spec, avro.env, "2024-03-01")
+        assert file.read_bytes() == whole
