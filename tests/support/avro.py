@@ -31,10 +31,10 @@ def encode(schema, value, names=None):  # noqa: C901, PLR0911, PLR0912
             data = value.encode()
             return varint(len(data)) + data
         case "fixed":
-            assert len(value) == schema["size"]
+            assert len(value) == _resolved(schema, names)["size"]
             return value
         case "enum":
-            return varint(schema["symbols"].index(value))
+            return varint(_resolved(schema, names)["symbols"].index(value))
         case "array":
             items = b"".join(encode(schema["items"], each, names) for each in value)
             return (varint(len(value)) + items if value else b"") + b"\0"

@@ -16,10 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.value_formats.datums import (
+    VARINT,
     Cursor,
     Positions,
     binary_column,
     by_owner,
+    item_cursor,
+    refuse_owners,
     spread,
     text_column,
 )
@@ -107,7 +110,7 @@ class FloatStep:
     def __init__(self, path: str, dtype: str, arrow: pa.DataType) -> None:
         self._path = path
         self._dtype = dtype
-        self._size = np.dtype(dtype).itemsize
+        self.size = np.dtype(dtype).itemsize
         self._arrow = arrow
 
     def read(self, cursor: Cursor) -> pa.Array:
@@ -117,7 +120,7 @@ class FloatStep:
         return pa.Array.from_buffers(self._arrow, len(values), [None, pa.py_buffer(values)])
 
     def skip(self, cursor: Cursor) -> None:
-        cursor.skip(self._size, self._path)
+        cursor.skip(self.size, self._path)
 
 
 class BytesStep:
@@ -147,18 +150,18 @@ class FixedStep:
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
-        self._size = size
+        self.size = size
 
     def read(self, cursor: Cursor) -> pa.Array:
         data, start = cursor.datums.data, cursor.pos
-        cursor.skip(self._size, self._path)
+        cursor.skip(self.size, self._path)
         # What is read of a refused datum means nothing, and stays within the buffer.
-        places = np.minimum(start[:, None] + np.arange(self._size), len(data) - 1)
+        places = np.minimum(start[:, None] + np.arange(self.size), len(data) - 1)
         values = pa.py_buffer(data[places])
-        return pa.Array.from_buffers(pa.binary(self._size), len(start), [None, values])
+        return pa.Array.from_buffers(pa.binary(self.size), len(start), [None, values])
 
     def skip(self, cursor: Cursor) -> None:
-        cursor.skip(self._size, self._path)
+        cursor.skip(self.size, self._path)
 
 
 class DecimalStep:
@@ -278,11 +281,19 @@ class UnionStep:
 
 
 class _Items:
-    """The blocks of an array or a map; ``item`` reads one item, or key and value."""
+    """The blocks of an array or a map.
 
-    def __init__(self, path: str, item: Callable[[Cursor], pa.Array]) -> None:
+    Args:
+        path: For messages.
+        item: Reads one item, or key and value.
+        size: Bytes of an item, or ``VARINT``: then the items of a block are read at once. None for
+            items of other sizes, which are read one after another.
+    """
+
+    def __init__(self, path: str, item: Callable[[Cursor], pa.Array], size: int | None) -> None:
         self._path = path
         self._item = item
+        self._size = size
 
     def read(self, cursor: Cursor) -> tuple[pa.Array | None, NDArray[np.int32]]:
         """Return the items of all datums, datum by datum, and where those of each begin and end."""
@@ -303,9 +314,17 @@ class _Items:
                 rows, part, left, until = rows[stay], part.at(stay), left[stay], until[stay]
                 if not len(rows):
                     break
-            pieces.append(self._item(part))
-            owners.append(rows)
-            left = left - 1
+            if self._size is None:
+                pieces.append(self._item(part))
+                owners.append(rows)
+                left = left - 1
+            else:
+                items = item_cursor(part, left, self._size, self._path)
+                left = np.where(part.why == 0, left, 0)
+                pieces.append(self._item(items))
+                owners.append(np.repeat(rows, left))
+                refuse_owners(part, left, items)
+                left = np.zeros_like(left)
             wrong = (left == 0) & (until >= 0) & (until != part.pos)
             part.refuse(wrong, f"{self._path}: a block of items has another size than it says")
         return by_owner(pieces, owners, len(cursor))
@@ -332,11 +351,26 @@ class _Items:
         until[fresh] = ends
 
 
+def _size_of(step: Step) -> int | None:
+    """Return the bytes that each value of a step takes, ``VARINT``, or None."""
+    match step:
+        case BooleanStep():
+            return 1
+        case FloatStep() | FixedStep():
+            return step.size
+        case WholeStep() | EnumStep():
+            return VARINT
+        case UnreadStep():
+            return _size_of(step.inner)
+        case _:
+            return None
+
+
 class ArrayStep:
     """An array."""
 
     def __init__(self, path: str, item: Step, arrow: pa.DataType) -> None:
-        self._items = _Items(path, item.read)
+        self._items = _Items(path, item.read, _size_of(item))
         self._arrow = arrow
 
     def read(self, cursor: Cursor) -> pa.Array:
@@ -355,7 +389,7 @@ class MapStep:
     def __init__(self, path: str, value: Step, arrow: pa.DataType) -> None:
         self._key = BytesStep(f"{path}{{}}", as_text=True, is_text=True)
         self._value = value
-        self._items = _Items(path, self._pair)
+        self._items = _Items(path, self._pair, None)
         self._arrow = arrow
 
     def _pair(self, cursor: Cursor) -> pa.Array:
@@ -443,11 +477,11 @@ class UnreadStep:
     """Reads a value that is skipped as a null."""
 
     def __init__(self, inner: Step) -> None:
-        self._inner = inner
+        self.inner = inner
 
     def read(self, cursor: Cursor) -> pa.Array:
-        self._inner.skip(cursor)
+        self.inner.skip(cursor)
         return pa.nulls(len(cursor))
 
     def skip(self, cursor: Cursor) -> None:
-        self._inner.skip(cursor)
+        self.inner.skip(cursor)

@@ -61,6 +61,11 @@ class Datums:
         return self.words("<u8")
 
     @cached_property
+    def stops(self) -> Positions:
+        """The positions of all bytes that can be the last one of a varint, ascending."""
+        return np.flatnonzero(self.data[: len(self.data) - _PADDING] < 128)
+
+    @cached_property
     def buffer(self) -> pa.Buffer:
         """The same bytes for Arrow, without a copy."""
         return pa.py_buffer(self.data)
@@ -200,6 +205,56 @@ _GROUPS: Final = tuple(
         (4, 0x000000000FFFFFFF, 0x0FFFFFFF00000000),
     )
 )
+
+
+# In the place of a size: each item is one varint.
+VARINT: Final = 0
+
+
+def item_cursor(cursor: Cursor, counts: Positions, size: int, path: str) -> Cursor:
+    """Return a cursor of items that stand one after another, many in each datum; skip them.
+
+    Args:
+        cursor: The datums, each at its first item.
+        counts: Number of items of each.
+        size: Bytes of an item, or ``VARINT``.
+        path: For messages.
+
+    Returns:
+        A cursor of the items of all datums, datum by datum; those of refused datums are left out.
+    """
+    room = cursor.end - cursor.pos
+    stops = cursor.datums.stops if size == VARINT else counts[:0]
+    first = np.searchsorted(stops, cursor.pos)
+    if size == VARINT:
+        # Behind the last item: one stop more than there are items before it.
+        last = np.minimum(first + counts - 1, len(stops) - 1)
+        taken = np.where(counts > 0, stops[last] + 1 - cursor.pos, 0) if len(stops) else counts
+        short = (taken > room) | (first + counts > len(stops))
+    else:
+        taken = counts * size
+        short = counts > room // size
+    cursor.refuse(short, f"{path}: the bytes end within a value")
+    good = np.where(cursor.why == 0, counts, 0)
+    within = np.arange(good.sum()) - np.repeat(np.cumsum(good) - good, good)
+    starts = np.repeat(cursor.pos, good)
+    if size == VARINT:
+        before = np.repeat(first, good) + within - 1
+        starts = np.where(within > 0, stops[before] + 1, starts)
+    else:
+        starts = starts + within * size
+    items = Cursor(cursor.datums, starts, np.repeat(cursor.end, good))
+    cursor.pos = np.where(cursor.why == 0, cursor.pos + taken, cursor.end)
+    return items
+
+
+def refuse_owners(cursor: Cursor, counts: Positions, items: Cursor) -> None:
+    """Refuse the datums of refused items, of the cursor that ``item_cursor`` returned."""
+    wrong = np.flatnonzero(items.why)
+    if len(wrong):
+        owners, firsts = np.unique(np.repeat(np.arange(len(cursor)), counts)[wrong], True)
+        cursor.why[owners] = items.why[wrong[firsts]]
+        cursor.pos[owners] = cursor.end[owners]
 
 
 def binary_column(cursor: Cursor, start: Positions, end: Positions) -> pa.Array:

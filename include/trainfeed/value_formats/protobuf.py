@@ -18,10 +18,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trainfeed.value_formats.datums import (
+    VARINT,
     Cursor,
     Positions,
     binary_column,
     by_owner,
+    item_cursor,
+    refuse_owners,
     spread,
     text_column,
 )
@@ -406,16 +409,22 @@ class _Message:
     def _unpack(self, cursor: Cursor, rows: Positions, each: _Field, read: _Read) -> None:
         """Read the items of a packed field."""
         part = cursor.at(rows)
-        start, end = part.slices(each.schema.name, zigzag=False)
+        name = each.schema.name
+        start, end = part.slices(name, zigzag=False)
+        # The slice is all that its items may take.
         inner = Cursor(part.datums, start.copy(), end.copy(), part.why.copy())
-        while True:
-            going = np.flatnonzero((inner.pos < inner.end) & (inner.why == 0))
-            if not len(going):
-                break
-            items = inner.at(going)
-            read.values.append(each.step.read(items))
-            read.rows.append(rows[going])
-            inner.put(going, items)
+        size = np.dtype(_FIXED[each.schema.kind]).itemsize if each.schema.kind in _FIXED else VARINT
+        if size == VARINT:
+            stops = part.datums.stops
+            counts = np.searchsorted(stops, end) - np.searchsorted(stops, start)
+        else:
+            counts = (end - start) // size
+        items = item_cursor(inner, counts, size, name)
+        counts = np.where(inner.why == 0, counts, 0)
+        read.values.append(each.step.read(items))
+        read.rows.append(np.repeat(rows, counts))
+        refuse_owners(inner, counts, items)
+        inner.refuse(inner.pos < inner.end, f"{name}: the bytes end within a value")
         part.why = inner.why
         part.pos = np.where(inner.why != 0, part.end, part.pos)
         cursor.put(rows, part)

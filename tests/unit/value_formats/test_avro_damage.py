@@ -30,6 +30,10 @@ DEEP = record(
     ("kind", {"type": "enum", "name": "Kind", "symbols": ["A", "B", "C"]}),
     ("mark", {"type": "fixed", "name": "Mark", "size": 3}),
     ("parts", {"type": "array", "items": NULLABLE_LONG}),
+    ("at", {"type": "array", "items": "long"}),
+    ("flags", {"type": "array", "items": "boolean"}),
+    ("kinds", {"type": "array", "items": "Kind"}),
+    ("marks", {"type": "array", "items": "Mark"}),
     ("tags", {"type": "map", "values": "string"}),
     ("from", ["null", FROM]),
 )  # fmt: skip
@@ -55,6 +59,10 @@ def deep_row(rng):
         "kind": rng.choice("ABC"),
         "mark": rng.randbytes(3),
         "parts": [rng.choice([None, 5, -700]) for _ in range(rng.randrange(4))],
+        "at": [rng.choice([0, -64, 1 << 40]) for _ in range(rng.randrange(4))],
+        "flags": [rng.random() < 0.5 for _ in range(rng.randrange(3))],
+        "kinds": [rng.choice("ABC") for _ in range(rng.randrange(3))],
+        "marks": [rng.randbytes(3) for _ in range(rng.randrange(3))],
         "tags": {f"k{n}": "v" * n for n in range(rng.randrange(3))},
         "from": rng.choice([None, {"name": "z", "at": [1.0] * rng.randrange(3)}]),
     }

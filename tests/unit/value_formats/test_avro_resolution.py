@@ -259,6 +259,17 @@ def test_blocks_with_sizes_are_read_and_a_wrong_size_is_refused():
     assert rows_of(decoded) == [{"a": [1, 2, 3]}, None, None]
 
 
+def test_long_arrays_of_numbers_are_read_at_once():
+    schema = one("a", {"type": "array", "items": "long"})
+    rows = [{"a": list(range(50_000))}, {"a": []}, {"a": [7] * 50_000}]
+    decoded = read(schema, schema, values_of(schema, rows))
+    assert [len(row["a"]) for row in rows_of(decoded)] == [50_000, 0, 50_000]
+    assert decoded.column.to_pylist() == rows
+    floats = one("a", {"type": "array", "items": "float"})
+    row = {"a": [0.5] * 100_000}
+    assert resolved(floats, floats, [row]) == [row]
+
+
 def test_values_of_several_writers_come_back_in_their_order():
     old, new = one("a", "int"), record(("b", "string"), ("a", "long"))
     reader = reader_of(record(("a", "long"), ("b", ["null", "string"], None)), {1: old, 2: new})
