@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, model_validator
 
@@ -14,9 +15,6 @@ from trainfeed.specification.values import (
     WrongValueError,
     matching,
 )
-
-if TYPE_CHECKING:
-    from trainfeed.specification.source_kinds import SourceKind, TopicPart
 
 _MESSAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 # Formats that need no schema: the function gets the bytes.
@@ -73,17 +71,34 @@ class PayloadSpec(Part):
         return {"format": self.format, **message}
 
 
-def payloads(topic: TopicPart) -> dict[str, PayloadSpec]:
+class _Topic(Protocol):
+    """What is read here of a topic: the formats of its values and keys, None for bytes."""
+
+    @property
+    def value(self) -> PayloadSpec | None: ...
+
+    @property
+    def key(self) -> PayloadSpec | None: ...
+
+
+class _Source(Protocol):
+    """What is read here of a kind of source: its topics."""
+
+    @property
+    def topics(self) -> Sequence[_Topic]: ...
+
+
+def payloads(topic: _Topic) -> dict[str, PayloadSpec]:
     """Return ``value`` and ``key`` of a topic, as far as they have a schema."""
     both = {"value": topic.value, "key": topic.key}
     return {name: each for name, each in both.items() if each is not None and each.has_schema}
 
 
-def registries_of(kind: SourceKind) -> list[str]:
+def registries_of(kind: _Source) -> list[str]:
     """Return the connections of the schema registries that a source names, in name order."""
     return sorted({each.registry for topic in kind.topics for each in payloads(topic).values()})
 
 
-def payload_fingerprints(topic: TopicPart) -> dict[str, Any]:
+def payload_fingerprints(topic: _Topic) -> dict[str, Any]:
     """Return what of the formats of a topic determines the content: by part."""
     return {name: each.fingerprint() for name, each in payloads(topic).items()}
