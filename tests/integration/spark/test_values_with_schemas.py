@@ -12,7 +12,7 @@ from tests.unit.pipeline.inputs.avro_clicks import (
     of_avro,
     record_days,
 )
-from trainfeed.pipeline.inputs import schemas
+from trainfeed.pipeline.inputs import registries
 from trainfeed.versions import Manifest
 
 
@@ -20,7 +20,7 @@ from trainfeed.versions import Manifest
 def test_both_engines_build_equal_versions_of_two_writers(project, monkeypatch, tmp_path, code):
     fake = FakeRegistry()
     fake.known = {1: OLD, 2: NEW}
-    monkeypatch.setattr(schemas, "SchemaRegistry", fake)
+    monkeypatch.setattr(registries, "SchemaRegistry", fake)
     avro = of_avro(project, code)
     record_days(avro, lambda _, number, value: b"{}" if number == 7 else value)
     case = Case(avro.spec, "2024-03-01", avro.env, 80).in_groups(3)

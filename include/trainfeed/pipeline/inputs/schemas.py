@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import pyarrow as pa
 
@@ -33,7 +33,6 @@ from trainfeed.errors import (
 from trainfeed.files import read_plain
 from trainfeed.files.records import RecordFile
 from trainfeed.files.stores import Location
-from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
 from trainfeed.pipeline.landed_ranges import landing_file, opened_landing
 from trainfeed.pipeline.plans import Plan, Planned, PlannedRange
 from trainfeed.pipeline.stage import Stage
@@ -46,7 +45,9 @@ from trainfeed.value_formats import (
     schema_ids,
     value_format,
 )
-from trainfeed.versions.waive import lift_refused
+
+if TYPE_CHECKING:
+    from trainfeed.pipeline.inputs.registries import SchemaRegistry
 
 # --- The reader's schemas: files of the data set's folder, digested in the fingerprint
 
@@ -289,6 +290,9 @@ class _Registry:
 
     def schema(self, number: int) -> WriterSchema | None:
         if self._opened is None:
+            # Here, because workers read kept schemas alone, and ask nobody.
+            from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
+
             settings = RegistrySettings.of(self._settings, self.name)
             self._opened = SchemaRegistry(self.name, settings)
         return self._opened.schema(number)
@@ -421,6 +425,8 @@ class TaskSchemas:
         if before == note:
             return
         if before is not None and before.is_complete and note.is_complete:
+            from trainfeed.versions.waive import lift_refused
+
             # What an earlier attempt preprocessed by other schemas is not used again.
             lift_refused(stage.folder, stage.plan.interval["name"], stage.plan.plan_id)
         stage.spill.make_dir()

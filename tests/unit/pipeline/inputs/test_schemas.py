@@ -34,7 +34,7 @@ from trainfeed.errors import (
 from trainfeed.pipeline import local
 from trainfeed.pipeline import preprocess as stage_preprocess
 from trainfeed.pipeline.ingest import ingest
-from trainfeed.pipeline.inputs import schemas
+from trainfeed.pipeline.inputs import registries
 from trainfeed.pipeline.plan import plan
 from trainfeed.pipeline.preprocess import preprocess
 from trainfeed.pipeline.quarantine import raw_records
@@ -49,7 +49,7 @@ from trainfeed.upkeep.repair import repair
 def registry(monkeypatch):
     fake = FakeRegistry()
     fake.known = {1: OLD, 2: NEW, 9: KEY}
-    monkeypatch.setattr(schemas, "SchemaRegistry", fake)
+    monkeypatch.setattr(registries, "SchemaRegistry", fake)
     return fake
 
 

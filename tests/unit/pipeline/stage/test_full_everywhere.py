@@ -33,7 +33,7 @@ CALLS = (
 KINDS = [
     (errno.ENOSPC, QuotaExceededError, slice(0, None, 4)),
     (errno.EROFS, AccessDeniedError, slice(0, None, 10)),
-    (errno.EDQUOT, QuotaExceededError, slice(3, None, 12)),
+    (errno.EDQUOT, QuotaExceededError, slice(3, None, 9)),
     (errno.EIO, StorageError, slice(6, None, 8)),
 ]
 FULL = "/dev/full"
