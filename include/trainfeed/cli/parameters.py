@@ -61,8 +61,8 @@ def parameters(
     """
     target = Target.parse(name, None).of_intervals()
     env = environment_from_environ()
-    spec = load_spec(env.datasets / known_folder(target.name).name)
-    folder = known_folder(spec.name)
+    folder = known_folder(target.name)
+    spec = load_spec(env.datasets / folder.name)
     if not values and not end:
         return _shown(spec, folder, target.asked)
     if target.asked is None or (values and end):

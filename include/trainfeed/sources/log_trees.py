@@ -347,11 +347,15 @@ def _upper(
         for name, info in rest.infos.items()
         if info.is_dir and printable(name) not in rest.passed_over
     }
+    # A broken link or a pipe, too: a link may be to a folder whose mount is away.
     refused = [
         Refusal(
-            (info.name,), f"expected folders named {pattern!r}, got the file {info.name!r}", HIDE
+            (info.name,),
+            f"expected folders named {pattern!r}, got {info.oddity or 'the file'} {info.name!r}",
+            HIDE,
         )
-        for info in rest.logs
+        for name, info in rest.infos.items()
+        if not info.is_dir and printable(name) not in rest.passed_over
     ]
     refused += [
         Refusal((info.name,), f"expected a folder of its own, got {info.name!r}, a link", HIDE)

@@ -151,6 +151,19 @@ def test_a_file_beside_folders_that_fit_stops_the_build(project):
         project.build()
 
 
+def test_what_is_no_folder_beside_folders_that_fit_stops_the_build_too(project):
+    spread(project, f"{FLAT}/region=*", ["region=eu"], marked=False)
+    (project.logs / "_SUCCESS").touch()
+    # A folder on a mount that is away.
+    (project.logs / "region=us").symlink_to(project.path / "away")
+    with pytest.raises(FormatError, match="'region=us'"):
+        project.build()
+    (project.logs / "region=us").unlink()
+    os.mkfifo(project.logs / "region=asia")
+    with pytest.raises(FormatError, match="'region=asia'"):
+        project.build()
+
+
 def test_a_star_that_nothing_fits_is_an_error_and_an_empty_folder_is_none(project):
     spread(project, f"{FLAT}/region=*", ["Region=eu"], marked=False)
     (project.logs / "_SUCCESS").touch()
