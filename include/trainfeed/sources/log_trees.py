@@ -11,7 +11,7 @@ from glob import escape
 from typing import Final, TypeVar
 
 from trainfeed.core.printable_text import printable
-from trainfeed.errors import NotFoundError, WindowOpenError
+from trainfeed.errors import FormatError, NotFoundError, WindowOpenError
 from trainfeed.files.stores import FileInfo, Location
 from trainfeed.sources.log_folders import (
     HIDE,
@@ -76,6 +76,7 @@ class FolderTree:
 
         Raises:
             NotFoundError: A folder whose entries could fit is not there.
+            FormatError: An entry has a fitting name and is a link, to a folder or to nothing.
         """
         return [found for base in self.bases for found in self._fitting("", base)]
 
@@ -88,6 +89,13 @@ class FolderTree:
         end, _, rest = after.partition("/")
         parent = _joined(path, fixed)
         for info in self.at(parent).list(broken=True):
+            if (info.is_link or info.oddity) and _is_named(f"{start}*{end}", info):
+                what = info.oddity or "a link"
+                raise FormatError(
+                    f"expected a folder of its own, got {info.name!r}, {what}; nothing was read or"
+                    f" published; {HIDE}",
+                    path=self.at(_joined(parent, info.name)).uri,
+                )
             if _fits(f"{start}*{end}", info):
                 yield from self._fitting(_joined(parent, info.name), rest)
 
@@ -234,11 +242,15 @@ def _joined(path: str, name: str) -> str:
 
 
 def _fits(pattern: str, info: FileInfo) -> bool:
-    """Return whether an entry is a folder of this name; ``*`` does not stand for hidden ones."""
+    """Return whether an entry is a folder of this name."""
+    return info.is_dir and _is_named(pattern, info)
+
+
+def _is_named(pattern: str, info: FileInfo) -> bool:
+    """Return whether an entry has this name; ``*`` does not stand for hidden ones."""
     is_hidden = info.name.startswith((".", "_")) and not pattern.startswith(info.name[0])
     # ``*`` alone has a meaning in a path; other characters of patterns stand for themselves.
-    is_named = fnmatchcase(info.name, escape(pattern).replace("[*]", "*"))
-    return info.is_dir and not is_hidden and is_named
+    return not is_hidden and fnmatchcase(info.name, escape(pattern).replace("[*]", "*"))
 
 
 def _listed(tree: FolderTree, bases: Iterable[str]) -> _Listing:

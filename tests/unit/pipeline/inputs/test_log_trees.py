@@ -143,6 +143,20 @@ def test_a_star_before_the_day_gives_a_marker_to_each_folder(project):
         project.elsewhere("again").build()
 
 
+@pytest.mark.parametrize("target", ["region=eu", "away"])
+def test_a_link_among_the_folders_before_the_day_stops_the_build(project, target):
+    spread(project, "/logs/clicks/region=*/dt={start:%Y-%m-%d}", ["x"])
+    place = project.logs.parent / "region=eu" / f"dt={DAY}"
+    place.parent.mkdir()
+    (project.logs / "x").rename(place)
+    # Its lines would count twice, or the folder is on a mount that is away.
+    (project.logs.parent / "region=us").symlink_to(target)
+    with pytest.raises(FormatError, match="'region=us'"):
+        project.build()
+    (project.logs.parent / "region=us").unlink()
+    project.build()
+
+
 def test_a_file_beside_folders_that_fit_stops_the_build(project):
     spread(project, f"{FLAT}/region=*", ["region=eu"], marked=False)
     (project.logs / "_SUCCESS").touch()
