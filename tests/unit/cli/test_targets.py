@@ -84,8 +84,9 @@ def test_a_target_says_which_parts_a_command_has_no_use_for():
 
 
 @pytest.fixture
-def built(cli, project):
-    """Two days, of the first two generations, and a tag of both."""
+def built(cli, project, monkeypatch):
+    """Two days, of the first two generations, and a tag of both, on a disk that stays as free."""
+    monkeypatch.setattr("trainfeed.files.stores.Location.free_bytes", lambda _: 10**10)
     project.prebuilt()
     project.prebuilt(rebuild="again")
     project.prebuilt(NEXT)
