@@ -25,7 +25,7 @@ from trainfeed.training.models import (
     promote,
     register,
 )
-from trainfeed.training.tracking import MlflowSettings, Tracker
+from trainfeed.training.tracking import Tracker, tracker_settings
 
 START_S = 300
 DELIVERED = {"mlflow": "delivered"}
@@ -105,7 +105,7 @@ def finished(root: Path, job: JobSpec, steps: int) -> JobRecord:
 
 def tracker(url: str, name: str) -> Tracker:
     settings = {"mlflow_default": {"url": url, "timeout_s": 120}}
-    return Tracker(MlflowSettings.of(settings, "mlflow_default"), name)
+    return Tracker(tracker_settings(settings, "mlflow_default"), name)
 
 
 def the_run(client: "mlflow.MlflowClient", experiment: str) -> "mlflow.entities.Run":

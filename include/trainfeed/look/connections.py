@@ -30,12 +30,12 @@ from trainfeed.errors import (
 )
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.inputs.logs import log_location
-from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
+from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 from trainfeed.pipeline.inputs.topics import open_source
 from trainfeed.pipeline.spark.cluster import SparkCluster
 from trainfeed.specification import DatasetSpec, load_specs, logs_root, registries_of
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
-from trainfeed.training.tracking.mlflow import MlflowSettings
+from trainfeed.training.tracking.mlflow import tracker_settings
 from trainfeed.training.transfers import store_place
 from trainfeed.versions.root import data_sets_of, require_readable_root
 
@@ -194,7 +194,7 @@ def _registries(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Conn
 
 
 def _ask_registry(env: Environment, name: str) -> str:
-    with closing(SchemaRegistry(name, RegistrySettings.of(env.registries, name))) as registry:
+    with closing(SchemaRegistry(name, registry_settings(env.registries, name))) as registry:
         return f"has schemas of the kinds {', '.join(registry.kinds())}"
 
 
@@ -278,7 +278,7 @@ def _settings_alone(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[
     of_form: tuple[tuple[str, Any, Mapping[str, Any], Callable[[str], object]], ...] = (
         ("Spark cluster", spark, env.spark, partial(SparkCluster.of, env.spark)),
         ("Kubernetes cluster", clusters, env.clusters, partial(ClusterSettings.of, env.clusters)),
-        ("MLflow server", mlflow, env.trackers, partial(MlflowSettings.of, env.trackers)),
+        ("MLflow server", mlflow, env.trackers, partial(tracker_settings, env.trackers)),
     )
     for kind, named, settings, read in of_form:
         for name, (users, _) in _by_name(named).items():

@@ -7,7 +7,6 @@ is no record of its schema is refused by its row, and no neighbour notices.
 
 from __future__ import annotations
 
-from trainfeed.value_formats.errors import SchemaError
 from trainfeed.value_formats.formats import value_format
 from trainfeed.value_formats.framed import (
     BAD_DATUM,
@@ -17,6 +16,7 @@ from trainfeed.value_formats.framed import (
     DecodedValues,
     FramedValues,
     Refusal,
+    SchemaError,
     ValueFormat,
     WriterSchema,
     schema_ids,

@@ -8,8 +8,7 @@ from trainfeed.value_formats.avro_columns import Step
 from trainfeed.value_formats.avro_resolution import resolve
 from trainfeed.value_formats.avro_schema import arrow_type, parse_avro
 from trainfeed.value_formats.datums import Cursor
-from trainfeed.value_formats.errors import SchemaError
-from trainfeed.value_formats.framed import DatumReader, WriterSchema
+from trainfeed.value_formats.framed import DatumReader, SchemaError, WriterSchema
 
 _KIND = "AVRO"
 

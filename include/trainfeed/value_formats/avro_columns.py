@@ -26,7 +26,7 @@ from trainfeed.value_formats.datums import (
     spread,
     text_column,
 )
-from trainfeed.value_formats.errors import SchemaError
+from trainfeed.value_formats.framed import SchemaError
 
 # How deep a record may hold itself; deeper ones would exhaust the stack.
 _MOST_DEPTH: Final = 64

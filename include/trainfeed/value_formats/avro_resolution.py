@@ -26,7 +26,7 @@ from trainfeed.value_formats.avro_columns import (
     scaled,
 )
 from trainfeed.value_formats.avro_schema import AvroField, AvroType, arrow_type
-from trainfeed.value_formats.errors import SchemaError
+from trainfeed.value_formats.framed import SchemaError
 
 
 def resolve(writer: AvroType, reader: AvroType) -> Step:

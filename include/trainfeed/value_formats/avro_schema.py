@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from trainfeed.value_formats.errors import SchemaError
+from trainfeed.value_formats.framed import SchemaError
 
 # --- The types of a schema, with names resolved
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from trainfeed.value_formats.avro import AvroFormat
-from trainfeed.value_formats.errors import SchemaError
-from trainfeed.value_formats.framed import ValueFormat
+from trainfeed.value_formats.framed import SchemaError, ValueFormat
 from trainfeed.value_formats.json_values import JsonSchemaFormat
 from trainfeed.value_formats.protobuf import ProtobufFormat
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trainfeed.value_formats.datums import Cursor, Datums, Positions, spread
-from trainfeed.value_formats.errors import SchemaError
 
 # Why a value is quarantined: the codes stand in published versions, and never change.
 NO_SCHEMA_ID: Final = "no_schema_id"
@@ -28,6 +27,13 @@ _ID_BITS: Final = np.uint64(0xFFFFFFFF)
 # In the place of an id: a value without one, and no value at all.
 _NONE: Final = -1
 _NULL: Final = -2
+
+
+class SchemaError(ValueError):
+    """A schema is not valid, is not supported, or does not fit the other one.
+
+    Its callers say what that means for records.
+    """
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from trainfeed.preprocessing import json_columns
 from trainfeed.preprocessing.source_record import loads
 from trainfeed.value_formats.datums import Cursor, Positions, binary_column, spread
-from trainfeed.value_formats.errors import SchemaError
-from trainfeed.value_formats.framed import DatumReader, WriterSchema
+from trainfeed.value_formats.framed import DatumReader, SchemaError, WriterSchema
 
 _KIND: Final = "JSON"
 _MOST_DEPTH: Final = 64

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trainfeed.value_formats.errors import SchemaError
+from trainfeed.value_formats.framed import SchemaError
 
 SCALARS: Final = frozenset(
     {

@@ -28,8 +28,7 @@ from trainfeed.value_formats.datums import (
     spread,
     text_column,
 )
-from trainfeed.value_formats.errors import SchemaError
-from trainfeed.value_formats.framed import DatumReader, WriterSchema
+from trainfeed.value_formats.framed import DatumReader, SchemaError, WriterSchema
 from trainfeed.value_formats.proto_schema import (
     ProtoEnum,
     ProtoField,

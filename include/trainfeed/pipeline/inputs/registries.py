@@ -6,14 +6,10 @@ connections that all clients of trainfeed have, and no client library: two reque
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit
+from typing import Any, Final
+from urllib.parse import quote
 
 from trainfeed.core import canonical_json
 from trainfeed.core.printable_text import printable, without_secrets
@@ -24,97 +20,37 @@ from trainfeed.errors import (
     ServiceError,
     SourceUnreachableError,
 )
-from trainfeed.serving.server import Connections, NoAnswerError, Reply, client_context, is_loopback
+from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply
 from trainfeed.value_formats import WriterSchema
 
 # --- The settings of a schema registry: the installation's, not those of a data set
 
-_FILES: Final = ("ca_file", "certificate", "key")
-_TEXTS: Final = ("url", "token", "username", "password", *_FILES)
-_KNOWN: Final = (*_TEXTS, "timeout_s")
-_SECRETS: Final = frozenset({"token", "password"})
-_TIMEOUT_S: Final = 10.0
-_MOST_S: Final = 600.0
 _REMEDY: Final = (
     "correct it in the file of TRAINFEED_REGISTRIES, in Airflow in the extras of the connection;"
     " nothing was published"
 )
 
 
-@dataclass(frozen=True)
-class RegistrySettings:
-    """Address and credentials of a schema registry.
+def registry_settings(registries: Mapping[str, Mapping[str, Any]], connection: str) -> HttpSettings:
+    """Return the settings of a connection.
 
-    Attributes:
-        url: URL of the registry, without a slash at its end; with credentials ``https://``, or
-            ``http://`` for this machine.
-        token: Bearer token; None for none.
-        username: Name for basic authentication; None for none.
-        password: Password for basic authentication.
-        ca_file: Certificates of the registry's authority; None for those of the system.
-        certificate: Certificate that the client shows; None for none.
-        key: Key of the certificate.
-        timeout_s: Longest time of one request.
+    Args:
+        registries: Settings by connection id.
+        connection: The id.
+
+    Raises:
+        ConfigError: There are none, or one is wrong; the message has no values, which may be
+            secrets.
     """
-
-    url: str
-    token: str | None = field(default=None, repr=False)
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    timeout_s: float = _TIMEOUT_S
-
-    @classmethod
-    def of(cls, registries: Mapping[str, Mapping[str, Any]], connection: str) -> Self:
-        """Return the settings of a connection.
-
-        Args:
-            registries: Settings by connection id.
-            connection: The id.
-
-        Raises:
-            ConfigError: There are none, or one is wrong; the message has no values, which may be
-                secrets.
-        """
-        if connection not in registries:
-            known = ", ".join(sorted(registries)) or "no schema registry"
-            raise ConfigError(
-                f"expected settings of the schema registry {connection!r}, got none; known here:"
-                f" {known}; set TRAINFEED_REGISTRY for registry_default, or add to the file of"
-                f" TRAINFEED_REGISTRIES: {connection}: {{url: 'https://registry.example'}}; in"
-                " Airflow add the connection; nothing was published"
-            )
-        found = dict(registries[connection])
-        _check(found, connection)
-        return cls(**{**found, "url": found["url"].rstrip("/")})
-
-
-def _check(found: Mapping[str, Any], connection: str) -> None:
-    def refuse(what: str) -> ConfigError:
-        return ConfigError(f"expected {what} in the settings of {connection!r}; {_REMEDY}")
-
-    if unknown := sorted(found.keys() - set(_KNOWN)):
-        raise refuse(f"only {', '.join(_KNOWN)}, got {', '.join(map(str, unknown))}")
-    for name in _TEXTS:
-        if name in found and (not isinstance(found[name], str) or not found[name].isprintable()):
-            raise refuse(f"{name} as a text without control characters")
-    url = urlsplit(found.get("url", ""))
-    # A password with a slash ends what is read as the host.
-    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
-    if url.scheme not in {"http", "https"} or not url.hostname or not is_plain:
-        raise refuse("url as http://host[:port][/path] or https://…, without credentials")
-    if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():
-        raise refuse("token, or username with password")
-    if ("certificate" in found) != ("key" in found):
-        raise refuse("certificate with key")
-    if found.keys() & _SECRETS and url.scheme == "http" and not is_loopback(url.hostname):
-        raise refuse(f"https:// for {url.hostname}, because credentials go to another machine,")
-    seconds = found.get("timeout_s", _TIMEOUT_S)
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MOST_S:
-        raise refuse(f"timeout_s as seconds above 0, at most {_MOST_S:g}")
+    if connection not in registries:
+        known = ", ".join(sorted(registries)) or "no schema registry"
+        raise ConfigError(
+            f"expected settings of the schema registry {connection!r}, got none; known here:"
+            f" {known}; set TRAINFEED_REGISTRY for registry_default, or add to the file of"
+            f" TRAINFEED_REGISTRIES: {connection}: {{url: 'https://registry.example'}}; in"
+            " Airflow add the connection; nothing was published"
+        )
+    return HttpSettings.of(registries[connection], connection, _REMEDY)
 
 
 # --- The questions: the schema of an id, and those that it refers to
@@ -138,13 +74,10 @@ class SchemaRegistry:
         ConfigError: A file of certificates cannot be read.
     """
 
-    def __init__(self, name: str, settings: RegistrySettings) -> None:
+    def __init__(self, name: str, settings: HttpSettings) -> None:
         self._name = name
-        files = (getattr(settings, each) for each in _FILES)
-        paths = [None if each is None else Path(each) for each in files]
-        context = client_context(*paths) if settings.url.startswith("https") else None
-        self._headers = {"Accept": "application/json", **_authorization(settings)}
-        self._server = Connections(settings.url, context, answer_seconds=settings.timeout_s)
+        self._headers = {"Accept": "application/json", **settings.authorization()}
+        self._server = Connections(settings.url, settings.tls(), answer_seconds=settings.timeout_s)
 
     def schema(self, number: int) -> WriterSchema | None:
         """Return the schema of an id, or None if the registry has none.
@@ -247,15 +180,6 @@ class SchemaRegistry:
             f"{_said(reply)}; {_KEPT}; name the URL of its interface of Confluent, such as"
             " https://HOST or https://HOST/apis/ccompat/v7"
         )
-
-
-def _authorization(settings: RegistrySettings) -> dict[str, str]:
-    if settings.token is not None:
-        return {"Authorization": f"Bearer {settings.token}"}
-    if settings.username is None:
-        return {}
-    pair = f"{settings.username}:{settings.password}".encode()
-    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
 
 def _error_code(reply: Reply) -> object:

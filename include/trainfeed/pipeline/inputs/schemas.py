@@ -291,9 +291,9 @@ class _Registry:
     def schema(self, number: int) -> WriterSchema | None:
         if self._opened is None:
             # Here, because workers read kept schemas alone, and ask nobody.
-            from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
+            from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 
-            settings = RegistrySettings.of(self._settings, self.name)
+            settings = registry_settings(self._settings, self.name)
             self._opened = SchemaRegistry(self.name, settings)
         return self._opened.schema(number)
 

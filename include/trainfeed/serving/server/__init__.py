@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         NoAnswerError,
         Reply,
     )
+    from trainfeed.serving.server.http_settings import HttpSettings
     from trainfeed.serving.server.metrics import Metrics, Parts
     from trainfeed.serving.server.refusals import Refusal, public_text
     from trainfeed.serving.server.run import serve
@@ -48,6 +49,7 @@ __all__ = [
     "Caller",
     "Client",
     "Connections",
+    "HttpSettings",
     "Limits",
     "Metrics",
     "NoAnswerError",

@@ -12,16 +12,16 @@ from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.training.tracking.delivery import Tracker, deliver_cancellation, deliver_change
-    from trainfeed.training.tracking.mlflow import MlflowSettings
+    from trainfeed.training.tracking.mlflow import tracker_settings
     from trainfeed.training.tracking.tensorboard import TENSORBOARD, EventFiles
 
 __all__ = [
     "TENSORBOARD",
     "EventFiles",
-    "MlflowSettings",
     "Tracker",
     "deliver_cancellation",
     "deliver_change",
+    "tracker_settings",
 ]
 
 # Ranks import this package and need the event files only.

@@ -11,10 +11,11 @@ from typing import Final, Self, TypeAlias
 
 from trainfeed.core.config import Environment
 from trainfeed.errors import TrainFeedError
+from trainfeed.serving.server import HttpSettings
 from trainfeed.specification import SPEC_FILE, DatasetSpec, load_spec
 from trainfeed.training.jobs import JobRecord, JobSpec
 from trainfeed.training.models import ModelFolder, spec_of_model
-from trainfeed.training.tracking.mlflow import MlflowRun, MlflowSettings, mirror_model
+from trainfeed.training.tracking.mlflow import MlflowRun, mirror_model, tracker_settings
 
 # --- Delivery to a tracking server: bounded in time, never an error of the training, never silent
 
@@ -36,7 +37,7 @@ class Tracker:
         experiment: Name of the experiment.
     """
 
-    settings: MlflowSettings
+    settings: HttpSettings
     experiment: str
 
     @classmethod
@@ -49,7 +50,7 @@ class Tracker:
         if spec.train is None or spec.train.tracking.mlflow is None:
             return None
         tracking = spec.train.tracking
-        settings = MlflowSettings.of(env.trackers, spec.train.tracking.mlflow)
+        settings = tracker_settings(env.trackers, spec.train.tracking.mlflow)
         return cls(settings, tracking.experiment or spec.name)
 
     def job(self, record: JobRecord, job: JobSpec, status: str) -> dict[str, str]:

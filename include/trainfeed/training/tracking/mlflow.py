@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from http.client import responses
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from trainfeed.core import canonical_json, faults
 from trainfeed.core.printable_text import printable, without_secrets
@@ -19,90 +17,37 @@ from trainfeed.errors import ConfigError, FormatError, NotFoundError, ServiceErr
 from trainfeed.files import make_folders, read_plain
 from trainfeed.files.records import record_of
 from trainfeed.files.stores import posix
-from trainfeed.serving.server import Connections, NoAnswerError, Reply, client_context, is_loopback
+from trainfeed.serving.server import Connections, HttpSettings, NoAnswerError, Reply
 from trainfeed.training.jobs import JobRecord, JobSpec
 from trainfeed.training.models import CANDIDATE, PROD, Model, ModelFolder, current, model_version
 from trainfeed.versions import DatasetFolder
 
 # --- The settings of an MLflow tracking server: the installation's, not those of a data set
 
-_KNOWN: Final = ("url", "token", "username", "password", "ca_file", "timeout_s")
-_TEXTS: Final = _KNOWN[:-1]
-_SECRETS: Final = frozenset({"token", "password"})
-_TIMEOUT_S: Final = 10.0
-_MOST_S: Final = 600.0
 _REMEDY: Final = (
     "correct it in the file of TRAINFEED_TRACKERS, in Airflow in the extras of the connection;"
     " nothing was started"
 )
 
 
-@dataclass(frozen=True)
-class MlflowSettings:
-    """Address and credentials of a tracking server.
+def tracker_settings(trackers: Mapping[str, Mapping[str, Any]], connection: str) -> HttpSettings:
+    """Return the settings of a connection.
 
-    Attributes:
-        url: URL of the server, without a slash at its end; with credentials ``https://``, or
-            ``http://`` for this machine.
-        token: Bearer token; None for none.
-        username: Name for basic authentication; None for none.
-        password: Password for basic authentication.
-        ca_file: Certificates of the server's authority; None for those of the system.
-        timeout_s: Longest time of one delivery, over all its requests.
+    Args:
+        trackers: Settings by connection id.
+        connection: The id.
+
+    Raises:
+        ConfigError: There are none, or one is wrong; the message has no values, which may be
+            secrets.
     """
-
-    url: str
-    token: str | None = field(default=None, repr=False)
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-    timeout_s: float = _TIMEOUT_S
-
-    @classmethod
-    def of(cls, trackers: Mapping[str, Mapping[str, Any]], connection: str) -> Self:
-        """Return the settings of a connection.
-
-        Args:
-            trackers: Settings by connection id.
-            connection: The id.
-
-        Raises:
-            ConfigError: There are none, or one is wrong; the message has no values, which may be
-                secrets.
-        """
-        if connection not in trackers:
-            known = ", ".join(sorted(trackers)) or "no tracking server"
-            raise ConfigError(
-                f"expected settings of the tracking server {connection!r}, got none; known here:"
-                f" {known}; add them: {connection}: {{url: 'https://mlflow.example'}}; {_REMEDY}"
-            )
-        found = dict(trackers[connection])
-        _check(found, connection)
-        return cls(**{**found, "url": found["url"].rstrip("/")})
-
-
-def _check(found: Mapping[str, Any], connection: str) -> None:
-    def refuse(what: str) -> ConfigError:
-        return ConfigError(f"expected {what} in the settings of {connection!r}; {_REMEDY}")
-
-    if unknown := sorted(found.keys() - set(_KNOWN)):
-        raise refuse(f"only {', '.join(_KNOWN)}, got {', '.join(map(str, unknown))}")
-    for name in _TEXTS:
-        if name in found and (not isinstance(found[name], str) or not found[name].isprintable()):
-            raise refuse(f"{name} as a text without control characters")
-    url = urlsplit(found.get("url", ""))
-    # A password with a slash ends what is read as the host.
-    is_plain = not (url.query or url.fragment or url.username or url.password or "@" in url.path)
-    if url.scheme not in {"http", "https"} or not url.hostname or not is_plain:
-        raise refuse("url as http://host[:port][/path] or https://…, without credentials")
-    if ("username" in found) != ("password" in found) or {"token", "username"} <= found.keys():
-        raise refuse("token, or username with password")
-    if found.keys() & _SECRETS and url.scheme == "http" and not is_loopback(url.hostname):
-        raise refuse(f"https:// for {url.hostname}, because credentials go to another machine,")
-    seconds = found.get("timeout_s", _TIMEOUT_S)
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not math.isfinite(seconds) or not 0 < seconds <= _MOST_S:
-        raise refuse(f"timeout_s as seconds above 0, at most {_MOST_S:g}")
+    if connection not in trackers:
+        known = ", ".join(sorted(trackers)) or "no tracking server"
+        raise ConfigError(
+            f"expected settings of the tracking server {connection!r}, got none; known here:"
+            f" {known}; add them: {connection}: {{url: 'https://mlflow.example'}}; {_REMEDY}"
+        )
+    return HttpSettings.of(trackers[connection], connection, _REMEDY)
 
 
 # --- Requests to an MLflow tracking server: its REST interface, version 2.0
@@ -120,18 +65,16 @@ class MlflowCalls:
         settings: Address, credentials and time limit.
 
     Raises:
-        TrackingError: The file of certificates cannot be read.
+        TrackingError: A file of certificates cannot be read.
     """
 
-    def __init__(self, settings: MlflowSettings) -> None:
+    def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
         self._end_s = time.monotonic() + settings.timeout_s
         self._headers = {"Content-Type": "application/json", "Connection": "close"}
-        self._headers |= _authorization(settings)
+        self._headers |= settings.authorization()
         try:
-            ca_file = None if settings.ca_file is None else Path(settings.ca_file)
-            is_tls = settings.url.startswith("https")
-            context = client_context(ca_file) if is_tls else None
+            context = settings.tls()
         except ConfigError as error:
             raise TrackingError(str(error)) from error
         self._server = Connections(settings.url, context)
@@ -194,15 +137,6 @@ def _object(reply: Reply) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _authorization(settings: MlflowSettings) -> dict[str, str]:
-    if settings.token is not None:
-        return {"Authorization": f"Bearer {settings.token}"}
-    if settings.username is None:
-        return {}
-    pair = f"{settings.username}:{settings.password}".encode()
-    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
 
 # --- The lines of a metrics log as points of curves, in batches as an MLflow server takes them
@@ -330,7 +264,7 @@ class MlflowRun:
         record: The job's folder.
     """
 
-    settings: MlflowSettings
+    settings: HttpSettings
     experiment: str
     record: JobRecord
 
@@ -515,7 +449,7 @@ def _now_ms() -> int:
 # --- A model in MLflow's registry: its versions, and the aliases as they stand here
 
 
-def mirror_model(settings: MlflowSettings, experiment: str, folder: ModelFolder) -> None:
+def mirror_model(settings: HttpSettings, experiment: str, folder: ModelFolder) -> None:
     """Bring the registry to the state of a model: versions with an alias, and the aliases.
 
     The files of a version stay in the publication root; the registry gets the place of the version

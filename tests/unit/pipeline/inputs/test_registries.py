@@ -7,7 +7,7 @@ import pytest
 
 from trainfeed.errors import ConfigError, IngestError, SourceUnreachableError
 from trainfeed.pipeline.inputs import registries
-from trainfeed.pipeline.inputs.registries import RegistrySettings, SchemaRegistry
+from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 from trainfeed.serving.server import NoAnswerError, Reply
 
 
@@ -42,7 +42,7 @@ def client(monkeypatch):
         fake = Answers(answers)
         monkeypatch.setattr(registries, "Connections", fake)
         given = {"clicks": {"url": "http://127.0.0.1:8081/", **settings}}
-        return SchemaRegistry("clicks", RegistrySettings.of(given, "clicks")), fake
+        return SchemaRegistry("clicks", registry_settings(given, "clicks")), fake
 
     return make
 
@@ -120,7 +120,7 @@ def test_credentials_are_shown_to_the_registry_and_nobody_else(client):
         assert fake.headers[0]["Authorization"] == shown
         assert "s3cret" not in str(raised.value)
         given = {"url": "http://127.0.0.1", **settings}
-        assert "s3cret" not in repr(RegistrySettings.of({"clicks": given}, "clicks"))
+        assert "s3cret" not in repr(registry_settings({"clicks": given}, "clicks"))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_credentials_are_shown_to_the_registry_and_nobody_else(client):
 )
 def test_wrong_settings_are_told_without_their_values(settings, told):
     with pytest.raises(ConfigError, match=told) as raised:
-        RegistrySettings.of({"clicks": settings}, "clicks")
+        registry_settings({"clicks": settings}, "clicks")
     assert "'clicks'" in str(raised.value)
     assert ":p@" not in str(raised.value)

@@ -11,7 +11,7 @@ from tests.unit.training.tracking.mlflow_stand_in import StandIn, start
 from trainfeed.core import faults
 from trainfeed.errors import ConfigError, TrackingError
 from trainfeed.training.jobs import JobRecord, JobResult, JobVersion
-from trainfeed.training.tracking import MlflowSettings, Tracker
+from trainfeed.training.tracking import Tracker, tracker_settings
 from trainfeed.training.tracking.mlflow import MlflowCalls, MlflowRun
 
 SECRET = "s3cret-token"
@@ -54,7 +54,7 @@ def record(tmp_path):
 
 def tracker(server, **fields):
     settings = {"url": server.url, "token": SECRET, "timeout_s": 20, **fields}
-    return Tracker(MlflowSettings.of({"mlflow_default": settings}, "mlflow_default"), "points")
+    return Tracker(tracker_settings({"mlflow_default": settings}, "mlflow_default"), "points")
 
 
 def log(record, steps, loss=lambda step: step / 2):
@@ -174,8 +174,14 @@ def test_a_server_that_is_away_is_told_and_served_by_the_next_delivery(server, r
 
 def test_an_address_without_a_server_is_told(record, job, server):
     settings = {"url": "http://127.0.0.1:9", "timeout_s": 20}
-    to = Tracker(MlflowSettings.of({"a": settings}, "a"), "points")
+    to = Tracker(tracker_settings({"a": settings}, "a"), "points")
     assert "did not answer" in to.job(record, job, "RUNNING")["mlflow"]
+
+
+def test_a_certificate_that_cannot_be_read_is_told(record, job, tmp_path):
+    files = {"certificate": str(tmp_path / "client.pem"), "key": str(tmp_path / "client.key")}
+    to = Tracker(tracker_settings({"a": {"url": "https://127.0.0.1:9", **files}}, "a"), "points")
+    assert "client.key" in to.job(record, job, "RUNNING")["mlflow"]
 
 
 def test_a_server_that_hangs_or_drips_is_given_up_after_the_time_limit(server, record, job):
@@ -246,7 +252,7 @@ def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
     assert {each["Authorization"] for each in server.headers} == {f"Bearer {SECRET}"}
     settings = {"url": server.url, "username": "ann", "password": SECRET}
     server.headers.clear()
-    Tracker(MlflowSettings.of({"a": settings}, "a"), "points").job(record, job, "FAILED")
+    Tracker(tracker_settings({"a": settings}, "a"), "points").job(record, job, "FAILED")
     assert {each["Authorization"] for each in server.headers} == {"Basic YW5uOnMzY3JldC10b2tlbg=="}
     for path in record.home.iterdir():
         assert path.is_dir() or SECRET not in path.read_text()
@@ -269,11 +275,12 @@ def test_credentials_go_to_the_server_only_in_the_header(server, record, job):
         {"url": "http://127.0.0.1", "timeout_s": 0},
         {"url": "http://127.0.0.1", "timeout_s": float("inf")},
         {"url": "http://127.0.0.1", "tokn": SECRET},
+        {"url": "https://127.0.0.1", "certificate": "client.pem"},
     ],
 )
 def test_wrong_settings_are_refused_without_their_values(settings):
     with pytest.raises(ConfigError, match="TRAINFEED_TRACKERS") as refused:
-        MlflowSettings.of({"mlflow_default": settings}, "mlflow_default")
+        tracker_settings({"mlflow_default": settings}, "mlflow_default")
     assert SECRET not in str(refused.value)
 
 
@@ -287,12 +294,12 @@ def test_wrong_settings_are_refused_without_their_values(settings):
     ],
 )
 def test_credentials_go_encrypted_or_stay_on_this_machine(settings):
-    assert MlflowSettings.of({"a": settings}, "a").url == settings["url"]
+    assert tracker_settings({"a": settings}, "a").url == settings["url"]
 
 
 def test_a_server_without_settings_is_named():
     with pytest.raises(ConfigError, match=r"tracking server 'mlflow_default', got none"):
-        MlflowSettings.of({}, "mlflow_default")
+        tracker_settings({}, "mlflow_default")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"server":1}', b'{"run":7}'])
