@@ -44,9 +44,10 @@ def new(  # noqa: PLR0913 - options of a command
         typer.Option(
             "--from",
             metavar="FILE or TOPIC",
-            help="Draft it from the records of a file: JSON lines or CSV, compressed or not; with a"
-            " date in the path of its folder, the folders like it are the intervals. Or from the"
-            " last records of a topic of kafka_default, which are JSON.",
+            help="Draft it from the records of a file: JSON lines or CSV, compressed or not,"
+            " Parquet, ORC, Arrow or Avro; with a date in the path of its folder, the folders like"
+            " it are the intervals. Or from the last records of a topic of kafka_default, which are"
+            " JSON, or have their schemas in registry_default.",
         ),
     ] = None,
     rows: Annotated[
@@ -104,6 +105,7 @@ def _drafted(
 
 def _of_topic(env: Environment, name: str, topic: str, rows: int) -> Result:
     from trainfeed.cli.scaffold.drafted_sets import dataset_of_topic, last_records
+    from trainfeed.cli.scaffold.framed_topics import are_framed, draft_framed
     from trainfeed.cli.scaffold.from_records import RecordsDraft
     from trainfeed.conversion import draft_of_json
     from trainfeed.pipeline.inputs.topics import open_source
@@ -115,10 +117,15 @@ def _of_topic(env: Environment, name: str, topic: str, rows: int) -> Result:
         raise NotFoundError(
             f"expected a file or a topic, {topic!r} is no file here, and: {error}"
         ) from error
-    draft = draft_of_json(f"topic {topic}", (value for _, value in found), rows=len(found))
+    values = [value for _, value in found]
+    framed = draft_framed(env, topic, values) if are_framed(values) else None
+    if framed is None:
+        draft = draft_of_json(f"topic {topic}", values, rows=len(values))
+    else:
+        draft = framed.draft
     records = RecordsDraft(draft).with_fields()
     first = datetime.fromtimestamp(max(0, min(at for at, _ in found)) / 1000, UTC)
-    created = dataset_of_topic(env.datasets, name, topic, records, first=first)
+    created = dataset_of_topic(env.datasets, name, topic, records, first=first, framed=framed)
     return Result(created, _drafted_text(env, name, created, records))
 
 
@@ -137,7 +144,8 @@ def _drafted_text(
         start = created["logs_from"]
         yield f"  export TRAINFEED_LOGS={start}    # the path of the logs starts there"
     if created.get("just_changed"):
-        yield f"  the logs changed minutes ago: see 'stable' in {created['folder']}/dataset.yaml"
+        yield "  # The logs changed minutes ago; builds take them when they stood still for 10m."
+        yield f"  # Of a copy that is whole: stable: 1s in {created['folder']}/dataset.yaml."
     build = f"{command} build {name} --interval {created['interval']}"
     yield f"  {build} --limit 100    # a look at samples, quarantine and statistics"
     yield f"  {build}                # the first version"

@@ -60,6 +60,7 @@ from trainfeed.conversion.steps import (
     scatter_files,
 )
 from trainfeed.conversion.to_shards import convert, convert_arrays, convert_files
+from trainfeed.conversion.typed_draft import column_format_of, draft_records, draft_rows
 from trainfeed.conversion.webdataset import read_webdataset, webdataset_schema, write_webdataset
 from trainfeed.files import MAX_SHARDS, ShardName, shard_name
 from trainfeed.readers import IdxHeader
@@ -93,11 +94,14 @@ __all__ = [
     "SparseOptions",
     "arrow_schema",
     "base64_reader",
+    "column_format_of",
     "convert",
     "convert_arrays",
     "convert_files",
     "count_features",
     "draft_of_json",
+    "draft_records",
+    "draft_rows",
     "draft_schema",
     "finish_publication",
     "format_of",

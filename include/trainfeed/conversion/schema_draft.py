@@ -49,7 +49,7 @@ from trainfeed.specification.names import FIELD_NAME
 
 DEFAULT_ROWS: Final = 10_000
 ORC: Final = "orc"
-_TITLES: Final = {Format.JSON_LINES: "JSON lines", Format.CSV: "CSV", ORC: "ORC"}
+_TITLES: Final = {Format.JSON_LINES: "JSON lines", Format.CSV: "CSV", ORC: "ORC", "avro": "Avro"}
 _MOST_CHARS: Final = 100  # of a type or a name in a comment
 _YAML_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _YAML_VALUES: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -99,6 +99,7 @@ class SchemaDraft:
         unread: What is wrong with lines that are no records → number of them.
         more_keys: How many further keys the objects have, beyond those that were looked at.
         csv: How the text of CSV is read; None for other formats.
+        is_typed: Whether the records have fields of their own, which a function gets as they are.
     """
 
     file: str
@@ -110,6 +111,7 @@ class SchemaDraft:
     unread: Mapping[str, int] = field(default_factory=dict)
     more_keys: int = 0
     csv: CsvOptions | None = None
+    is_typed: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -204,7 +206,7 @@ _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _NEXT_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class _Seen:
+class SeenColumn:
     """What was seen of a column.
 
     Args:
@@ -429,7 +431,7 @@ def _of_table(path: Path, file_format: str, rows: int) -> SchemaDraft:
     with open_batches(path) as (schema, batches):
         if METADATA in (schema.metadata or {}):
             return _stated(path, Format(file_format))
-        seen = [_Seen(each.name, each.type) for each in schema]
+        seen = [SeenColumn(each.name, each.type) for each in schema]
         records = num_bytes = 0
         is_all = True
         for batch in batches:
@@ -446,8 +448,8 @@ def _of_table(path: Path, file_format: str, rows: int) -> SchemaDraft:
             is_all = taken.num_rows == batch.num_rows
             if not is_all:
                 break
-    _require_records(str(path), records, {})
-    return SchemaDraft(str(path), file_format, records, is_all, _columns(seen))
+    require_records(str(path), records, {})
+    return SchemaDraft(str(path), file_format, records, is_all, draft_columns(seen))
 
 
 def _of_json_lines(path: Path, rows: int) -> SchemaDraft:
@@ -486,16 +488,16 @@ def draft_of_json(name: str, values: Iterable[bytes | None], *, rows: int) -> Sc
             objects.append(value)
         else:
             unread[_NO_OBJECT] += 1
-    _require_records(name, len(objects), unread)
+    require_records(name, len(objects), unread)
     names = list(dict.fromkeys(chain.from_iterable(objects)))
-    columns = _columns(
+    columns = draft_columns(
         _of_values(key, [each.get(key) for each in objects]) for key in names[:_MOST_KEYS]
     )
     more = max(0, len(names) - _MOST_KEYS)
     return SchemaDraft(name, Format.JSON_LINES, len(objects), is_all, columns, False, unread, more)
 
 
-class _Mixed(_Seen):
+class _Mixed(SeenColumn):
     """A column whose values have no common type."""
 
     def __init__(self, name: str, values: Sequence[Any]) -> None:
@@ -514,7 +516,7 @@ class _Mixed(_Seen):
         return DraftColumn(self.name, "mixed", None, reason=reason, absent=absent)
 
 
-def _of_values(name: str, values: Sequence[Any]) -> _Seen:
+def _of_values(name: str, values: Sequence[Any]) -> SeenColumn:
     """Return what was seen of a key, without the few values that are of another type."""
     notes, taken, refused = [], values, 0
     counts = Counter(map(_group, values))
@@ -529,7 +531,7 @@ def _of_values(name: str, values: Sequence[Any]) -> _Seen:
         notes = [f"{refused:,} of {total:,} values are {other}, and would be refused"]
     if (array := _array(taken)) is None:
         return _Mixed(name, values)
-    seen = _Seen(name, array.type, notes, refused)
+    seen = SeenColumn(name, array.type, notes, refused)
     seen.add(array)
     return seen
 
@@ -557,7 +559,7 @@ def _of_csv(path: Path, rows: int, options: CsvOptions) -> SchemaDraft:
             break
         taken.append(row)
         num_chars += sum(map(len, row.values()))
-    _require_records(str(path), len(taken), {})
+    require_records(str(path), len(taken), {})
     cells = {name: [row[name] for row in taken] for name in taken[0]}
     inferred = _inferred(cells)
     texts = {name: cells[name] for name in cells if pa.types.is_string(inferred[name].type)}
@@ -567,7 +569,7 @@ def _of_csv(path: Path, rows: int, options: CsvOptions) -> SchemaDraft:
         else _of_cells(name, cells[name], inferred[name])
         for name in cells
     ]
-    return SchemaDraft(str(path), Format.CSV, len(taken), is_all, _columns(seen), csv=options)
+    return SchemaDraft(str(path), Format.CSV, len(taken), is_all, draft_columns(seen), csv=options)
 
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -603,13 +605,13 @@ def _usual_numbers(cells: Sequence[str]) -> tuple[list[str], int] | None:
     return None if any(map(_has_zeros_in_front, usual)) else (usual, len(cells) - len(usual))
 
 
-def _of_usual(name: str, found: tuple[list[str], int]) -> _Seen:
+def _of_usual(name: str, found: tuple[list[str], int]) -> SeenColumn:
     """Return what was seen of a column of numbers, without a few cells that are none."""
     cells, others = found
     return _of_cells(name, cells, _inferred({name: cells})[name], others)
 
 
-def _of_cells(name: str, cells: list[str], inferred: pa.Array, refused: int = 0) -> _Seen:
+def _of_cells(name: str, cells: list[str], inferred: pa.Array, refused: int = 0) -> SeenColumn:
     kind, notes = inferred.type, list[str]()
     if refused:
         every = len(cells) + refused
@@ -624,7 +626,7 @@ def _of_cells(name: str, cells: list[str], inferred: pa.Array, refused: int = 0)
         inferred = _lists_of(cells) or pa.array(
             [None if each == ABSENT else each for each in cells]
         )
-    seen = _Seen(name, inferred.type, map(printable, notes), refused)
+    seen = SeenColumn(name, inferred.type, map(printable, notes), refused)
     seen.add(inferred)
     return seen
 
@@ -647,12 +649,18 @@ def _lists_of(cells: list[str]) -> pa.Array | None:
     return found if is_list(found.type) else None
 
 
-def _columns(seen: Iterable[_Seen]) -> tuple[DraftColumn, ...]:
+def draft_columns(seen: Iterable[SeenColumn]) -> tuple[DraftColumn, ...]:
+    """Return columns with their fields, each under a name of its own."""
     taken = _Names()
     return tuple(each.column(taken) for each in seen)
 
 
-def _require_records(name: str, records: int, unread: Mapping[str, int]) -> None:
+def require_records(name: str, records: int, unread: Mapping[str, int]) -> None:
+    """Refuse a draft from no records.
+
+    Raises:
+        FormatError: There are none.
+    """
     if records:
         return
     is_cut = _NO_JSON in unread

@@ -16,17 +16,21 @@ from trainfeed.cli.scaffold.folder import (
     make_dataset,
     record_lines,
 )
+from trainfeed.cli.scaffold.framed_topics import FramedDraft
 from trainfeed.cli.scaffold.from_records import DatedFolder, RecordsDraft
 from trainfeed.conversion.foreign_input import iter_lines, open_content
 from trainfeed.core.printable_text import printable
-from trainfeed.errors import NotFoundError
+from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.files import FilePath
+from trainfeed.files.stores import Location
 from trainfeed.sources import Topic
+from trainfeed.sources.column_files import column_layout
 from trainfeed.specification import SPEC_FILE
 
 # --- What of the records becomes the source: a folder's rule, lines of a file, records of a topic
 
 _MOST_BYTES: Final = 32 << 20
+# As long as a nightly job may pause between two files.
 _STABLE_S: Final = 600.0
 _MARKER: Final = "_SUCCESS"
 _OWN: Final = "your own source has its place here: kafka, logs"
@@ -75,18 +79,16 @@ def sample_times(number: int) -> Iterator[datetime]:
 
 
 def complete_rule(folder: Path) -> tuple[str, bool]:
-    """Return the rule by which folders like this one are complete, and whether it is a stopgap.
+    """Return the rule by which folders like this one are complete, and whether it holds it back.
 
-    A folder that changed minutes ago, such as a copy, could not be built for as long otherwise.
+    The rule is that of nightly runs: a folder that changed minutes ago, such as a copy, has to wait
+    for as long as any other.
     """
     if (folder / _MARKER).exists():
         return f"    done: {_MARKER}", False
     changed = max((path.stat().st_mtime for path in folder.iterdir()), default=0.0)
-    if time.time() - changed < _STABLE_S:
-        advice = f"it changed just now; for logs that still grow 10m, or done: {_MARKER}"
-        return f"    stable: 1s                   # {advice}", True
     advice = f"or done: {_MARKER}, a file that is written last"
-    return f"    stable: 10m                  # {advice}", False
+    return f"    stable: 10m                  # {advice}", time.time() - changed < _STABLE_S
 
 
 # --- The folder of the data set
@@ -98,7 +100,8 @@ def dataset_of_file(
     """Make a data set for records like those of a file, that can be built at once.
 
     A file in a folder with a date in its path is a log file, and the folders beside it are the
-    intervals; the lines of any other one are recorded as a topic in the data set.
+    intervals; the lines of any other one are recorded as a topic in the data set. Rows of a file of
+    columns are no lines, so such a file has to be in a folder with a date.
 
     Args:
         datasets: The folder of data sets; made when it is not there.
@@ -111,16 +114,24 @@ def dataset_of_file(
     Returns:
         As of ``new_dataset``, and ``source``: logs or recorded; ``logs_from``: the folder at which
         the path of the logs starts, None if ``logs`` is that or there are no logs;
-        ``just_changed``: whether the folder of logs may still grow.
+        ``just_changed``: whether the folder of logs changed so lately that a build waits for it.
 
     Raises:
+        ConfigError: A file of columns is in no folder with a date.
         As of ``new_dataset``.
     """
     dated = DatedFolder.of(file.absolute().parent)
-    logs_from, is_stopgap = None, False
+    logs_from, has_to_wait = None, False
+    if dated is None and records.draft.is_typed:
+        raise ConfigError(
+            f"{file}: expected a folder with a date in its path, such as"
+            " rides/dt=2026-01-31/part-0.parquet, because the folders are the intervals of a data"
+            " set of such files; nothing was made; move it there, or write its rows as lines:"
+            f" trainfeed file convert {file.name} {file.stem}.jsonl"
+        )
 
     def fill(folder: Path, schema: str) -> tuple[int, str]:
-        nonlocal logs_from, is_stopgap
+        nonlocal logs_from, has_to_wait
         if dated is None:
             lines = sample_lines(file, rows)
             pairs = zip(sample_times(len(lines)), lines, strict=True)
@@ -136,8 +147,8 @@ def dataset_of_file(
             path = dated.template.removeprefix("" if logs == "/" else logs.rstrip("/"))
             logs_from = "/" if path == dated.template and logs != "/" else None
             source = ["  logs:", "    connection: hdfs_default", f"    path: {json.dumps(path)}"]
-            rule, is_stopgap = complete_rule(file.parent)
-            source.append(rule)
+            rule, has_to_wait = complete_rule(file.parent)
+            source += [rule, *_columns_of(file, records)]
             number, interval = records.draft.records, dated.interval
             start, schedule = dated.start, dated.schedule
         _write(folder, name, records, records.spec_lines(name, source, start, schedule), schema)
@@ -145,11 +156,32 @@ def dataset_of_file(
 
     made = make_dataset(datasets, name, fill)
     source = "recorded" if dated is None else "logs"
-    return made | {"source": source, "logs_from": logs_from, "just_changed": is_stopgap}
+    return made | {"source": source, "logs_from": logs_from, "just_changed": has_to_wait}
+
+
+def _columns_of(file: Path, records: RecordsDraft) -> Iterator[str]:
+    """Yield the lines of dataset.yaml about files of columns; none for lines of text."""
+    draft = records.draft
+    if not draft.is_typed:
+        return
+    size = file.stat().st_size
+    layout = column_layout(Location.parse(str(file.absolute())), draft.file_format, size)
+    num_rows = sum(group.num_rows for group in layout.groups)
+    yield f"    format: {draft.file_format}"
+    yield "    # Only these columns are read."
+    names = [json.dumps(each.name) for each in draft.columns if each.field is not None]
+    yield f"    columns: [{', '.join(names)}]"
+    yield f"    bytes_per_record: {max(1, size // num_rows)}B"
 
 
 def dataset_of_topic(
-    datasets: FilePath, name: str, topic: str, records: RecordsDraft, *, first: datetime
+    datasets: FilePath,
+    name: str,
+    topic: str,
+    records: RecordsDraft,
+    *,
+    first: datetime,
+    framed: FramedDraft | None = None,
 ) -> dict[str, Any]:
     """Make a data set for the records of a topic of the connection ``kafka_default``.
 
@@ -159,6 +191,7 @@ def dataset_of_topic(
         topic: The topic.
         records: What was drafted from its last records.
         first: The time of the first of these, whose day is the first interval.
+        framed: The schema of its values; None for values of JSON.
 
     Returns:
         As of ``new_dataset``, and ``source``: kafka.
@@ -167,12 +200,15 @@ def dataset_of_topic(
         As of ``new_dataset``.
     """
     day = f"{first:%Y-%m-%d}"
+    value = "" if framed is None else f", value: {framed.value}"
     source = [
-        f"  kafka: {{connection: kafka_default, topic: {topic}, settle: 30m}}",
+        f"  kafka: {{connection: kafka_default, topic: {topic}, settle: 30m{value}}}",
         "  # settle: how long after the end of an interval its last records may still arrive",
     ]
 
     def fill(folder: Path, schema: str) -> tuple[int, str]:
+        if framed is not None:
+            (folder / framed.file).write_text(framed.schema, encoding="utf-8")
         _write(folder, name, records, records.spec_lines(name, source, day, "@daily"), schema)
         return records.draft.records, day
 

@@ -17,10 +17,22 @@ from trainfeed.cli.scaffold.function_texts import (
     JSON_FUNCTION,
     READERS,
     SAMPLE_OF,
+    TIME_UNITS,
+    TIMES,
+    TYPED_FUNCTION,
 )
-from trainfeed.conversion import CsvOptions, DraftColumn, Format, SchemaDraft, draft_schema
+from trainfeed.conversion import (
+    CsvOptions,
+    DraftColumn,
+    Format,
+    SchemaDraft,
+    column_format_of,
+    draft_rows,
+    draft_schema,
+)
 from trainfeed.core.printable_text import printable
 from trainfeed.errors import ConfigError
+from trainfeed.specification.source_kinds import COLUMN_FORMATS
 
 # --- The source of a data set whose records are those of a file
 
@@ -110,7 +122,10 @@ def _siblings(folder: Path, match: re.Match[str]) -> Iterator[datetime]:
 _GATES_NOTE: Final = "# A proposal from these records: none of the limits is more than a guess."
 _LEAST_QUARANTINE: Final = 0.05
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9_ .,;:/()|-]*")
-_DTYPE_READERS: Final = {"str": "text", "bool": "boolean"}
+_DTYPE_READERS: Final = {"str": "text", "bool": "boolean", "bytes": "raw"}
+# Types of columns whose values are times, and what reads these.
+_TIMES: Final = re.compile(r"(timestamp|date32|time32|time64)\[(\w+)")
+_TIME_READERS: Final = {"timestamp": 'ticks("{}")', "date32": "days"}
 
 
 @dataclass(frozen=True)
@@ -130,16 +145,19 @@ class RecordsDraft:
         """Look at the records of a file.
 
         Raises:
-            ConfigError: Builds read no lines of its format, or no column has a type of ours.
+            ConfigError: Builds do not read its format, or no column has a type of ours.
             FormatError: The file is damaged, or has no records.
             NotFoundError: It is not there.
         """
+        found = column_format_of(file) if file_format in {None, *COLUMN_FORMATS} else None
+        if found is not None:
+            return cls(draft_rows(file, found, rows=rows)).with_fields()
         draft = draft_schema(file, rows=rows, file_format=file_format, csv=csv)
         if draft.file_format not in {Format.JSON_LINES, Format.CSV}:
             raise ConfigError(
-                f"{file}: expected JSON lines or CSV, whose lines are the records of a build, got"
-                f" {draft.file_format}; nothing was made; write it as JSON lines, such as with"
-                " trainfeed file convert"
+                f"{file}: expected JSON lines, CSV, Parquet, ORC, Arrow or Avro, whose lines or"
+                f" rows are the records of a build, got {draft.file_format}; nothing was made;"
+                " write it as JSON lines, such as with trainfeed file convert"
             )
         return cls(draft).with_fields()
 
@@ -234,7 +252,8 @@ class RecordsDraft:
             "@FIELDS@": "\n".join(fields),
             "@OPTIONAL@": f"{{{', '.join(map(json.dumps, optional))}}}" if optional else "set()",
         }
-        text, csv = JSON_FUNCTION, self.draft.csv
+        text = TYPED_FUNCTION if self.draft.is_typed else JSON_FUNCTION
+        csv = self.draft.csv
         if csv is not None:
             text = CSV_FUNCTION
             texts = [e.name for e in self._fields() if e.field is not None and e.field.is_text]
@@ -245,11 +264,14 @@ class RecordsDraft:
                 "@ENCODING@": _literal("utf-8-sig" if csv.is_utf8 else csv.encoding),
                 "@TEXTS@": f"{{{', '.join(map(_literal, texts))}}}" if texts else "set()",
             }
+        has_times = any(_TIMES.search(each.kind) for each in self._fields())
+        values["@TIMES@"] = TIMES if has_times else ""
         words = {word for each in self._fields() for word in re.findall("[a-z]+", _reader(each))}
         used = [text for name, text in READERS.items() if name in words]
         if csv is not None:
             used = [READERS["from_cell"], *used]
-        text = "".join([text, SAMPLE_OF, *used, FIELDS])
+        units = TIME_UNITS if has_times else ""
+        text = "".join([text, SAMPLE_OF, units, *used, FIELDS])
         for mark, value in values.items():
             text = text.replace(mark, value)
         return text
@@ -274,6 +296,8 @@ def _reader(column: DraftColumn) -> str:
     kind = _DTYPE_READERS.get(field.dtype, "number" if field.dtype.startswith("f") else "whole")
     if field.dtype == "uint64":
         kind = "unsigned"
+    if (time := _TIMES.search(column.kind)) is not None:
+        kind = _TIME_READERS.get(time[1], 'clock("{}")').format(time[2])
     if not field.shape:
         return kind
     shape = ", ".join(str(length) for length in field.shape)

@@ -139,6 +139,8 @@ READS = {
     "public_root.root": lambda p, _: publicsets.public_root(p),
     "public_version.root": lambda p, _: publicsets.public_version("mnist", root=p),
     "use_public_set.root": lambda p, _: publicsets.use_public_set("mnist", root=p),
+    "column_format_of.path": lambda p, _: conversion.column_format_of(p),
+    "draft_rows.path": lambda p, _: conversion.draft_rows(p, "parquet", rows=1),
     "draft_schema.path": lambda p, _: conversion.draft_schema(p),
     "open_sample_file.path": lambda p, _: conversion.open_sample_file(p, SourceOptions()),
     "paths_of.inputs": lambda p, _: conversion.paths_of(p),
