@@ -8,7 +8,6 @@ from trainfeed.core.lazy_faces import on_demand
 
 if TYPE_CHECKING:
     from trainfeed.core.intervals.schedule import (
-        PRESETS,
         Interval,
         Schedule,
         TimeRange,
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
         ready_at,
         resolve_interval,
     )
+    from trainfeed.core.intervals.ticks import PRESETS
     from trainfeed.core.intervals.times import format_time, parse_time
+    from trainfeed.core.intervals.zones import ZoneRules, zone_release, zone_rules
 
 __all__ = [
     "PRESETS",
@@ -28,6 +29,7 @@ __all__ = [
     "Schedule",
     "TimeRange",
     "WindowRequest",
+    "ZoneRules",
     "format_time",
     "intervals_in",
     "name_runs",
@@ -36,6 +38,8 @@ __all__ = [
     "range_text",
     "ready_at",
     "resolve_interval",
+    "zone_release",
+    "zone_rules",
 ]
 
 __getattr__ = on_demand(__name__)

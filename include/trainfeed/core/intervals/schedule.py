@@ -3,73 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import takewhile
-from types import MappingProxyType
 from typing import Final
 
-from croniter import croniter
-from croniter.croniter import CroniterBadDateError, CroniterError
-
+from trainfeed.core.intervals.ticks import Ticks, ticks_of
 from trainfeed.core.intervals.times import format_time, parse_time, to_utc
-from trainfeed.errors import ConfigError, WindowError
+from trainfeed.core.intervals.zones import local_day, zone_rules
+from trainfeed.errors import WindowError
 
 # --- Schedules: a cron expression cuts the time line into intervals; no function here reads a clock
-
-PRESETS: Final = MappingProxyType(
-    {
-        "@hourly": "0 * * * *",
-        "@daily": "0 0 * * *",
-        "@weekly": "0 0 * * 0",
-        "@monthly": "0 0 1 * *",
-        "@quarterly": "0 0 1 */3 *",
-        "@yearly": "0 0 1 1 *",
-    }
-)
-
-_DAY, _HOUR, _MINUTE = "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H%M"
-# croniter chooses the values of H and R at random or from a hash, differently in each process.
-_DRAWN = re.compile(r"(?:^|[\s,])[hr](?=$|[\s,/(])", re.IGNORECASE)
-# croniter needs seconds for a long list of ranges; no real schedule is longer.
-_MAX_CRON_CHARS = 200
-_MAX_CRONS: Final = 256
-# Years in the middle of the allowed times, where the arithmetic cannot leave them.
-_PLAIN_YEARS: Final = range(1971, 9998)
-
-
-def expand_cron(text: str) -> str:
-    """Return the five cron fields of ``text``, a cron expression or a preset.
-
-    Raises:
-        ConfigError: ``text`` is neither, or has fields that trainfeed refuses.
-    """
-    cron = " ".join(PRESETS.get(text, text[:_MAX_CRON_CHARS]).split())
-    problem = _cron_problem(cron) if len(text) <= _MAX_CRON_CHARS else "it is too long"
-    if problem is not None:
-        raise ConfigError(
-            "expected five cron fields (minute, hour, day, month, weekday) or one of"
-            f" {', '.join(PRESETS)}, got {text[:_MAX_CRON_CHARS]!r}: {problem}"
-        )
-    return cron
-
-
-# Cached: hundreds of data sets share a few schedules.
-@lru_cache(maxsize=_MAX_CRONS)
-def _cron_problem(cron: str) -> str | None:
-    if len(cron.split()) != 5:
-        return f"the number of its fields is {len(cron.split())}"
-    if _DRAWN.search(cron):
-        return "H and R stand for other times in every process"
-    try:
-        croniter(cron, 0).get_next()
-    except CroniterBadDateError:
-        return "no date matches it"
-    except CroniterError as error:
-        return str(error)
-    return None
 
 
 @dataclass(frozen=True)
@@ -86,26 +31,28 @@ class Schedule:
     """The ticks of ``cron`` from ``first`` to ``last``, both inclusive.
 
     Args:
-        cron: Five cron fields or a preset; read in UTC, kept as five fields.
+        cron: Five cron fields or a preset; kept as five fields.
         first: Start of the first interval; a tick.
         last: Start of the last interval; a tick, or None for a schedule that goes on.
+        zone: Name of the time zone whose clocks the fields are about; None for UTC.
 
     Raises:
-        ConfigError: ``cron`` is no cron expression.
+        ConfigError: ``cron`` is no cron expression, or ``zone`` is no zone.
         WindowError: ``first`` or ``last`` is no tick, or they are in the wrong order.
     """
 
     cron: str
     first: datetime
     last: datetime | None = None
-    _name_format: str = field(init=False, repr=False, compare=False, default=_DAY)
+    zone: str | None = None
+    _ticks: Ticks = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Fields of a frozen dataclass can only be set through ``object``.
-        cron = expand_cron(self.cron)
-        object.__setattr__(self, "cron", cron)
+        ticks = ticks_of(self.cron, self.zone)
+        object.__setattr__(self, "_ticks", ticks)
+        object.__setattr__(self, "cron", ticks.cron)
         object.__setattr__(self, "first", to_utc(self.first))
-        object.__setattr__(self, "_name_format", _name_format(cron))
         self._require_tick(self.first)
         if self.last is None:
             return
@@ -116,6 +63,11 @@ class Schedule:
                 f"the last interval {self._name(last)} lies before the first,"
                 f" {self._name(self.first)}; swap them or leave the last one out"
             )
+
+    @property
+    def text(self) -> str:
+        """The schedule in messages: its cron expression, and its zone if it has one."""
+        return repr(self.cron) if self.zone is None else f"{self.cron!r} in {self.zone}"
 
     @property
     def first_name(self) -> str:
@@ -140,21 +92,22 @@ class Schedule:
             WindowError: No interval of the schedule has that name.
         """
         time = parse_time(name)
-        if time.strftime(self._name_format) != name:
-            raise WindowError(
-                f"expected an interval name like {self._name(self.first)} for the schedule"
-                f" {self.cron!r}, got {name!r}"
-            )
+        if not self._ticks.may_be_name(name, time):
+            raise self._other_name(name)
         # The name is cut, so the tick need not be on the hour or at midnight. The tick of a name is
         # the first one at or after the time that the name gives.
         tick = self._tick_after(time - timedelta(seconds=1))
         if self._name(tick) != name:
             self._require_inside(time)
             self._require_tick(time)
+            raise self._other_name(name)
         return self.interval_starting(tick)
 
     def interval_at(self, text: str) -> Interval:
         """Return the interval with the name ``text``, or that starts at the ISO 8601 time ``text``.
+
+        In a zone a date is a day there, and means the interval that starts in it, or at its
+        beginning if several do.
 
         Raises:
             WindowError: The schedule has no such interval, or ``text`` is a range.
@@ -165,9 +118,18 @@ class Schedule:
                 " and so is trainfeed build"
             )
         time = parse_time(text)
-        if time.strftime(self._name_format) == text:
+        if self._ticks.may_be_name(text, time):
             return self.interval_named(text)
-        return self.interval_starting(time)
+        if self.zone is None or _HAS_OFFSET.search(text):
+            return self.interval_starting(time)
+        if not _DATE.fullmatch(text):
+            raise WindowError(
+                f"expected a time with its distance to UTC, like {format_time(self.first)}, or a"
+                f" day of {self.zone}, got {text[:80]!r}, which may be meant in UTC or there"
+            )
+        day = parse_range(text, self.zone)
+        starts = [each.start for each in self.intervals(day.start, day.end - _SMALLEST)]
+        return self.interval_starting(starts[0] if len(starts) == 1 else day.start)
 
     def previous(self, interval: Interval, count: int) -> list[Interval]:
         """Return the last ``count`` intervals, up to and including ``interval``, in order of time.
@@ -175,19 +137,27 @@ class Schedule:
         The list is shorter at the beginning of the schedule; ``count`` is at least 1.
         """
         ticks = [interval.start]
-        backwards = croniter(self.cron, interval.start)
         while len(ticks) < count and ticks[-1] > self.first:
-            ticks.append(_move(backwards.get_prev))
+            ticks.append(self._ticks.before(ticks[-1]))
         return [self._interval(tick) for tick in reversed(ticks)]
 
     def beside(self, tick: datetime) -> tuple[Interval, Interval]:
         """Return the intervals that end and start at a tick, also beyond the schedule's ends."""
-        after = _steady_tick(self.cron, tick)
-        if after is None:
-            before = _move(croniter(self.cron, tick).get_prev)
-        else:
-            before = tick - (after - tick)
-        return self._interval(before), self._interval(tick)
+        return self._interval(self._ticks.before(tick)), self._interval(tick)
+
+    def local_text(self, time: datetime) -> str | None:
+        """Return what an aware time is in the zone, ``2026-03-29 Europe/Berlin``; None without one.
+
+        A time of day other than midnight has its distance to UTC, since clocks show some twice.
+        """
+        if self.zone is None:
+            return None
+        local = zone_rules(self.zone).local(time)
+        if local.time() == _MIDNIGHT.time():
+            return f"{local:%Y-%m-%d} {self.zone}"
+        minutes = (local - time) // timedelta(minutes=1)
+        sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
+        return f"{local:%Y-%m-%d %H:%M}{sign}{hours:02d}:{rest:02d} {self.zone}"
 
     def intervals(
         self, first: datetime | None = None, last: datetime | None = None
@@ -217,8 +187,8 @@ class Schedule:
                 otherwise its cron expression goes on in both directions.
         """
         start = max(begin, self.first) if is_bounded else begin
-        if not self._is_tick(start):
-            start = _move(croniter(self.cron, start).get_prev)
+        if not self._ticks.is_tick(start):
+            start = self._ticks.before(start)
         for each in self._intervals_from(start):
             is_over = is_bounded and self.last is not None and each.start > self.last
             if is_over or (end is not None and each.start >= end):
@@ -226,28 +196,25 @@ class Schedule:
             yield each
 
     def _intervals_from(self, begin: datetime) -> Iterator[Interval]:
-        start = begin if self._is_tick(begin) else self._tick_after(begin)
-        ticks: croniter | None = None
-        while True:
-            end = _steady_tick(self.cron, start)
-            if end is None:
-                ticks = croniter(self.cron, start) if ticks is None else ticks
-                end = _move(ticks.get_next)
+        start = begin if self._ticks.is_tick(begin) else self._ticks.after(begin)
+        for end in self._ticks.following(start):
             yield Interval(start, end, self._name(start))
             start = end
 
     def _interval(self, tick: datetime) -> Interval:
-        return Interval(tick, self._tick_after(tick), self._name(tick))
+        return Interval(tick, self._ticks.after(tick), self._name(tick))
 
     def _name(self, tick: datetime) -> str:
-        return tick.strftime(self._name_format)
-
-    def _is_tick(self, time: datetime) -> bool:
-        whole = time.replace(microsecond=0)
-        return time == whole == self._tick_after(whole - timedelta(seconds=1))
+        return self._ticks.name(tick)
 
     def _tick_after(self, time: datetime) -> datetime:
-        return _steady_tick(self.cron, time) or _move(croniter(self.cron, time).get_next)
+        return self._ticks.after(time)
+
+    def _other_name(self, name: str) -> WindowError:
+        return WindowError(
+            f"expected an interval name like {self._name(self.first)} for the schedule"
+            f" {self.text}, got {name!r}"
+        )
 
     def _require_inside(self, time: datetime) -> None:
         if time < self.first:
@@ -262,47 +229,19 @@ class Schedule:
             )
 
     def _require_tick(self, time: datetime) -> None:
-        if not self._is_tick(time):
-            before = _move(croniter(self.cron, time).get_prev)
+        if not self._ticks.is_tick(time):
+            near = format_time(self._ticks.before(time)), format_time(self._tick_after(time))
             raise WindowError(
-                f"{format_time(time)} is not a tick of the schedule {self.cron!r}; the nearest are"
-                f" {format_time(before)} and {format_time(self._tick_after(time))}"
+                f"{format_time(time)} is not a tick of the schedule {self.text}; the nearest are"
+                f" {' and '.join(near)}"
             )
-
-
-def _steady_tick(cron: str, time: datetime) -> datetime | None:
-    """Return the tick after a time, for schedules with one tick a day or an hour; else None.
-
-    Most schedules are of this kind, and croniter takes a hundred times as long.
-    """
-    minute, hour, *days = cron.split(" ")
-    steady = days == ["*", "*", "*"] and minute.isdecimal() and (hour == "*" or hour.isdecimal())
-    if not steady or time.year not in _PLAIN_YEARS:
-        return None
-    tick = time.replace(minute=int(minute), second=0, microsecond=0)
-    period = timedelta(hours=1)
-    if hour != "*":
-        tick, period = tick.replace(hour=int(hour)), timedelta(days=1)
-    return tick if tick > time else tick + period
-
-
-def _move(step: Callable[[type[datetime]], datetime]) -> datetime:
-    try:
-        return step(datetime)
-    except (ValueError, OverflowError):  # croniter's own errors are ValueErrors, too
-        raise WindowError("expected a tick in the years 1970 to 9998, got past them") from None
-
-
-def _name_format(cron: str) -> str:
-    minutes, hours, *_ = croniter.expand(cron)[0]
-    if len(minutes) > 1 or minutes == ["*"]:
-        return _MINUTE
-    return _HOUR if len(hours) > 1 or hours == ["*"] else _DAY
 
 
 # --- Ranges of intervals: one grammar for Python and the command line
 
 _MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_HAS_OFFSET: Final = re.compile(r"[T ].*(Z|[+-][0-9:]+)$")
 # More than ten years of hours; a longer list would take too long to make.
 _MAX_INTERVALS: Final = 100_000
 _SMALLEST: Final = timedelta(microseconds=1)
@@ -318,18 +257,36 @@ _UNITS: Final = (
 
 @dataclass(frozen=True)
 class TimeRange:
-    """A range: the span ``[start, end)``, aware UTC, in which intervals start, and its text."""
+    """A range: the span ``[start, end)``, aware UTC, in which intervals start, and its text.
+
+    Attributes:
+        text: The range, which means the same with a zone and without one.
+        start: Its start.
+        end: Its end.
+        local: What was written instead, in days or months of a zone, with that zone.
+    """
 
     text: str
     start: datetime
     end: datetime
+    local: str | None = None
+
+    @property
+    def both(self) -> str:
+        """The range in messages: its text, and what was written if that is something else."""
+        return self.text if self.local is None else f"{self.text} ({self.local})"
 
     def __contains__(self, time: datetime) -> bool:
         return self.start <= time < self.end
 
 
-def parse_range(text: str) -> TimeRange:
+def parse_range(text: str, zone: str | None = None) -> TimeRange:
     """Return the range of ``text``: one end, or two with ``/`` between them.
+
+    Args:
+        text: The range.
+        zone: Name of the zone of the schedule: days and months are then those of the zone. Hours
+            and finer ends are in UTC, as in the names of intervals. None for UTC.
 
     Raises:
         WindowError: ``text`` is no range, names a time that does not exist, or goes backwards.
@@ -339,14 +296,16 @@ def parse_range(text: str) -> TimeRange:
         raise WindowError(
             f"expected a range FIRST/LAST like 2026-01-01/2026-01-31, got {text[:80]!r}"
         )
-    start, end = _span(first)
+    start, end = _span(first, zone)
     if slash:
-        _, end = _span(last)
+        _, end = _span(last, zone)
         if end <= start:
             raise WindowError(
                 f"expected a range from earlier to later, got {text!r}; write {last}/{first}"
             )
-    return TimeRange(text, start, end)
+    if zone is None or not any(map(_is_local, (first, last))):
+        return TimeRange(text, start, end)
+    return TimeRange(range_text(start, end, zone), start, end, f"{text} {zone}")
 
 
 def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
@@ -359,7 +318,7 @@ def intervals_in(schedule: Schedule, span: TimeRange) -> list[Interval]:
     for interval in schedule.intervals(span.start, span.end - _SMALLEST):
         if len(found) == _MAX_INTERVALS:
             raise WindowError(
-                f"expected at most {_MAX_INTERVALS} intervals, {span.text} has more; ask for a"
+                f"expected at most {_MAX_INTERVALS} intervals, {span.both} has more; ask for a"
                 " shorter range"
             )
         found.append(interval)
@@ -379,9 +338,12 @@ def name_runs(intervals: Sequence[Interval]) -> list[str]:
     return [run[0].name if len(run) == 1 else f"{run[0].name}/{run[-1].name}" for run in runs]
 
 
-def range_text(start: datetime, end: datetime) -> str:
-    """Return the text of exactly ``[start, end)``, in days, hours, minutes or seconds."""
-    for unit, form in _UNITS:
+def range_text(start: datetime, end: datetime, zone: str | None = None) -> str:
+    """Return the text of exactly ``[start, end)``, in days, hours, minutes or seconds.
+
+    With a zone it has no days, since those would be days of the zone.
+    """
+    for unit, form in _UNITS if zone is None else _UNITS[1:]:
         last = end - unit
         if start <= last and not any((time - _MIDNIGHT) % unit for time in (start, end)):
             first = start.strftime(form)
@@ -389,13 +351,22 @@ def range_text(start: datetime, end: datetime) -> str:
     return f"{format_time(start)}/{format_time(end - _SMALLEST)}"
 
 
-def _span(text: str) -> tuple[datetime, datetime]:
+def _is_local(text: str) -> bool:
+    """Return whether a zone decides what an end of a range means: whether it is a day or month."""
+    return bool(_MONTH.fullmatch(text) or _DATE.fullmatch(text))
+
+
+def _span(text: str, zone: str | None) -> tuple[datetime, datetime]:
     if _MONTH.fullmatch(text):
         start = parse_time(f"{text}-01")
         # 31 days after the first day of a month is always a day of the next month.
-        return start, (start + timedelta(days=31)).replace(day=1)
-    start = parse_time(text)
-    return start, start + _length(text)
+        end = (start + timedelta(days=31)).replace(day=1)
+    else:
+        start = parse_time(text)
+        end = start + _length(text)
+    if zone is None or not _is_local(text):
+        return start, end
+    return local_day(zone, text, start, end)
 
 
 def _length(text: str) -> timedelta:
@@ -411,7 +382,7 @@ def _none_in(schedule: Schedule, span: TimeRange) -> WindowError:
     after = next(schedule.intervals(span.end), None)
     near = [each.name for each in (_before(schedule, after), after) if each is not None]
     return WindowError(
-        f"no interval of the schedule {schedule.cron!r}{_bounds(schedule)} starts in {span.text},"
+        f"no interval of the schedule {schedule.text}{_bounds(schedule)} starts in {span.both},"
         f" [{format_time(span.start)}, {format_time(span.end)}); the nearest:"
         f" {' and '.join(near)}"
     )
@@ -526,7 +497,7 @@ def _ticks(schedule: Schedule) -> str:
     last = "on"
     if schedule.last is not None:
         last = f"to {schedule.interval_starting(schedule.last).name}"
-    return f"a tick of the schedule {schedule.cron!r}, from {first} {last}"
+    return f"a tick of the schedule {schedule.text}, from {first} {last}"
 
 
 def ready_at(interval: Interval, settle: timedelta) -> datetime:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainfeed.core.intervals import PRESETS, Interval, Schedule
-from trainfeed.core.intervals.schedule import expand_cron
+from trainfeed.core.intervals.ticks import expand_cron
 from trainfeed.errors import ConfigError, WindowError
 
 CRONS = [
@@ -334,7 +334,7 @@ def test_an_expression_that_many_data_sets_share_is_looked_into_once(monkeypatch
         looked_into.append(cron)
         return croniter(cron, *arguments)
 
-    monkeypatch.setattr("trainfeed.core.intervals.schedule.croniter", counting)
+    monkeypatch.setattr("trainfeed.core.intervals.ticks.croniter", counting)
     for _ in range(9):
         assert expand_cron("17  3 * * 2") == "17 3 * * 2"
     assert looked_into == ["17 3 * * 2"]
