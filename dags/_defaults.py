@@ -83,7 +83,10 @@ def asks(spec: DatasetSpec) -> bool:
 
 def _stretches(spec: DatasetSpec) -> list[timedelta]:
     """Return how long a run may wait for source or uploads, and for the answer of a person."""
-    source = [spec.source.kind.settle + spec.wait] if spec.missing_rules else []
+    waits = [
+        each.source.kind.settle + each.wait for each in spec.of_each_source if each.missing_rules
+    ]
+    source = [max(waits)] if waits else []
     return [*source, *([ANSWER_LIMIT] if asks(spec) else [])]
 
 

@@ -41,7 +41,9 @@ def _facts(spec: DatasetSpec) -> Iterator[str]:
     schedule = spec.schedule_model()
     first = schedule.first_name
     last = "on" if schedule.last is None else f"to {schedule.interval_starting(schedule.last).name}"
-    yield f"- **Source:** {', '.join(spec.source.kind.described())}"
+    for source, end in zip(spec.all_sources, spec.ends_of_sources, strict=True):
+        until = "" if end is None else f", until {end:%Y-%m-%d %H:%M} UTC"
+        yield f"- **Source:** {', '.join(source.kind.described())}{until}"
     yield f"- **Intervals:** `{spec.schedule}` UTC, from {first} {last}; names like `{first}`"
     yield f"- **Function:** `{spec.preprocess.function}`, per {spec.preprocess.input}"
     yield f"- **Splits:** {', '.join(_splits(spec))}"

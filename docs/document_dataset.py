@@ -288,6 +288,20 @@ schema:
   label: {dtype: int8}
 uploads: {key: [click], labels: [label], join: inner, wait: 7d, missing: skip}
 """,
+    "An archive of files until some day, a topic from then on": """\
+name: rentals
+schedule: "@daily"
+start: 2020-01-01
+sources:
+  - recorded: {path: ./first-year}
+    until: 2021-01-01
+  - logs: {path: "/rentals/{start:%Y-%m-%d}/{hour:%H}"}
+    until: 2026-02-01
+  - kafka: {topic: rentals}
+preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+""",
     "A topic behind a schema registry": """\
 name: clicks
 schedule: "@daily"
@@ -334,6 +348,9 @@ _OTHERS: Final = {
     "SplitSpec": "| any other name | number above 0, to 1 | - | `0.9` | Share of the split of this"
     " name; all shares together are 1. |"
 }
+
+# Its kinds are those of ``source``, whose sections stand before it.
+_AS_SOURCE: Final = "sources"
 
 Schema = Mapping[str, Any]
 
@@ -391,7 +408,7 @@ class _Reference:
                 if isinstance(model.get("additionalProperties"), dict):
                     yield _OTHERS[model["title"]]
                 yield ""
-            for name, field in fields.items():
+            for name, field in () if path == _AS_SOURCE else fields.items():
                 yield from self.sections(f"{path}.{name}".lstrip("."), field)
             for field in model.get("patternProperties", {}).values():
                 yield from self.sections(f"{path}.FIELD", field)

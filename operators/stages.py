@@ -68,14 +68,19 @@ def open_dataset(
         ConfigError: A connection is missing or incomplete.
     """
     spec = load_spec(datasets_folder() / name)
-    kind = spec.source.kind
+    kinds = [source.kind for source in spec.all_sources]
     train = spec.train
     clusters = [train.connection] if trains and train is not None and not train.is_local else []
     stores = train.stores if transfers and train is not None else ()
     server = train.tracking.mlflow if tracks and train is not None else None
     trackers = [] if server is None else [server]
     return spec, environment_from_connections(
-        set(kind.clusters), kind.file_systems, clusters, stores, trackers, registries_of(kind)
+        {cluster for kind in kinds for cluster in kind.clusters},
+        sorted({connection for kind in kinds for connection in kind.file_systems}),
+        clusters,
+        stores,
+        trackers,
+        sorted({registry for kind in kinds for registry in registries_of(kind)}),
     )
 
 
@@ -377,7 +382,9 @@ class PlanIntervalOperator(DatasetOperator):
         from trainfeed.core.intervals import ready_at
 
         spec, _ = open_dataset(self.dataset)
-        until = ready_at(run_interval(spec, request), spec.source.kind.settle) + spec.wait
+        interval = run_interval(spec, request)
+        spec = spec.for_interval(interval.start)
+        until = ready_at(interval, spec.source.kind.settle) + spec.wait
         if not request.is_scheduled or now >= until:
             return None
         return min(until, now + _LONGEST_WAIT)

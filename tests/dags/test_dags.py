@@ -275,6 +275,22 @@ def test_for_every_interval_that_may_wait_for_its_topic_one_more_run_may_be_acti
     assert not dag.has_task("wait_for_logs")
 
 
+def of_both(until):
+    """The topic from a day on, and folders before; keyword arguments of ``add``."""
+    logs = f"{{logs: {{path: '/logs/{{start:%Y-%m-%d}}', wait: 2d}}, until: {until}}}"
+    return {"source: {kafka: {topic: clicks}}": f"sources: [{logs}, {{kafka: {{topic: clicks}}}}]"}
+
+
+def test_a_set_of_an_archive_and_a_topic_can_wait_for_both(add, load):
+    add("clicks", **of_both("2026-01-02"))
+    dag = load("dags").dags["build.clicks"]
+    assert dag.max_active_runs == 3 + 3
+    assert dag.get_task("wait_for_logs").downstream_task_ids == {"plan"}
+    # Tasks cannot tell which interval they will have: one that may read the topic has its pool.
+    assert dag.get_task("preprocess").pool == "kafka_reads"
+    assert "until 2026-01-02 00:00 UTC" in dag.doc_md
+
+
 def test_of_log_files_tasks_that_work_are_bounded_in_place_of_runs(add, load):
     add("clicks", **of_logs(""))
     add("views")

@@ -33,7 +33,7 @@ from trainfeed.pipeline.inputs.logs import log_location
 from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 from trainfeed.pipeline.inputs.topics import open_source
 from trainfeed.pipeline.spark.cluster import SparkCluster
-from trainfeed.specification import DatasetSpec, load_specs, logs_root, registries_of
+from trainfeed.specification import DatasetSpec, SourceSpec, load_specs, logs_root, registries_of
 from trainfeed.training.jobs.kubernetes.settings import ClusterSettings
 from trainfeed.training.tracking.mlflow import tracker_settings
 from trainfeed.training.transfers import store_place
@@ -162,8 +162,13 @@ def _by_name(pairs: Iterable[tuple[str, str, Any]]) -> dict[str, tuple[tuple[str
     return found
 
 
+def _sources(specs: Sequence[DatasetSpec]) -> Iterator[tuple[DatasetSpec, SourceSpec]]:
+    return ((spec, source) for spec in specs for source in spec.all_sources)
+
+
 def _kafka(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
-    named = ((t.connection, spec.name, t.topic) for spec in specs for t in spec.source.kafka)
+    every = ((spec, topic) for spec, source in _sources(specs) for topic in source.kafka)
+    named = ((topic.connection, spec.name, topic.topic) for spec, topic in every)
     for name, (users, topics) in _by_name(named).items():
         settings = env.kafka.get(name, KafkaSettings())
         place = settings.recorded or settings.client.get("bootstrap.servers", "")
@@ -187,7 +192,11 @@ def _ask_topics(env: Environment, name: str, topics: Sequence[str]) -> str:
 
 
 def _registries(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
-    named = ((name, s.name, None) for s in specs for name in registries_of(s.source.kind))
+    named = (
+        (name, spec.name, None)
+        for spec, source in _sources(specs)
+        for name in registries_of(source.kind)
+    )
     for name, (users, _) in _by_name(named).items():
         place = str(env.registries.get(name, {}).get("url", ""))
         yield Connection(name, "schema registry", place, users, partial(_ask_registry, env, name))
@@ -200,9 +209,9 @@ def _ask_registry(env: Environment, name: str) -> str:
 
 def _logs(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
     named = (
-        (spec.source.logs.connection, spec.name, logs_root(spec.source.logs.path))
-        for spec in specs
-        if spec.source.logs is not None
+        (source.logs.connection, spec.name, logs_root(source.logs.path))
+        for spec, source in _sources(specs)
+        if source.logs is not None
     )
     for name, (users, folders) in _by_name(named).items():
         asked = [partial(log_location, env, name, folder) for folder in folders]

@@ -240,6 +240,7 @@ def build(
         TrainFeedError: The error of a stage; another call continues where this one stopped.
     """
     request = request or BuildRequest()
+    spec = spec.for_interval(interval.start)
     if spec.preprocess.engine == "spark":
         _cluster_of(spec, env)  # wrong settings are told before the source is read
     on_stage("plan")

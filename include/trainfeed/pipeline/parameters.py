@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainfeed.core.accounts import Decision
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import ConfigError, SpecError
 from trainfeed.specification import DatasetSpec
 from trainfeed.specification.load import read_yaml
@@ -17,13 +18,24 @@ from trainfeed.versions import DatasetFolder
 from trainfeed.versions.overrides import Override, override_of, write_override
 
 
-def interval_spec(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> DatasetSpec:
-    """Return a specification with the parameters that were chosen for an interval.
+def interval_spec(spec: DatasetSpec, folder: DatasetFolder, interval: Interval) -> DatasetSpec:
+    """Return the specification of one interval: its source, and the parameters chosen for it.
 
     Args:
         spec: The data set.
         folder: The data set below the publication root.
-        interval: Name of the interval.
+        interval: The interval.
+
+    Raises:
+        ConfigError: dataset.yaml has no such parameter any more, or one of another type.
+        FormatError: The file of the decision is damaged.
+        StorageError: The publication root refused or failed.
+    """
+    return _with_chosen(spec.for_interval(interval.start), folder, interval.name)
+
+
+def _with_chosen(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> DatasetSpec:
+    """Return a specification with the parameters that were chosen for an interval.
 
     Raises:
         ConfigError: dataset.yaml has no such parameter any more, or one of another type.
@@ -63,7 +75,7 @@ class Chosen:
 
 def parameters_of(spec: DatasetSpec, folder: DatasetFolder, interval: str) -> Chosen:
     """Return the parameters of an interval as they are; see ``interval_spec`` for errors."""
-    now = interval_spec(spec, folder, interval)
+    now = _with_chosen(spec, folder, interval)
     return Chosen(now.preprocess.parameters, override_of(folder, interval), is_new=False)
 
 

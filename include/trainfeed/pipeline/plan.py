@@ -101,6 +101,7 @@ def plan(  # noqa: PLR0913 - the options of a build
             gone.
     """
     started = time.perf_counter()
+    spec = spec.for_interval(interval.start)
     # Checks that need no source come first, so that a wrong setting fails at once.
     _require_reasons(rebuild=rebuild, allow_gap=allow_gap)
     _require_one_wish(rebuild, outdated, replay=replay)

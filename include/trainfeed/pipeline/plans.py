@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from trainfeed.core import canonical_json
+from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
@@ -426,6 +427,12 @@ class Plan(PlanPart):
     def interval_name(self) -> str:
         """Name of the interval."""
         return self.interval["name"]
+
+    @property
+    def times(self) -> Interval:
+        """The interval, with its ends as times."""
+        start, end = (parse_time(self.interval[edge]) for edge in ("start", "end"))
+        return Interval(start, end, self.interval_name)
 
     def shard_name(self, shard: PlannedShard) -> str:
         """Return the file name of a shard."""

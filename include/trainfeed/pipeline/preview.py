@@ -378,6 +378,7 @@ def dry_run(
         TrainFeedError: The error of planning; a build would raise the same.
     """
     started = time.perf_counter()
+    spec = spec.for_interval(interval.start)
     schedule = spec.schedule_model()
     near = [schedule.beside(interval.start)[0].name, schedule.beside(interval.end)[1].name]
     with shadowed(env, spec.name, interval.name, published=True, neighbours=near) as shadow:
@@ -615,6 +616,7 @@ def preview(
     if limit < 1:
         raise ConfigError(f"expected a limit of at least 1, got {limit}")
     started = time.perf_counter()
+    spec = spec.for_interval(interval.start)
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX) as work,
         shadowed(env, spec.name, interval.name, published=False) as shadow,

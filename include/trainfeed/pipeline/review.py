@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import Interval, parse_time
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import FormatError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location, posix
 from trainfeed.pipeline.functions.account import RecordAccount
@@ -212,6 +212,7 @@ def inspect_records(
         plan = load_plan(DatasetFolder(Path(env.root), quarantine.dataset), quarantine.plan)
     except TrainFeedError as error:
         return [_as_kept(record, str(error)) for record in records]
+    spec = None if spec is None else spec.for_interval(plan.times.start)
     whole = WholeRecords(env, plan, spec, quarantine.place)
     found: dict[QuarantinedRecord, InspectedRecord] = {}
     for piece, wanted in whole.pieces.group(records).items():
@@ -519,10 +520,8 @@ def _above(env: Environment) -> Path | None:
 
 def _planned(spec: DatasetSpec, place: Environment, plan: Plan, landed: LandedAgain) -> Stage:
     """Plan the records with code and specification of today."""
-    start, end = (parse_time(plan.interval[edge]) for edge in ("start", "end"))
-    interval = Interval(start, end, plan.interval["name"])
     folder = DatasetFolder(Path(place.root), spec.name)
-    planner = Planner(spec, interval, place, folder)
+    planner = Planner(spec, plan.times, place, folder)
     inputs = KeptInputs(plan.inputs)
     made = planner.make(inputs, rebuild=None, allow_gap=None, ranges=landed.pieces)
     return Stage(spec, place, made)
@@ -534,7 +533,7 @@ def _landing(spec: DatasetSpec) -> DatasetSpec:
     if logs is None:
         return spec
     source = spec.source.model_copy(update={"logs": logs.model_copy(update={"land": True})})
-    return spec.model_copy(update={"source": source})
+    return spec.model_copy(update={"one_source": source})
 
 
 # --- Reads what a task of ``preprocess`` made of quarantined records
@@ -642,6 +641,7 @@ def preview_quarantine(
     """
     started = time.perf_counter()
     plan = load_plan(DatasetFolder(Path(env.root), quarantine.dataset), quarantine.plan)
+    spec = spec.for_interval(plan.times.start)
     kept = read_raw(Path(env.root), quarantine, _COMMAND, reason=reason, limit=limit)
     places = list(islice(quarantine.places(reason), limit))
     whole = WholeRecords(env, plan, spec, quarantine.place)

@@ -53,7 +53,7 @@ class Stage:
         folder = DatasetFolder(Path(build.env.root), build.ref.dataset)
         require_writable_root(build.env)
         plan = load_plan(folder, build.ref)
-        spec = interval_spec(build.spec, folder, plan.interval["name"])
+        spec = interval_spec(build.spec, folder, plan.times)
         return cls(spec, build.env, plan)
 
     @cached_property

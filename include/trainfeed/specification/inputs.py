@@ -38,6 +38,7 @@ from trainfeed.specification.values import (
     Parameters,
     Part,
     Size,
+    UtcTime,
     WrongValueError,
 )
 
@@ -50,6 +51,9 @@ LookupType: TypeAlias = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float32", "float64", "str",
 ]  # fmt: skip
+
+
+_UNTIL: Final = "until"
 
 
 def _as_list(value: Any) -> Any:
@@ -77,11 +81,15 @@ class SourceSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _is_one_that_exists(cls, value: Any) -> Any:
-        if isinstance(value, dict) and (len(value) != 1 or value.keys() - cls.model_fields):
-            got = ", ".join(value) or "none"
+        if not isinstance(value, dict):
+            return value
+        kinds = [name for name in cls.model_fields if name != _UNTIL]
+        given = [name for name in value if name != _UNTIL or _UNTIL not in cls.model_fields]
+        if len(given) != 1 or given[0] not in kinds:
+            got = ", ".join(given) or "none"
             raise WrongValueError(
-                f"one of {', '.join(cls.model_fields)}, got {got}",
-                nearest(got, cls.model_fields) if len(value) == 1 else "",
+                f"one of {', '.join(kinds)}, got {got}",
+                nearest(got, kinds) if len(given) == 1 else "",
                 shows_got=False,
             )
         return value
@@ -97,9 +105,20 @@ class SourceSpec(Part):
     @property
     def kind(self) -> SourceKind:
         """The source that the specification has."""
-        (row,) = self.model_fields_set
+        (row,) = self.model_fields_set - {_UNTIL}
         given: SourceKind | tuple[KafkaSourceSpec, ...] = getattr(self, row)
         return KafkaTopics(given) if isinstance(given, tuple) else given
+
+
+class SourcePeriod(SourceSpec):
+    """The source of some time, one of ``sources``.
+
+    Attributes:
+        until: End of the last interval that has this source, a tick of the schedule, UTC. The next
+            source of the list begins there. Every source but the last has it.
+    """
+
+    until: UtcTime | None = None
 
 
 class PreprocessSpec(Part):

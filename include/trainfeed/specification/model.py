@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
-from trainfeed.core.intervals import Schedule
+from trainfeed.core.intervals import Schedule, format_time
 from trainfeed.core.reading_rules import NEWEST, ReadingRules
 from trainfeed.errors import ConfigError, SpecError, WindowError
 from trainfeed.files import MAX_SHARDS
@@ -20,6 +20,7 @@ from trainfeed.specification.inputs import (
     FieldSpec,
     LookupType,
     PreprocessSpec,
+    SourcePeriod,
     SourceSpec,
     SplitSpec,
     UploadsSpec,
@@ -219,7 +220,9 @@ class DatasetSpec(Part):
         end: Last tick, inclusive, UTC; without it the data set goes on.
         catchup: Whether Airflow builds all past intervals when the DAG is switched on.
         seed: Seed of the order of samples; 64 bits.
-        source: Origin of the records.
+        sources: Origins of the records, one after the other in time, in place of ``source``: an
+            archive, and a topic from some day on. Each interval has exactly one of them.
+        one_source: Origin of the records (``source`` in the file), unless there are ``sources``.
         preprocess: The function that makes samples from records.
         uploads: Labelled files that are joined with the samples, if any.
         lookups: Name → path of a file in the data set's folder; the function gets it as a table.
@@ -245,7 +248,8 @@ class DatasetSpec(Part):
     end: UtcTime | None = None
     catchup: bool = False
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
-    source: SourceSpec
+    sources: Annotated[tuple[SourcePeriod, ...], Field(min_length=1)] = ()
+    one_source: Annotated[SourceSpec | None, Field(alias="source", validate_default=True)] = None
     preprocess: PreprocessSpec
     uploads: UploadsSpec | None = None
     lookups: Mapping[Name, RelativeFile] = Field(default_factory=dict)
@@ -266,10 +270,65 @@ class DatasetSpec(Part):
         """Keep the folder that the validation context names."""
         self._folder = context["folder"]
 
+    @field_validator("one_source", mode="before")
+    @classmethod
+    def _is_given_once(cls, value: Any, info: ValidationInfo) -> Any:
+        has_sources = bool(info.data.get("sources", True))  # as far as can be said of a wrong list
+        if value is None and not has_sources:
+            raise WrongValueError("a source, or a list of sources of different times")
+        if value is not None and has_sources and "sources" in info.data:
+            raise WrongValueError(
+                "one of source and sources", "put this one into the list", shows_got=False
+            )
+        return value
+
     @property
     def folder(self) -> Path:
         """The data set's folder: specification, user code and lookups."""
         return self._folder
+
+    @property
+    def source(self) -> SourceSpec:
+        """Origin of the records, of a data set that has one, or of one interval.
+
+        Raises:
+            LookupError: The data set has several, and this is not the specification of an interval.
+        """
+        if self.one_source is None:
+            raise LookupError(f"data set {self.name!r} has several sources: ask for one interval")
+        return self.one_source
+
+    @property
+    def all_sources(self) -> tuple[SourceSpec, ...]:
+        """The sources of all intervals, in order of time."""
+        return self.sources if self.one_source is None else (self.one_source,)
+
+    @property
+    def ends_of_sources(self) -> tuple[datetime | None, ...]:
+        """The end of each of ``all_sources``, aware; None for the last, which goes on."""
+        return tuple(each.until for each in self.sources) if self.sources else (None,)
+
+    def for_interval(self, start: datetime) -> DatasetSpec:
+        """Return the specification of one interval, which has exactly one source.
+
+        Args:
+            start: Start of the interval, aware.
+        """
+        return self.of_each_source[self.source_at(start)]
+
+    def source_at(self, start: datetime) -> int:
+        """Return the number, from 0, of the source of the interval that starts at an aware time."""
+        ends = enumerate(self.ends_of_sources)
+        return next(number for number, end in ends if end is None or start < end)
+
+    @property
+    def of_each_source(self) -> tuple[DatasetSpec, ...]:
+        """The specification with each of its sources alone, in order of time."""
+        if self.one_source is not None:
+            return (self,)
+        return tuple(
+            self.model_copy(update={"one_source": each, "sources": ()}) for each in self.sources
+        )
 
     @property
     def missing_rules(self) -> dict[str, MissingRule]:
@@ -328,7 +387,7 @@ class DatasetSpec(Part):
         return bool(
             self.csv_lookups
             or self.uploads is not None
-            or self.source.kind.topics
+            or any(each.kind.topics for each in self.all_sources)
             or any(dtype.startswith("float") for dtype in by)
         )
 
@@ -470,11 +529,45 @@ def _ticks(spec: DatasetSpec) -> Iterator[Contradiction]:
 
 
 def _source(spec: DatasetSpec) -> Iterator[Contradiction]:
-    """Yield violated rules of the source; intervals are compared only if the schedule is right."""
+    """Yield violated rules of sources; intervals are compared only if the schedule is right."""
     is_wrong = next(_ticks(spec), None) is not None
-    intervals = () if is_wrong else islice(spec.schedule_model().intervals(), _LOOKED_AT)
-    for place, text in spec.source.kind.contradictions(spec.schedule, intervals):
-        yield Contradiction(("source", *place), text)
+    if spec.sources:
+        wrong = [] if is_wrong else list(_changes(spec))
+        yield from wrong
+        is_wrong = is_wrong or bool(wrong)
+    since: datetime | None = spec.start
+    ends = spec.ends_of_sources
+    for number, (source, end) in enumerate(zip(spec.all_sources, ends, strict=True)):
+        at: Place = ("sources", number) if spec.sources else ("source",)
+        known = () if is_wrong or since is None else spec.schedule_model().intervals(since)
+        for place, text in source.kind.contradictions(spec.schedule, islice(known, _LOOKED_AT)):
+            yield Contradiction((*at, *place), text)
+        since = end
+
+
+def _changes(spec: DatasetSpec) -> Iterator[Contradiction]:
+    """Yield violated rules of the times at which one source ends and the next one begins."""
+    schedule, before = spec.schedule_model(), spec.start
+    *earlier, last = spec.sources
+    if last.until is not None:
+        text = "expected no until for the last source, which goes on; leave it out"
+        yield Contradiction(("sources", len(earlier), "until"), text)
+    for number, part in enumerate(earlier):
+        place: Place = ("sources", number, "until")
+        if part.until is None:
+            text = "expected until, the time at which the next source begins, got none; add it"
+            yield Contradiction(place[:-1], text)
+            return
+        if part.until <= before:
+            text = f"expected a time after {format_time(before)}, got {format_time(part.until)}"
+            yield Contradiction(place, f"{text}; order the sources by time")
+            return
+        following = next(schedule.intervals(part.until), None)
+        if following is None or following.start != part.until:
+            text = f"expected the start of an interval, got {format_time(part.until)}"
+            hint = "none starts later" if following is None else f"the next is {following.name}"
+            yield Contradiction(place, f"{text}; {hint}, and an interval has one source alone")
+        before = part.until
 
 
 def _modules(spec: DatasetSpec) -> Iterator[Contradiction]:

@@ -100,6 +100,20 @@ def _source(schema: JsonSchemaValue) -> JsonSchemaValue:
     return {**schema, "minProperties": 1, "maxProperties": 1}
 
 
+def _source_of_a_time(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Allow ``until`` beside the one kind of source."""
+    return {**_source(schema), "maxProperties": 2}
+
+
+def _dataset(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Require a source, or sources, which stand behind it."""
+    given = schema["properties"]
+    first = {name: given[name] for name in given if name != "sources"}
+    names = [each for name in first for each in (name, *(("sources",) if name == "source" else ()))]
+    schema = {**schema, "properties": {name: given[name] for name in names}}
+    return {**schema, "oneOf": [{"required": ["source"]}, {"required": ["sources"]}]}
+
+
 def _split(schema: JsonSchemaValue) -> JsonSchemaValue:
     fields = schema["properties"]["by"]
     named = next(part for part in fields["anyOf"] if part.get("type") == "array")
@@ -110,4 +124,9 @@ def _split(schema: JsonSchemaValue) -> JsonSchemaValue:
     return schema
 
 
-_ACCEPTED: Final = {"SourceSpec": _source, "SplitSpec": _split}
+_ACCEPTED: Final = {
+    "DatasetSpec": _dataset,
+    "SourceSpec": _source,
+    "SourcePeriod": _source_of_a_time,
+    "SplitSpec": _split,
+}

@@ -148,5 +148,5 @@ def _way(spec: DatasetSpec, uploads: IntervalUploads, now: datetime) -> str:
         interval = spec.schedule_model().interval_named(uploads.interval)
     except WindowError:
         return "unscheduled"
-    is_ready = now >= ready_at(interval, spec.source.kind.settle)
+    is_ready = now >= ready_at(interval, spec.for_interval(interval.start).source.kind.settle)
     return "buildable" if is_ready else "open"

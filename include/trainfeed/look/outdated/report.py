@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.config import Environment
+from trainfeed.core.intervals import parse_time
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.planner.fingerprint import Cause, PublishedVersion
@@ -126,9 +127,8 @@ class Costs:
     """
 
     def __init__(self, spec: DatasetSpec, env: Environment) -> None:
-        self._lands = spec.source.kind.lands
+        self._spec = spec
         self._landing = Location.parse(env.landing)
-        self._range_span = Sizes.of(spec).range_span
         self._names: dict[str, frozenset[str]] = {}
         self.doubt: str | None = None
 
@@ -140,21 +140,22 @@ class Costs:
             inputs: Its inputs.
         """
         folder, interval, manifest = version
+        spec = self._spec.for_interval(parse_time(manifest.interval.start))
         read = [leaf["read"] for leaf in manifest.ledger.values()]
         return Cost(
             records=sum(leaf["records"] for leaf in read),
             record_bytes=sum(leaf["bytes"] for leaf in read),
-            landed=self._is_landed(inputs) if self._lands else None,
+            landed=self._is_landed(spec, inputs) if spec.source.kind.lands else None,
             version_bytes=sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
             seconds=_seconds(folder, interval, manifest.plan, manifest.generation),
         )
 
-    def _is_landed(self, inputs: Mapping[str, Planned]) -> bool | None:
+    def _is_landed(self, spec: DatasetSpec, inputs: Mapping[str, Planned]) -> bool | None:
         try:
             return all(
                 landing_name(piece.start, piece.end)
                 in self._landed_in(inputs[piece.source].landing_folder)
-                for piece in cut(inputs, self._range_span)
+                for piece in cut(inputs, Sizes.of(spec).range_span)
             )
         except TrainFeedError as error:
             self.doubt = f"it is not known what has landed: {type(error).__name__}: {error}"

@@ -117,7 +117,7 @@ class _Search:
     def __init__(self, spec: DatasetSpec, env: Environment) -> None:
         self._spec = spec
         self._folder = DatasetFolder(Path(env.root), spec.name)
-        self._recipe = Recipe.of(spec)
+        self._recipes = [Recipe.of(each) for each in spec.of_each_source]
         self._uploads = None if spec.uploads is None else ReceiptBook(self._folder)
         self.costs = Costs(spec, env)
 
@@ -164,8 +164,8 @@ class _Search:
     def _compared(self, tick: Interval, manifest: Manifest) -> IntervalFinding:
         inputs = {source: planned_of(value) for source, value in manifest.inputs.items()}
         uploads = _uploads(self._uploads, tick.name, manifest)
-        spec = interval_spec(self._spec, self._folder, tick.name)
-        recipe = replace(self._recipe, spec=spec)
+        spec = interval_spec(self._spec, self._folder, tick)
+        recipe = replace(self._recipes[self._spec.source_at(tick.start)], spec=spec)
         now = recipe.fingerprint_of(tick, inputs, uploads, manifest.rules)
         fingerprint = canonical_json.sha256_of(now)
         if fingerprint == manifest.fingerprint:
@@ -277,6 +277,7 @@ def _compared(
     generation: int | None,
 ) -> SourceFinding:
     folder, apart = folders
+    spec = spec.for_interval(interval.start)
     try:
         manifest, _ = Manifest.read(folder.version(interval.name, generation or 0))
         with reader_of(spec).open(spec, env, apart, interval) as source:

@@ -354,7 +354,8 @@ class _Evidence:
     def _absent(self, interval: Interval) -> IntervalStatus:
         found = self._found.get(interval.name)
         gone = None if found is None else gone_of(self._folder, interval.name, found.names)
-        judged = judge_absent(self._evidence(interval, gone), self._expected, self._now)
+        absent = self._evidence(interval, gone)
+        judged = judge_absent(absent, self._expected.at(absent.end), self._now)
         return _row(interval.name, judged, _seconds(interval.start), _seconds(interval.end))
 
     def _evidence(self, interval: Interval, gone: Gone | None) -> Absent:

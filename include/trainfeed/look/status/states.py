@@ -190,6 +190,7 @@ class Expected:
             ``skip``, with the place in dataset.yaml if there are several; None without a policy.
         patience: How long after ``settle`` runs wait for anything else.
         doubt: Why the rules may be others; None if they are those of the specification.
+        earlier: Ends of the sources before the last one, and the rules until then.
     """
 
     schedule: Schedule | None
@@ -198,10 +199,21 @@ class Expected:
     missing: str | None = None
     patience: timedelta = _NO_TIME
     doubt: str | None = None
+    earlier: Sequence[tuple[datetime | None, Expected]] = ()
 
     @classmethod
     def of(cls, spec: DatasetSpec) -> Expected:
-        """Return the rules of a specification."""
+        """Return the rules of a specification; ``at`` has those of one interval."""
+        *earlier, last = map(cls._of_one_source, spec.of_each_source)
+        *ends, _ = spec.ends_of_sources
+        return replace(last, earlier=tuple(zip(ends, earlier, strict=True)))
+
+    def at(self, end: datetime) -> Expected:
+        """Return the rules of the interval with this end."""
+        return next((rules for until, rules in self.earlier if until and end <= until), self)
+
+    @classmethod
+    def _of_one_source(cls, spec: DatasetSpec) -> Expected:
         kind, rules = spec.source.kind, spec.missing_rules
         waits = [topic.transaction_wait for topic in kind.topics]
         return cls(

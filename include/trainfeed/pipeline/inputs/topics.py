@@ -165,8 +165,9 @@ def placed(setting: str) -> Iterator[None]:
 
 def topics_of(spec: DatasetSpec) -> Iterator[tuple[str, str, TopicPart]]:
     """Yield connection, name and specification of every topic; none for other kinds of source."""
-    for topic in spec.source.kind.topics:
-        yield topic.place(spec.folder), topic.topic, topic
+    for source in spec.all_sources:
+        for topic in source.kind.topics:
+            yield topic.place(spec.folder), topic.topic, topic
 
 
 # --- Decides about an interval without a record of a topic, and about a topic that is not there

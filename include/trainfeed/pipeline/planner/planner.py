@@ -282,7 +282,7 @@ class Planner:
         folder: DatasetFolder,
         why: str | None = None,
     ) -> None:
-        spec = interval_spec(spec, folder, interval.name)
+        spec = interval_spec(spec, folder, interval)
         self._spec = spec
         self._interval = interval
         self._env = env

@@ -160,7 +160,7 @@ def require_same_code(spec: DatasetSpec, folder: DatasetFolder, plan: Plan) -> N
     Raises:
         CodeChangedError: The code or the specification differs; the message says where.
     """
-    spec = interval_spec(spec, folder, plan.interval["name"])
+    spec = interval_spec(spec, folder, plan.times)
     texts = code_texts(spec)
     planned = {"code": plan.code["digest"], "spec": plan.fingerprint_of["spec"]}
     running = {"code": digest_of_texts(texts), "spec": fingerprint_fields(spec, plan.rules)}
@@ -363,7 +363,7 @@ def _begin(
     tasks = [*units, others] if others else units
     own = plan.model_copy(update={"libraries": running_libraries(), "convert": tasks})
     place.adopt(real, own)
-    made = interval_spec(spec_of_plan(spec, real, plan, place.scratch), real, plan.interval["name"])
+    made = interval_spec(spec_of_plan(spec, real, plan, place.scratch), real, plan.times)
     return Build(made, place.env, plan.ref()), units
 
 

@@ -65,6 +65,18 @@ def test_a_complete_folder_is_not_waited_for(folder, make_context):
     assert sensor().execute(make_context(**DAY)) == 1
 
 
+@pytest.mark.parametrize(("until", "files"), [("2026-01-05", 0), ("2026-01-06", 1)])
+def test_the_day_of_a_topic_has_no_folder_to_wait_for(
+    folder, spec, make_context, set_connection, until, files
+):
+    (folder / "_SUCCESS").touch()
+    archive = LOGS.removeprefix("source: {").removesuffix("}")
+    sources = f"sources: [{{{archive}, until: {until}}}, {KAFKA.removeprefix('source: ')}]"
+    spec.write_text(spec.read_text().replace(LOGS, sources))
+    set_connection("kafka_clicks", extra={"bootstrap.servers": "127.0.0.1:1"})
+    assert sensor().execute(make_context(**DAY)) == files
+
+
 def test_the_triggerer_waits_for_a_folder_that_is_not_complete(folder, make_context):
     with pytest.raises(TaskDeferred) as deferred:
         sensor(poll_s=30).execute(make_context("scheduled", **DAY))

@@ -60,7 +60,7 @@ class WithPages(SourceSpec):
 @pytest.fixture(autouse=True)
 def row():
     """The row in what a specification may say."""
-    field = DatasetSpec.model_fields["source"]
+    field = DatasetSpec.model_fields["one_source"]
     before = field.annotation
     field.annotation = WithPages
     DatasetSpec.model_rebuild(force=True)

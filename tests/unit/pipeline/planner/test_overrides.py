@@ -115,7 +115,8 @@ def test_values_add_up_and_those_of_the_file_are_no_choice(project):
 def test_the_same_choice_again_writes_nothing(project):
     assert choose(project, names=["b", "c"]).is_new
     assert not choose(project, names=("b", "c")).is_new
-    assert interval_spec(project.spec, project.folder, DAY).preprocess.parameters == {
+    now = interval_spec(project.spec, project.folder, project.interval())
+    assert now.preprocess.parameters == {
         "scale": 0.5,
         "count": 3,
         "names": ("b", "c"),
