@@ -23,11 +23,9 @@ from trainfeed.pipeline.plans import (
     PlannedInput,
     PlannedRange,
     PlannedShard,
-    Sizes,
     cut,
-    group_ranges,
-    group_shards,
 )
+from trainfeed.pipeline.tasks import Sizes, group_ranges, group_shards
 from trainfeed.versions.order import check_shards, num_shards
 
 SPLITS: Final = {"eval": 100_000, "train": 900_000}

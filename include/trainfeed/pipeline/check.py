@@ -527,6 +527,7 @@ def check(build: Build) -> CheckReport | PublishedBefore:
 
 
 def _check(stage: Stage) -> CheckReport:
+    stage.plan.require_fingerprint()
     verdict, counts = _proved(stage)
     verdict = judged(stage, verdict, counts)
     name = f"{stage.plan.dataset}/{stage.plan.interval['name']}"

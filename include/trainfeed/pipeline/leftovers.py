@@ -51,6 +51,7 @@ _DATASET: Final[_Folders] = {
     "history": {"*": {}},
     "holes": {},
     "layouts": {},
+    "lists": {},
     "lookups": {},
     "parameters": {"*": {}},
     "plans": {"*": {}},

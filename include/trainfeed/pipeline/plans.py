@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import (
     BaseModel,
@@ -24,17 +23,23 @@ from pydantic import (
     model_serializer,
 )
 
-from trainfeed.core import canonical_json
+from trainfeed.core import canonical_json, faults
 from trainfeed.core.intervals import Interval, parse_time
 from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile
+from trainfeed.pipeline.planned_lists import (
+    FACTS,
+    ListedPieces,
+    keep_list,
+    kept_list,
+    list_of_plan,
+)
 from trainfeed.pipeline.reports import PlanRef
-from trainfeed.samples import Schema
 from trainfeed.sources import landing_folder
-from trainfeed.specification import DatasetSpec
 from trainfeed.versions import DatasetFolder, Manifest, Version
+from trainfeed.versions.file_list import LISTED_ABOVE, FileList, Listed, ListedFiles
 from trainfeed.versions.layout import generation_name, plan_id_of
 from trainfeed.versions.order import shard_name
 
@@ -240,6 +245,19 @@ def planned_of(value: Mapping[str, Any]) -> Planned:
     return _ANY.validate_python(value)
 
 
+def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
+    """Cut inputs into ranges of at most ``range_span`` offsets or bytes.
+
+    An input that cannot be cut, such as a compressed file, is one range. An empty input gives none.
+    """
+    return [
+        PlannedRange(source=source, start=start, end=min(start + step, planned.end))
+        for source, planned in sorted(inputs.items(), key=lambda item: item[0].encode())
+        if (step := range_span if planned.is_cut else planned.end - planned.start) > 0
+        for start in range(planned.start, planned.end, step)
+    ]
+
+
 def first_few(lines: Sequence[str]) -> str:
     """Return lines as part of a message: the first ones, and the number of the others."""
     more = len(lines) - _SHOWN_LINES
@@ -342,6 +360,7 @@ _OPTIONAL: Final = frozenset(
         "references",
         "made_by",
         "acknowledges",
+        "file_list",
     }
 )
 # The rule for outdated versions, or a replay of quarantined records.
@@ -376,6 +395,9 @@ class Plan(PlanPart):
         made_by: What made the plan; None, and not in the file, for a plain build.
         acknowledges: Digests of the withdrawals of the interval that were there when a person gave
             the reason of this build; not in the file if there are none.
+        file_list: The list that has the files and their pieces; None, and not in the file, for a
+            plan that has them itself. With a list, the file has no ``inputs`` and no ``ranges``,
+            neither here nor in ``fingerprint_of``; in memory both are made from the list by need.
     """
 
     format: int
@@ -387,8 +409,8 @@ class Plan(PlanPart):
     rebuild: str | None
     fingerprint: str
     fingerprint_of: dict[str, Any]
-    inputs: dict[str, Planned]
-    ranges: list[PlannedRange]
+    inputs: Mapping[str, Planned]
+    ranges: Sequence[PlannedRange]
     ingest: list[list[int]]
     preprocess: list[list[int]]
     convert: list[list[PlannedShard]]
@@ -407,6 +429,7 @@ class Plan(PlanPart):
     references: list[PlannedReference] = Field(default_factory=list)
     made_by: MadeBy | None = None
     acknowledges: list[str] = Field(default_factory=list)
+    file_list: ListedFiles | None = None
 
     @property
     def rules(self) -> ReadingRules:
@@ -416,7 +439,37 @@ class Plan(PlanPart):
     @property
     def sources(self) -> list[str]:
         """Source strings, sorted by their UTF-8 bytes; source indices are indices into this."""
+        if isinstance(self.inputs, Listed):
+            return self.inputs.files.sources
         return sorted(self.inputs, key=str.encode)
+
+    @property
+    def span(self) -> int:
+        """The offsets or bytes of all ranges."""
+        if isinstance(self.ranges, ListedPieces):
+            return self.ranges.span
+        return sum(each.end - each.start for each in self.ranges)
+
+    @property
+    def fingerprint_values(self) -> dict[str, Any]:
+        """The values whose digest is the fingerprint, those of the inputs included."""
+        if self.file_list is None:
+            return self.fingerprint_of
+        return {**self.fingerprint_of, "inputs": _fingerprints(self.inputs)}
+
+    def require_fingerprint(self) -> None:
+        """Compare the files of a list with the fingerprint, which takes longer than all else.
+
+        Raises:
+            FormatError: They are those of another plan.
+        """
+        if self.file_list is not None and self.fingerprint != canonical_json.sha256_of(
+            self.fingerprint_values
+        ):
+            raise FormatError(
+                f"expected the list of the files of plan {self.plan_id}, got one of another"
+                f" fingerprint; {PLANS.remedy}"
+            )
 
     @property
     def splits(self) -> list[str]:
@@ -452,7 +505,10 @@ class Plan(PlanPart):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file; keys that do not apply are left out."""
-        value = self.model_dump(by_alias=True)
+        listed: set[str] = set() if self.file_list is None else {"inputs", "ranges"}
+        value = self.model_dump(by_alias=True, exclude=listed)
+        if listed:
+            value |= {"inputs": {}, "ranges": []}
         return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
 
     def to_bytes(self) -> bytes:
@@ -465,7 +521,8 @@ class Plan(PlanPart):
 
     def cut_sha256(self) -> str:
         """Return the digest of the fingerprint, and of pieces and tasks of all inputs, in hex."""
-        cut = self.model_dump(include={"fingerprint", "ranges", "preprocess"})
+        ranges = "ranges" if self.file_list is None else "file_list"
+        cut = self.model_dump(include={"fingerprint", ranges, "preprocess"})
         return canonical_json.sha256_of(cut)
 
 
@@ -480,17 +537,58 @@ def _from_json(value: Any) -> Plan:
         _ = plan.rules
     except ValueError as error:
         raise FormatError(f"reading_rules: {error}; a newer trainfeed made the plan") from error
-    if (line := next(_contradictions(plan), None)) is not None:
+    if plan.file_list is not None and (plan.inputs or plan.ranges):
+        raise FormatError("inputs: expected none beside a list of the files")
+    # With a list, the plan is whole when that is read.
+    if plan.file_list is None and (line := next(_contradictions(plan), None)) is not None:
         raise FormatError(line)
     return plan
+
+
+def _fingerprints(inputs: Mapping[str, Planned]) -> dict[str, Any]:
+    return {source: planned.fingerprint() for source, planned in inputs.items()}
+
+
+def has_list(inputs: Mapping[str, Planned]) -> bool:
+    """Return whether a plan of these inputs has a list: they are files, and many."""
+    are_files = all(isinstance(planned, PlannedFile) for planned in inputs.values())
+    return are_files and len(inputs) > LISTED_ABOVE
+
+
+def listed(plan: Plan) -> Plan:
+    """Return the plan with a list of its files, if it has more than ``LISTED_ABOVE``.
+
+    The fingerprint stays what it is: it does not depend on where the files are told.
+    """
+    if not has_list(plan.inputs):
+        return plan
+    values = {key: each for key, each in plan.fingerprint_of.items() if key != "inputs"}
+    files = list_of_plan(plan.inputs, plan.ranges)
+    return plan.model_copy(update={"fingerprint_of": values, **_of_list(files)})
+
+
+def _of_list(files: FileList) -> dict[str, Any]:
+    """Return the fields of a plan that its list has."""
+    return {
+        "inputs": Listed(files, FACTS, _listed_file),
+        "ranges": ListedPieces(files, _listed_range),
+        "file_list": files.place,
+    }
+
+
+def _listed_file(facts: dict[str, Any]) -> PlannedFile:
+    return PlannedFile.model_validate({"start": 0, **facts})
+
+
+def _listed_range(source: str, start: int, end: int) -> PlannedRange:
+    return PlannedRange.model_construct(source=source, start=start, end=end)
 
 
 def _contradictions(plan: Plan) -> Iterator[str]:
     """Yield one line for each part of a plan that does not agree with the rest."""
     values = plan.fingerprint_of
     documents, uploads = values.get("documents", {}), values.get("uploads", [])
-    pairs = {
-        "fingerprint": (canonical_json.sha256_of(values), plan.fingerprint),
+    pairs: dict[str, tuple[Any, Any]] = {
         "plan_id": (plan_id_of(plan.fingerprint, plan.generation), plan.plan_id),
         "format": (values["format"], plan.format),
         "dataset": (values["dataset"], plan.dataset),
@@ -500,17 +598,18 @@ def _contradictions(plan: Plan) -> Iterator[str]:
         "documents": (documents, plan.documents),
         "schema": (values["spec"]["schema"], plan.fields),
         "uploads": (uploads, [[upload.kind, upload.sha256] for upload in plan.uploads]),
-        "sources": (sorted(values["inputs"], key=str.encode), plan.sources),
     }
+    if plan.file_list is None:
+        pairs["fingerprint"] = canonical_json.sha256_of(values), plan.fingerprint
+        pairs["sources"] = sorted(values["inputs"], key=str.encode), plan.sources
     for name, (wanted, found) in pairs.items():
         if wanted != found:
             yield f"{name}: expected {wanted!r}, as the rest of the plan has it, got {found!r}"
     # 2024-03-01, 2024-03-01T05 or 2024-03-01T0510, by the schedule.
     if not plan.interval["start"].replace(":", "").startswith(plan.interval_name):
         yield f"interval: expected the name of {plan.interval['start']}, got {plan.interval_name}"
-    for source, planned in plan.inputs.items():
-        if (wanted := values["inputs"][source]) != (found := planned.fingerprint()):
-            yield f"inputs of {source}: expected {wanted!r}, as in fingerprint_of, got {found!r}"
+    if plan.file_list is None:
+        yield from _told_otherwise(plan, values["inputs"])
     yield from _cut_wrongly(plan)
     for gap in plan.gaps:
         read = plan.inputs.get(gap["source"])  # a file may be gone
@@ -528,8 +627,19 @@ def _contradictions(plan: Plan) -> Iterator[str]:
             yield f"{name}: expected every range or shard in one task, and no other"
 
 
+def _told_otherwise(plan: Plan, values: Mapping[str, Any]) -> Iterator[str]:
+    for source, planned in plan.inputs.items():
+        if (wanted := values[source]) != (found := planned.fingerprint()):
+            yield f"inputs of {source}: expected {wanted!r}, as in fingerprint_of, got {found!r}"
+
+
 def _cut_wrongly(plan: Plan) -> Iterator[str]:
     """Yield where the ranges are not each input from its start to its end, in order of sources."""
+    if isinstance(plan.ranges, ListedPieces):
+        cut = (source for source in plan.ranges.cut() if not plan.inputs[source].is_cut)
+        for source in chain(plan.ranges.wrong(), cut):
+            yield f"ranges: expected those of {source} from its first byte to its end"
+        return
     pieces = iter(plan.ranges)
     for source in plan.sources:
         planned = plan.inputs[source]
@@ -573,7 +683,20 @@ PLANS: Final = RecordFile(
 
 def _read(folder: DatasetFolder, interval: str, plan_id: str) -> Plan | None:
     path = folder.plan(interval, plan_id)
-    return PLANS.read(path, dataset=folder.name, interval_name=interval, plan_id=plan_id)
+    plan = PLANS.read(path, dataset=folder.name, interval_name=interval, plan_id=plan_id)
+    return plan if plan is None or plan.file_list is None else _with_list(folder, plan, path)
+
+
+def _with_list(folder: DatasetFolder, plan: Plan, path: Path) -> Plan:
+    place = cast("ListedFiles", plan.file_list)
+    files = kept_list(folder.file_list(place.sha256), place)
+    plan = plan.model_copy(update=_of_list(files))
+    if (line := next(_contradictions(plan), None)) is not None:
+        raise FormatError(
+            f"expected a plan that agrees with the list of its files: {line}; {PLANS.remedy}",
+            path=str(path),
+        )
+    return plan
 
 
 def load_plan(folder: DatasetFolder, ref: PlanRef) -> Plan:
@@ -628,150 +751,10 @@ def earlier_plans(folder: DatasetFolder, interval: str) -> list[Plan]:
     return [plan for plan in plans if plan is not None]
 
 
-# --- Cuts the work of an interval into tasks: neither too many nor too large
-
-MAX_TASKS: Final = 512
-MAX_RANGE_READS: Final = 16_384
-# A run of sorted samples may take one sixth of the memory. Sorting holds the run three times: as
-# blocks, joined, and in order. The other half is for the next block (as returned, encoded, added)
-# and for the batch that is written.
-RUN_COPIES: Final = 6
-# Bytes of a sample besides its record: key, source, offset, ordinal, split, place in the order.
-SAMPLE_BYTES: Final = 48
-# The end of a record in a column of binary values.
-_END_BYTES: Final = 8
-# Tasks grow beyond ``records_per_task`` only where so many are left for machines to share, and at
-# most by this factor: a task is what is done again after a kill, and its quarantine is bounded.
-_SHARED_TASKS: Final = 16
-_MOST_GROWTH: Final = 4
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of pieces and tasks of a data set.
-
-    A *span* has the unit of the ranges: offsets of a topic, bytes of log files.
-
-    Attributes:
-        range_span: The largest span of a range.
-        task_span: The approximate span of a task.
-        span_per_record: The approximate span of a record: 1 offset, or some bytes.
-    """
-
-    range_span: int
-    task_span: int
-    span_per_record: int
-
-    @classmethod
-    def of(cls, spec: DatasetSpec) -> Sizes:
-        """Return the sizes that follow from a specification."""
-        records = spec.resources.records_per_task
-        measure = spec.source.kind.measure(records)
-        span = measure.span_per_record
-        return cls(measure.range_span, records * span, span)
-
-    def grown(self, spec: DatasetSpec, inputs: Mapping[str, Planned]) -> Sizes:
-        """Return the sizes for a large interval: fewer and larger tasks, ranges as they are.
-
-        Fewer tasks are fewer files that ``convert`` merges. A task grows while its samples fit
-        into one sorted run of one process, as otherwise they would be merged twice. Tasks stay as
-        they are if dataset.yaml says ``records_per_task``, and if samples have no fixed size.
-        """
-        resources = spec.resources
-        schema = Schema.from_json(spec.schema_fields())
-        if "records_per_task" in resources.model_fields_set or not schema.is_fixed:
-            return self
-        run_bytes = resources.memory_bytes // resources.processes // RUN_COPIES
-        sample_bytes = schema.record_dtype.itemsize + SAMPLE_BYTES + _END_BYTES
-        planned = sum(each.end - each.start for each in inputs.values())
-        factor = min(
-            run_bytes // (sample_bytes * resources.records_per_task),
-            planned // (_SHARED_TASKS * self.task_span),
-            _MOST_GROWTH,
-        )
-        return replace(self, task_span=max(1, factor) * self.task_span)
-
-
-def cut(inputs: Mapping[str, Planned], range_span: int) -> list[PlannedRange]:
-    """Cut inputs into ranges of at most ``range_span`` offsets or bytes.
-
-    An input that cannot be cut, such as a compressed file, is one range. An empty input gives none.
-    """
-    return [
-        PlannedRange(source=source, start=start, end=min(start + step, planned.end))
-        for source, planned in sorted(inputs.items(), key=lambda item: item[0].encode())
-        if (step := range_span if planned.is_cut else planned.end - planned.start) > 0
-        for start in range(planned.start, planned.end, step)
-    ]
-
-
-def group_ranges(ranges: Sequence[PlannedRange], task_span: int) -> list[list[int]]:
-    """Group neighbouring ranges so that a task has about ``task_span`` offsets or bytes.
-
-    Returns:
-        Indices into ``ranges``; one empty group if there is no range, so that a stage always
-        has a task.
-    """
-    return _group([r.end - r.start for r in ranges], task_span, MAX_TASKS)
-
-
-def group_shards(
-    shards: Mapping[str, int],
-    ranges: Sequence[PlannedRange],
-    groups: Sequence[Sequence[int]],
-    task_span: int,
-) -> list[list[PlannedShard]]:
-    """Group shards, in split and shard order, so that a task writes the samples of ``task_span``.
-
-    Args:
-        shards: Number of shards per split.
-        ranges: The ranges to read.
-        groups: The groups of ranges, one spill file each.
-        task_span: The offsets or bytes whose samples a task should write.
-    """
-    every = [
-        PlannedShard(split=split, index=index)
-        for split in sorted(shards)
-        for index in range(shards[split])
-    ]
-    planned = sum(r.end - r.start for r in ranges)
-    weight = max(1, planned // len(every))
-    most = max(1, min(MAX_TASKS, MAX_RANGE_READS // len(groups)))
-    return [
-        [every[index] for index in group]
-        for group in _group([weight] * len(every), task_span, most)
-    ]
-
-
-def _group(weights: Sequence[int], aim: int, most: int) -> list[list[int]]:
-    """Return at most ``most`` groups of neighbouring indices with weights of about ``aim``."""
-    groups = _groups_below(weights, aim)
-    if len(groups) <= most:
-        return groups
-    # The lowest limit that gives few enough: no group takes what the others leave. With the mean
-    # and the largest weight together, every group but the last has more than the mean.
-    limits = range(aim, sum(weights) // most + max(weights) + 1)
-    lowest = bisect_left(limits, True, key=lambda limit: len(_groups_below(weights, limit)) <= most)
-    return _groups_below(weights, aim + lowest)
-
-
-def _groups_below(weights: Sequence[int], limit: int) -> list[list[int]]:
-    """Return groups of neighbouring indices whose weights do not exceed ``limit``, or of one."""
-    groups: list[list[int]] = [[]]
-    full = 0
-    for index, weight in enumerate(weights):
-        if full + weight > limit and groups[-1]:
-            groups.append([])
-            full = 0
-        groups[-1].append(index)
-        full += weight
-    return groups
-
-
 # --- Writes the plan file, or adopts the plan that another run wrote for the same generation
 
 # The fields that follow from how the inputs are cut into pieces.
-_CUT: Final = ("ranges", "ingest", "preprocess", "convert")
+_CUT: Final = ("ranges", "file_list", "ingest", "preprocess", "convert")
 
 
 def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan:
@@ -798,6 +781,10 @@ def save_plan(folder: DatasetFolder, plan: Plan, *, joins: bool = False) -> Plan
         StorageError: The publication root refused or failed. No plan was changed.
     """
     path = folder.plan(plan.interval_name, plan.plan_id)
+    if isinstance(plan.inputs, Listed):
+        files = plan.inputs.files
+        keep_list(folder.file_list(files.place.sha256), files)
+        faults.point("plan.after_list")
     if not PLANS.write_once(path, plan) and not _is_same(folder, plan, joins=joins):
         PLANS.replace(path, plan)
     return load_plan(folder, plan.ref())

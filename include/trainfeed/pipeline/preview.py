@@ -80,7 +80,8 @@ def shadowed(
             _copy_uploads(real.uploads / interval, shadow.uploads / interval)
             _link_all(real.receipts, shadow.receipts)
             _copy_files(real.overrides(interval), shadow.overrides(interval))
-            _link_all(real.path / "layouts", shadow.path / "layouts")
+            for kept in ("layouts", "lists"):
+                _link_all(real.path / kept, shadow.path / kept)
             if published:
                 plans = Path("plans") / interval
                 _link_files(real.path / plans, shadow.path / plans)
@@ -453,12 +454,11 @@ def _span(found: Plan, unit: str) -> int:
 def _publishes(found: Plan, env: Environment, generation: str) -> PlannedVersion:
     folder = DatasetFolder(Path(env.root), found.dataset)
     experience = Experience.for_plan(found, env.root)
-    positions = sum(piece.end - piece.start for piece in found.ranges)
     return PlannedVersion(
         version=f"{found.dataset}/{found.interval['name']}/{generation}",
         path=str(folder.version(found.interval["name"], found.generation)),
         supersedes=found.supersedes,
-        bytes=None if experience is None else round(positions * experience.published_bytes),
+        bytes=None if experience is None else round(found.span * experience.published_bytes),
         estimated_from=None if experience is None else experience.version,
     )
 
@@ -646,7 +646,7 @@ def _shortened(whole: Plan, limit: int, late: Sequence[Gate]) -> Plan:
     """Return the plan of the first records: one task per stage, gates that stop nothing."""
     # Inputs in bytes stay whole: ``SourceReader.head`` has copied only their first records.
     first = _first(whole.inputs, limit)
-    inputs = whole.inputs | first
+    inputs = {**whole.inputs, **first}
     ranges = [piece for piece in whole.ranges if piece.source not in first] + cut(first, limit)
     ranges.sort(key=lambda piece: piece.source.encode())
     values = whole.fingerprint_of | {
@@ -661,6 +661,7 @@ def _shortened(whole: Plan, limit: int, late: Sequence[Gate]) -> Plan:
         "fingerprint_of": values,
         "inputs": inputs,
         "ranges": ranges,
+        "file_list": None,
         "ingest": group,
         "preprocess": group,
         "shards": shards,

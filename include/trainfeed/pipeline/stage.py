@@ -217,8 +217,7 @@ class Experience:
             root: The publication root.
         """
         found = cls._newest(DatasetFolder(Path(root), plan.dataset))
-        planned = sum(piece.end - piece.start for piece in plan.ranges)
-        return found if found is not None and planned <= _MAX_FACTOR * found.positions else None
+        return found if found is not None and plan.span <= _MAX_FACTOR * found.positions else None
 
     @classmethod
     def _newest(cls, folder: DatasetFolder) -> Experience | None:
@@ -283,16 +282,15 @@ def space(stage: Stage, landed: Mapping[int, int]) -> list[Space]:
     """
     plan, env = stage.plan, stage.env
     experience = Experience.for_plan(plan, env.root)
-    missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
-    to_land = sum(piece.end - piece.start for piece in missing)
-    positions = sum(piece.end - piece.start for piece in plan.ranges)
     landing = root = None
     if not stage.spec.source.kind.lands:
         landing = 0
     elif experience is not None:
+        missing = [piece for index, piece in enumerate(plan.ranges) if index not in landed]
+        to_land = sum(piece.end - piece.start for piece in missing)
         landing = round(to_land * experience.read_bytes)
     if experience is not None:
-        root = round(positions * experience.published_bytes)
+        root = round(plan.span * experience.published_bytes)
     return [
         Space(place, uri, needed, _free_bytes(uri))
         for place, uri, needed in (("landing", env.landing, landing), ("root", env.root, root))

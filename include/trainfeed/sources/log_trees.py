@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 # Two small requests per file; waiting for the answers takes most of the time.
 _THREADS: Final = 8
+_MOST_AT_ONCE: Final = 64
 _KEPT: Final = "nothing was read or written; run again when the folder is complete"
 _SHOWN: Final = 3
 
@@ -455,8 +456,12 @@ def _require_closed(folder: Location, infos: list[FileInfo], rule: CompleteRule)
 
 
 def _ask(question: Callable[[FileInfo], T], infos: list[FileInfo]) -> list[T]:
+    # Several files for each call of a thread: to hand one over costs more than a small request.
+    step = min(_MOST_AT_ONCE, -(-len(infos) // _THREADS) or 1)
+    parts = [infos[first : first + step] for first in range(0, len(infos), step)]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
-        return list(pool.map(question, infos))
+        answers = pool.map(lambda part: [question(info) for info in part], parts)
+        return [answer for part in answers for answer in part]
 
 
 def _incomplete(folder: Location, what: str) -> WindowOpenError:

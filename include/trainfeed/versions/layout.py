@@ -137,6 +137,10 @@ class DatasetPaths:
         """The file with the layouts of the files of an interval, by its digest."""
         return self.path / "layouts" / f"{check_name(digest)}.layouts"
 
+    def file_list(self, digest: str) -> Path:
+        """The list of the files of a plan that has many, by its digest."""
+        return self.path / "lists" / f"{check_name(digest)}.arrow"
+
     @property
     def staging(self) -> Path:
         """The folder of unfinished versions."""

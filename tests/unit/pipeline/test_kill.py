@@ -59,6 +59,8 @@ WAIVER_POINTS = [
 ]
 # Only with lookups: killed at in tests/unit/look/difference/test_kept_lookups.py.
 LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
+# Only for plans of many files: killed at in plans/test_listed_plans.py.
+LIST_POINTS = ["plan.after_list"]
 # Only with a schema registry: killed at in tests/unit/pipeline/inputs/test_schemas.py.
 SCHEMA_POINTS = ["ingest.after_schema"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.
@@ -178,6 +180,7 @@ def test_every_point_of_the_stages_is_killed_at():
         *LABEL_POINTS,
         *WAIVER_POINTS,
         *LOOKUP_POINTS,
+        *LIST_POINTS,
         *SCHEMA_POINTS,
         *QUARANTINE_POINTS,
         *SPARK_POINTS,

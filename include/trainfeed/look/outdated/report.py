@@ -15,7 +15,8 @@ from trainfeed.core.intervals import parse_time
 from trainfeed.errors import NotFoundError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.pipeline.planner.fingerprint import Cause, PublishedVersion
-from trainfeed.pipeline.plans import Planned, Sizes, cut
+from trainfeed.pipeline.plans import Planned, cut
+from trainfeed.pipeline.tasks import Sizes
 from trainfeed.sources import landing_name
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions import DatasetFolder

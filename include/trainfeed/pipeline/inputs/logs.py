@@ -358,6 +358,8 @@ class LogInputs:
         self._folder = folder
         self._interval = interval
         self._folders = logs_folders(logs, env, interval)
+        self._paths = log_paths_of(logs.path, interval)
+        self._root = logs_root(logs.path).rstrip("/")
         self._absence: Absence | None = None
         self._incomplete: WindowOpenError | None = None
         self._entries: FolderEntries | None = None
@@ -496,7 +498,7 @@ class LogInputs:
     @property
     def _top(self) -> str:
         """The folder below which all folders lie, as the specification names it."""
-        return expand_path(self._logs.path, self._interval)
+        return self._paths.top
 
     def _others(self) -> dict[str, PlannedFile]:
         """Return the files that are passed over, as if they were read."""
@@ -529,7 +531,7 @@ class LogInputs:
 
     def _planned(self, file: LogFile) -> tuple[str, PlannedFile]:
         path = f"{self._top}/{file.info.name}"
-        time = log_paths_of(self._logs.path, self._interval).time_of(file.info.name)
+        time = self._paths.time_of(file.info.name)
         planned = PlannedFile(
             kind=None if self._logs.format == LINES else self._logs.format,
             connection=self._logs.connection,
@@ -542,8 +544,7 @@ class LogInputs:
             file_id=file.info.file_id,
             checksum=file.checksum,
         )
-        root = logs_root(self._logs.path).rstrip("/")
-        return logs_source(path.removeprefix(f"{root}/")), planned
+        return logs_source(path.removeprefix(f"{self._root}/")), planned
 
 
 def _are_files(inputs: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -58,6 +58,7 @@ from trainfeed.pipeline.landed_ranges import (
     opened_landing,
     promised_leaf,
 )
+from trainfeed.pipeline.planned_lists import labels_of, paths_of
 from trainfeed.pipeline.plans import (
     Plan,
     Planned,
@@ -242,7 +243,7 @@ class KeptInputs:
 
     planned: Mapping[str, Planned]
     gaps: list[dict[str, Any]] = field(default_factory=list)
-    ranges: list[PlannedRange] | None = None
+    ranges: Sequence[PlannedRange] | None = None
     marker: str | None = None
     passed_over: Mapping[str, str] = field(default_factory=dict)
 
@@ -435,12 +436,11 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
         SourceReplacedError: Files changed, vanished, were replaced or added; it names them.
         FormatError: An entry was added that is neither a log file nor passed over.
     """
-    inputs = {source: _file(stage, source) for source in stage.plan.inputs}
     interval = _interval(stage)
     folders = logs_folders(_logs(stage), stage.env, interval)
     path = expand_path(_logs(stage).path, interval)
     _require_marker(stage)
-    planned = {i.path: i for i in inputs.values()}
+    planned = paths_of(stage.plan.inputs)
     try:
         entries = list_entries(folders, _logs(stage).marker)
         entries.require({each.removeprefix(f"{path}/") for each in planned})
@@ -450,10 +450,11 @@ def check_folder(stage: Stage, sources: Iterable[str]) -> None:
         # An older plan may name a file that is passed over by now: it is there nevertheless.
         found = {f"{path}/{name}": info for name, info in entries.infos.items()}
         logs = {f"{path}/{info.name}" for info in entries.logs}
-    problems = [f"{path} was added" for path in sorted(logs - planned.keys())]
-    problems += [f"{path} is gone" for path in sorted(planned.keys() - found.keys())]
+    problems = [f"{path} was added" for path in sorted(logs - planned)]
+    problems += [f"{path} is gone" for path in sorted(planned - found.keys())]
     # Names come from one listing; the other facts of a file take a request or two.
-    known = [inputs[source] for source in sorted(sources) if inputs[source].path in found]
+    wanted = [_file(stage, source) for source in sorted(sources)]
+    known = [file for file in wanted if file.path in found]
     with ThreadPoolExecutor(_THREADS, "logs") as pool:
         for changes in pool.map(lambda file: _changes(stage, file, found[file.path]), known):
             problems += changes
@@ -757,14 +758,18 @@ def longest_line_bytes(spec: DatasetSpec) -> int | None:
 def late_policies(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, str]:
     """Return source → policy for late records: keep, separate or fail."""
     kind = spec.source.kind
-    return {source: kind.late_rule(planned.label).policy for source, planned in inputs.items()}
+    labels = labels_of(inputs)
+    rules = {label: kind.late_rule(label) for label in {*labels.values()}}
+    return {source: rules[label].policy for source, label in labels.items()}
 
 
 def late_skews(spec: DatasetSpec, inputs: Mapping[str, Planned]) -> dict[str, timedelta]:
     """Return source → how far behind the interval's end stamps may lie, for the policy ``fail``."""
     kind = spec.source.kind
-    rules = {source: kind.late_rule(planned.label) for source, planned in inputs.items()}
-    return {source: rule.skew for source, rule in rules.items() if rule.policy == "fail"}
+    labels = labels_of(inputs)
+    rules = {label: kind.late_rule(label) for label in {*labels.values()}}
+    skews = {label: rule.skew for label, rule in rules.items() if rule.policy == "fail"}
+    return {source: skews[label] for source, label in labels.items() if label in skews}
 
 
 class PieceReader:

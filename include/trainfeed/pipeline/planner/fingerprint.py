@@ -325,7 +325,11 @@ def _published_values(version: PublishedVersion) -> JsonObject | None:
     try:
         path = folder.plan(interval, current.plan)
         data = read_plain(path, follow=True, max_bytes=canonical_json.MAX_BYTES)
-        values = canonical_json.loads(data, path=str(path))["fingerprint_of"]
+        found = canonical_json.loads(data, path=str(path))
+        values = found["fingerprint_of"]
+        if "file_list" in found:
+            plan = plan_of_version(folder, interval, current.plan)
+            values = {} if plan is None else plan.fingerprint_values
         is_proved = canonical_json.sha256_of(values) == current.fingerprint
     except (FormatError, NotFoundError, KeyError, TypeError):
         return None
@@ -430,7 +434,7 @@ def conflict_error(
     folder, interval, current = version
     plan = plan_of_version(folder, interval, current.plan)
     if plan is not None:
-        published = plan.fingerprint_of
+        published = plan.fingerprint_values
     else:
         # Without the plan, the manifest has only these two values to compare. The others are in
         # the fingerprint, which shows that something differs, but not what.

@@ -38,16 +38,16 @@ from trainfeed.pipeline.plans import (
     Planned,
     PlannedRange,
     PlannedReference,
-    Sizes,
     cut,
-    group_ranges,
-    group_shards,
+    has_list,
+    listed,
     plan_of_version,
     read_statistics,
     replaced_inputs,
     save_plan,
 )
 from trainfeed.pipeline.reports import JsonObject
+from trainfeed.pipeline.tasks import MOST_FILES, Sizes, group_ranges, group_shards
 from trainfeed.specification import DatasetSpec, earlier_versions
 from trainfeed.uploads import AppliedUpload, applied_uploads
 from trainfeed.versions import DatasetFolder, Manifest, Skip, Version
@@ -138,7 +138,7 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
     inputs: Mapping[str, Planned],
     uploads: Sequence[AppliedUpload],
     *,
-    ranges: list[PlannedRange] | None = None,
+    ranges: Sequence[PlannedRange] | None = None,
     rules: ReadingRules = NEWEST,
 ) -> Plan:
     """Return the plan of a generation: a first one, without reason, gaps and references.
@@ -159,10 +159,11 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
     fingerprint_of = recipe.fingerprint_of(interval, inputs, uploads, rules)
     fingerprint = canonical_json.sha256_of(fingerprint_of)
     sizes = Sizes.of(spec).grown(spec, inputs)
-    ranges = cut(inputs, sizes.range_span) if ranges is None else ranges
-    groups = group_ranges(ranges, sizes.task_span)
+    ranges = cut(inputs, sizes.range_span) if ranges is None else list(ranges)
+    most = MOST_FILES if has_list(inputs) else None
+    groups = group_ranges(ranges, sizes.task_span, most)
     shards = planned_shards(spec, inputs)
-    return Plan.model_validate(
+    plan = Plan.model_validate(
         {
             "format": FORMAT,
             "dataset": spec.name,
@@ -173,7 +174,7 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
             "rebuild": None,
             "fingerprint": fingerprint,
             "fingerprint_of": fingerprint_of,
-            "inputs": inputs,
+            "inputs": dict(inputs),
             "ranges": ranges,
             "ingest": groups,
             "preprocess": groups,
@@ -189,6 +190,7 @@ def fresh_plan(  # noqa: PLR0913 - what is known of the interval
             "uploads": [asdict(upload) for upload in uploads],
         }
     )
+    return listed(plan)
 
 
 def _as_json(interval: Interval) -> dict[str, str]:
@@ -394,7 +396,7 @@ class Planner:
         *,
         rebuild: str | None,
         allow_gap: str | None,
-        ranges: list[PlannedRange] | None = None,
+        ranges: Sequence[PlannedRange] | None = None,
         made_by: MadeBy | None = None,
     ) -> Plan:
         """Write the plan of ``draft``, or adopt the one that an earlier or parallel run wrote."""
@@ -406,7 +408,7 @@ class Planner:
         source: Inputs,
         rebuild: str | None,
         allow_gap: str | None,
-        ranges: list[PlannedRange] | None,
+        ranges: Sequence[PlannedRange] | None,
         made_by: MadeBy | None,
     ) -> Plan:
         """Return the plan of the next generation; nothing is written.
@@ -476,7 +478,7 @@ class Planner:
         self,
         generation: int,
         inputs: Mapping[str, Planned],
-        ranges: list[PlannedRange] | None = None,
+        ranges: Sequence[PlannedRange] | None = None,
         rules: ReadingRules = NEWEST,
     ) -> Plan:
         given = (self._recipe, self._interval, generation, inputs, self._uploads)

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trainfeed.pipeline.plans import RUN_COPIES, SAMPLE_BYTES, Plan
+from trainfeed.pipeline.plans import Plan
 from trainfeed.pipeline.sorting.spill_files import (
     SPILL_SCHEMA,
     RecordColumn,
     hashes_of,
     sample_order,
 )
+from trainfeed.pipeline.tasks import RUN_COPIES, SAMPLE_BYTES
 from trainfeed.samples import Schema
 from trainfeed.specification import DatasetSpec
 from trainfeed.versions import ValidLeaf
@@ -90,7 +91,7 @@ class SampleSorter:
         self._blocks: list[tuple[NDArray[Any], ...]] = []
         self._records: list[pa.Array] = []
         self._num_bytes = 0
-        self.valid = {source: ValidLeaf() for source in plan.sources}
+        self.valid = dict.fromkeys(plan.sources, ValidLeaf())
 
     def has_room(self, block: SampleBlock) -> bool:
         """Return whether the current run has room for the samples; else it is written first."""

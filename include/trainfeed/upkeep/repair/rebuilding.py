@@ -86,7 +86,7 @@ class RepairOrder:
 
 _PREFIX: Final = "trainfeed-"
 # What stages read besides the plan, its interval and the versions it refers to.
-_READ: Final = ("boundaries", "code", "layouts", "lookups", "receipts", "uploads")
+_READ: Final = ("boundaries", "code", "layouts", "lists", "lookups", "receipts", "uploads")
 
 
 @dataclass(frozen=True)

@@ -56,27 +56,28 @@ def file_item(kind: str, name: str, path: Path) -> Item | None:
     return Item(kind, name, found.st_size, since, (str(path),))
 
 
-# --- Kept code, lookups and layouts of files that no plan of the data set names
+# --- Kept code, lookups, layouts and lists of files that no plan of the data set names
 
-TextKind: TypeAlias = Literal["code", "lookups", "layouts"]
+TextKind: TypeAlias = Literal["code", "lookups", "layouts", "lists"]
 
-_NAME: Final = re.compile(r"([0-9a-f]{64})(\.json|\.layouts)?")
+_NAME: Final = re.compile(r"([0-9a-f]{64})(\.json|\.layouts|\.arrow)?")
 _KINDS: Final[dict[str | None, TextKind]] = {
-    ".json": "code", ".layouts": "layouts", None: "lookups",
+    ".json": "code", ".layouts": "layouts", ".arrow": "lists", None: "lookups",
 }  # fmt: skip
 # A build that finds an outdated version keeps the code of today without a plan, night by night.
 _YOUNG: Final = timedelta(days=3)
 
 
 class KeptTexts(Kind[Item]):
-    """Files of ``code``, ``lookups`` or ``layouts``, whose digest a plan has.
+    """Files of ``code``, ``lookups``, ``layouts`` or ``lists``, whose digest a plan has.
 
-    A difference shows code and lookups; layouts say where the rows of a plan's files are.
+    A difference shows code and lookups; layouts say where the rows of a plan's files are, and lists
+    are the files of a plan that has many.
 
     They go without a rule once no plan names them. A plan that cannot be read keeps all.
 
     Args:
-        name: ``code``, ``lookups`` or ``layouts``, the kind and the folder.
+        name: ``code``, ``lookups``, ``layouts`` or ``lists``, the kind and the folder.
     """
 
     moves = True
@@ -163,6 +164,8 @@ class KeptTexts(Kind[Item]):
     def _digests(self, plan: Plan) -> set[str]:
         if self.name == "code":
             return {str(plan.code["digest"])}
+        if self.name == "lists":
+            return set() if plan.file_list is None else {plan.file_list.sha256}
         if self.name == "layouts":
             files = (each for each in plan.inputs.values() if isinstance(each, PlannedFile))
             return {each.layouts for each in files if each.layouts is not None}

@@ -59,6 +59,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     KeptTexts("code"),
     KeptTexts("lookups"),
     KeptTexts("layouts"),
+    KeptTexts("lists"),
     Trainings(),
     ModelVersions(),
 )

@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from trainfeed.pipeline.plan import plan
-from trainfeed.pipeline.plans import PlannedInput, PlannedRange, Sizes, cut, group_ranges, load_plan
+from trainfeed.pipeline.plans import PlannedInput, PlannedRange, cut, load_plan
 from trainfeed.pipeline.sorting.collector import SampleBlock, SampleSorter
+from trainfeed.pipeline.tasks import Sizes, group_ranges
 from trainfeed.samples import Schema
 
 RECORDS = 100_000
