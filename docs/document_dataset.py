@@ -168,6 +168,21 @@ schema:
   distance: {dtype: float32}
   fare: {dtype: float32}
 """,
+    "Folders of CSV files": """\
+name: rides
+schedule: "@daily"
+start: 2026-01-01
+source:
+  logs:
+    path: "/exports/rides/{start:%Y-%m-%d}"
+    format: csv
+    fields: {distance: float64, fare: float64, rider: int64, city: str}
+    csv: {delimiter: ";", quote: null, nulls: ["", NA]}
+preprocess: {function: "preprocess:make_sample", input: batch}
+schema:
+  distance: {dtype: float32}
+  fare: {dtype: float32}
+""",
     "Folders that are complete when nothing in them changes": """\
 name: visits
 schedule: "0 * * * *"

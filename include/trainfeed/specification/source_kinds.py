@@ -14,6 +14,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 from pydantic import AfterValidator, Field, model_validator
 
 from trainfeed.core.intervals import Interval
+from trainfeed.specification.line_formats import (
+    FIELD_FORMATS,
+    LINE_FORMATS,
+    CsvSpec,
+    LineFields,
+)
 from trainfeed.specification.log_paths import log_path, log_paths_of
 from trainfeed.specification.messages import Place
 from trainfeed.specification.payload_formats import PayloadSpec, payload_fingerprints
@@ -198,9 +204,9 @@ def _marker(text: str) -> str:
 
 # Formats of files of columns.
 COLUMN_FORMATS: Final = frozenset({"parquet", "orc", "arrow", "avro"})
-_LINES: Final = "lines"
 _NAMES: Final = {
-    "parquet": "Parquet", "orc": "ORC", "arrow": "Arrow", "avro": "Avro", "recordio": "RecordIO",
+    "lines": "log", "json": "JSON lines", "csv": "CSV", "parquet": "Parquet", "orc": "ORC",
+    "arrow": "Arrow", "avro": "Avro", "recordio": "RecordIO",
     "tfrecord": "TFRecord",
 }  # fmt: skip
 # Settings that speak of lines.
@@ -221,11 +227,16 @@ class LogsSourceSpec(Part):
             folder that ``path`` names has one; those below the first ``*`` that follows the time
             need none.
         stable: The folder is complete when nothing in it has changed for this long.
-        format: ``lines``: a record is a line. ``parquet``, ``orc``, ``arrow``, ``avro``: a record
-            is a row, with the columns as its fields. ``recordio``, ``tfrecord``: a record is one of
-            the file.
+        format: ``lines``: a record is a line. ``json``, ``csv``: the same, and the line gives the
+            fields of the record; the first line of each file of CSV names its columns.
+            ``parquet``, ``orc``, ``arrow``, ``avro``: a record is a row, with the columns as its
+            fields. ``recordio``, ``tfrecord``: a record is one of the file.
         columns: The columns of Parquet, ORC, Arrow and Avro files that are read, and no others;
             by default all.
+        fields: Name → type of the fields that lines of ``json`` and ``csv`` give: ``bool``,
+            ``int64``, ``float64`` or ``str``. A line with another value is quarantined; what a line
+            does not have is null.
+        csv: How the cells of a line of CSV are told apart.
         land: Whether lines are first copied into landing files, and read from these from then on.
         settle: Time after the end of an interval before which it is not planned.
         wait: How long after that a run waits for the folder. The time counts from the interval and
@@ -250,8 +261,12 @@ class LogsSourceSpec(Part):
     path: Annotated[str, AfterValidator(log_path)]
     done: Annotated[str, AfterValidator(_marker)] | None = None
     stable: Duration | None = None
-    format: Literal["lines", "parquet", "orc", "arrow", "avro", "recordio", "tfrecord"] = "lines"
+    format: Literal[
+        "lines", "json", "csv", "parquet", "orc", "arrow", "avro", "recordio", "tfrecord"
+    ] = "lines"
     columns: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    fields: LineFields | None = None
+    csv: CsvSpec = CsvSpec()
     land: bool = False
     settle: Duration = timedelta(0)
     wait: Wait = timedelta(days=2)
@@ -290,12 +305,31 @@ class LogsSourceSpec(Part):
                 " files alone, which keeps it to the columns that are wanted; leave it out",
                 shows_got=False,
             )  # fmt: skip
-        unused = self.model_fields_set & _OF_LINES if self.format != _LINES else set()
+        unused = set() if self.is_of_lines else self.model_fields_set & _OF_LINES
         if unused:
             raise WrongValueError(
-                f"{' and '.join(sorted(unused))} with format: lines", "other files have no lines;"
-                " leave it out", shows_got=False,
+                f"{' and '.join(sorted(unused))} with format: lines, json or csv", "other files"
+                " have no lines; leave it out", shows_got=False,
             )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _has_fields_of_lines(self) -> LogsSourceSpec:
+        if self.has_line_fields and self.fields is None:
+            raise WrongValueError(
+                f"fields beside format: {self.format}", "say the types of the fields that the"
+                " function gets, as in fields: {price: float64, name: str}; or say format: lines"
+                " for a function that reads the lines itself", shows_got=False,
+            )  # fmt: skip
+        if not self.has_line_fields and self.fields is not None:
+            raise WrongValueError(
+                "fields with format: json or csv", "other files say their types themselves: name"
+                " columns in their place, or say the format of the lines", shows_got=False,
+            )  # fmt: skip
+        if self.format != "csv" and "csv" in self.model_fields_set:
+            raise WrongValueError(
+                "csv with format: csv", "leave it out, or say the format", shows_got=False
+            )
         return self
 
     @model_validator(mode="after")
@@ -316,6 +350,16 @@ class LogsSourceSpec(Part):
     def has_columns(self) -> bool:
         """Whether its files have columns, so that records have typed fields."""
         return self.format in COLUMN_FORMATS
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Whether the records are lines, whose positions are bytes of the file."""
+        return self.format in LINE_FORMATS
+
+    @property
+    def has_line_fields(self) -> bool:
+        """Whether lines give the fields of records, so that records have both."""
+        return self.format in FIELD_FORMATS
 
     @property
     def lands(self) -> bool:
@@ -358,12 +402,15 @@ class LogsSourceSpec(Part):
             value["max_line_bytes"] = self.max_line_bytes
         if self.columns is not None:
             value["columns"] = list(self.columns)
+        if self.fields is not None:
+            value["fields"] = dict(self.fields)
+        if self.format == "csv":
+            value["csv"] = self.csv.fingerprint()
         return value
 
     def described(self) -> Iterator[str]:
         """Yield the folder with its connection."""
-        kind = "log" if self.format == _LINES else _NAMES.get(self.format, self.format)
-        yield f"{kind} files `{self.path}` (connection `{self.connection}`)"
+        yield f"{_NAMES[self.format]} files `{self.path}` (connection `{self.connection}`)"
 
     def contradictions(
         self, schedule: str, intervals: Iterable[Interval]

@@ -1,4 +1,4 @@
-"""Formats of values and keys whose writers' schemas are in a registry, as Arrow columns.
+"""Formats of values as Arrow columns: those with schemas in a registry, and lines of text.
 
 A value has the id of its writer's schema and a datum. ``FramedValues`` reads many of them: those of
 one id at once, in numpy, each from its own beginning to its own end, by the reader's schema. What
@@ -21,18 +21,32 @@ from trainfeed.value_formats.framed import (
     WriterSchema,
     schema_ids,
 )
+from trainfeed.value_formats.text_lines import (
+    CsvDialect,
+    CsvLines,
+    JsonLines,
+    LineReader,
+    OpenQuoteError,
+    csv_header,
+)
 
 __all__ = [
     "BAD_DATUM",
     "INCOMPATIBLE_SCHEMA",
     "NO_SCHEMA_ID",
     "UNKNOWN_SCHEMA",
+    "CsvDialect",
+    "CsvLines",
     "DecodedValues",
     "FramedValues",
+    "JsonLines",
+    "LineReader",
+    "OpenQuoteError",
     "Refusal",
     "SchemaError",
     "ValueFormat",
     "WriterSchema",
+    "csv_header",
     "schema_ids",
     "value_format",
 ]

@@ -165,19 +165,26 @@ def schema_ids(values: pa.Array) -> set[int]:
     return {number for number in np.unique(ids).tolist() if number >= 0}
 
 
-def _heads(values: pa.Array) -> tuple[Datums, NDArray[np.int64], Positions, Positions]:
-    """Return the bytes of a batch, and id, begin and end of every value."""
+def datums_of(values: pa.Array) -> tuple[Datums, Positions, Positions]:
+    """Return the bytes of a batch of values, and begin and end of each."""
     if values.type != pa.binary():
         values = values.cast(pa.binary())
     _, offsets, data = values.buffers()
     if offsets is None or not len(values):
         nothing = np.empty(0, np.int64)
-        return Datums.of(None), nothing, nothing, nothing
+        return Datums.of(None), nothing, nothing
     ends = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     # Only the bytes of these rows: a batch may be a slice of a much larger one.
     first, last = int(ends[0]), int(ends[-1])
     datums = Datums.of(None if data is None else memoryview(data)[first:last])
-    start, end = ends[:-1] - first, ends[1:] - first
+    return datums, ends[:-1] - first, ends[1:] - first
+
+
+def _heads(values: pa.Array) -> tuple[Datums, NDArray[np.int64], Positions, Positions]:
+    """Return the bytes of a batch, and id, begin and end of every value."""
+    datums, start, end = datums_of(values)
+    if not len(values):
+        return datums, start, start, end
     framed = (end - start >= _HEAD_BYTES) & (datums.data[start] == 0)
     words = datums.longs[start]
     ids = ((words >> np.uint64(8)) & _ID_BITS).astype(np.uint32).byteswap().astype(np.int64)

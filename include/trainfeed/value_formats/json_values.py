@@ -22,6 +22,8 @@ from trainfeed.value_formats.datums import Cursor, Positions, binary_column, spr
 from trainfeed.value_formats.framed import DatumReader, SchemaError, WriterSchema
 
 _KIND: Final = "JSON"
+# Why a value is refused that is no JSON at all.
+NOT_JSON: Final = "expected JSON in UTF-8"
 _MOST_DEPTH: Final = 64
 _INT64: Final = np.iinfo(np.int64)
 _ARROW: Final[Mapping[str, pa.DataType]] = {
@@ -204,7 +206,7 @@ class _JsonDatums:
             return _checked(loads(text), self._top, "")
         except (ValueError, RecursionError) as error:
             is_ours = isinstance(error, _WrongValueError)
-            cursor.refuse(mask, str(error) if is_ours else "expected JSON in UTF-8")
+            cursor.refuse(mask, str(error) if is_ours else NOT_JSON)
             return None
 
 

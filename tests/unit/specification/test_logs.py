@@ -132,8 +132,44 @@ def test_a_path_that_could_lead_astray_is_refused(
         ({"done": "_SUCCESS", "stable": "5m"}, "8: source.logs: expected done or stable, not both"),
         ({"stable": "soon"}, "8: source.logs.stable: expected a duration"),
         (
-            {"format": "csv"},
-            "8: source.logs.format: expected 'lines', 'parquet', 'orc', 'arrow', 'avro',",
+            {"format": "xml"},
+            "8: source.logs.format: expected 'lines', 'json', 'csv', 'parquet', 'orc', 'arrow',",
+        ),
+        ({"format": "csv"}, "8: source.logs: expected fields beside format: csv; say the types"),
+        ({"format": "json"}, "8: source.logs: expected fields beside format: json"),
+        ({"fields": "{a: str}"}, "8: source.logs: expected fields with format: json or csv"),
+        (
+            {"format": "parquet", "fields": "{a: str}"},
+            "8: source.logs: expected fields with format: json or csv; other files say their types",
+        ),
+        (
+            {"format": "csv", "fields": "{a: int32}"},
+            "8: source.logs.fields.a: expected 'bool', 'int64', 'float64' or 'str', got 'int32'",
+        ),
+        ({"format": "csv", "fields": "{}"}, "8: source.logs.fields: expected at least one entry"),
+        (
+            {"format": "json", "fields": "{a: str}", "csv": '{delimiter: ";"}'},
+            "8: source.logs: expected csv with format: csv",
+        ),
+        (
+            {"format": "csv", "fields": "{a: str}", "csv": '{delimiter: ";;"}'},
+            "8: source.logs.csv.delimiter: expected one character of ASCII",
+        ),
+        (
+            {"format": "csv", "fields": "{a: str}", "csv": "{delimiter: '\"'}"},
+            "8: source.logs.csv: expected a delimiter and a quote that differ",
+        ),
+        (
+            {"format": "csv", "fields": "{a: str}", "csv": '{delimiter: "1"}'},
+            "8: source.logs.csv: expected as delimiter and quote a character that is not part",
+        ),
+        (
+            {"format": "csv", "fields": "{a: str}", "csv": '{nulls: ["a\\nb"]}'},
+            "8: source.logs.csv: expected nulls within one line",
+        ),
+        (
+            {"format": "csv", "fields": "{a: str}", "columns": "[a]"},
+            "8: source.logs: expected columns with one of the formats",
         ),
         ({"land": "maybe"}, "8: source.logs.land: expected true or false, got 'maybe'"),
         ({"split_bytes": "0B"}, "8: source.logs.split_bytes: expected at least 1, got '0B'"),

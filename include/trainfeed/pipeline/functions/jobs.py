@@ -186,7 +186,7 @@ class Group:
             spec, plan.fields, function, turned, told=told, limits=limits, rules=plan.rules
         )
         if isinstance(turned, InOrder):
-            return WithFields(mode, turned, payloads)
+            mode = WithFields(mode, turned, payloads)
         most_bytes = longest_line_bytes(spec)
         return mode if most_bytes is None else WithoutLongLines(mode, self._tally, most_bytes)
 

@@ -1,4 +1,4 @@
-"""Values and keys with a schema: a function gets their fields; what is no record is quarantined."""
+"""Values, keys and lines with fields, which a function gets; what is no record is quarantined."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from trainfeed.errors import FormatError
 from trainfeed.pipeline.functions.account import TurnedDownRecords
 from trainfeed.pipeline.functions.modes import Mode
+from trainfeed.pipeline.inputs.line_fields import CSV, HEADER, line_reader
 from trainfeed.pipeline.inputs.schemas import framed_values, payloads_of, writer_schemas
+from trainfeed.pipeline.landed_ranges import record_bytes
 from trainfeed.pipeline.sorting.collector import SampleBlock
 from trainfeed.pipeline.stage import Stage
 from trainfeed.preprocessing import Reject
 from trainfeed.preprocessing.source_record import FIELDS
-from trainfeed.value_formats import FramedValues, Refusal
+from trainfeed.value_formats import FramedValues, LineReader, OpenQuoteError, Refusal
 
 # The key as one field, if its schema is of a single value; else the begin of the names of its
 # fields.
@@ -27,12 +30,23 @@ class Payloads:
     """Reads the values and keys of one input as fields.
 
     Args:
-        value: Reads the values; None for values without a schema.
+        value: Reads the values; None for values without fields.
         key: Reads the keys, likewise.
+        has_header: Whether the record at offset 0 is a header, and no record of the data set.
+
+    Attributes:
+        has_header: As given.
     """
 
-    def __init__(self, value: FramedValues | None, key: FramedValues | None) -> None:
-        readers = {"value": value, "key": key}
+    def __init__(
+        self,
+        value: FramedValues | LineReader | None,
+        key: FramedValues | None,
+        *,
+        has_header: bool = False,
+    ) -> None:
+        self.has_header = has_header
+        readers: dict[str, FramedValues | LineReader | None] = {"value": value, "key": key}
         self._readers = {part: each for part, each in readers.items() if each is not None}
 
     def read(self, landed: pa.RecordBatch) -> tuple[pa.StructArray, list[Refusal]]:
@@ -124,17 +138,37 @@ class WithFields:
     def blocks(self, landed: pa.RecordBatch, source: str) -> Iterator[SampleBlock]:
         """Yield the blocks of the mode."""
         payloads = self._payloads.get(source)
-        if payloads is not None:
+        if payloads is not None and payloads.has_header:
+            landed = self._without_header(landed, source)
+        if payloads is not None and landed.num_rows:
             landed = self._with_fields(landed, source, payloads)
         if landed.num_rows:
             yield from self._mode.blocks(landed, source)
         self._turned.pass_on(source)
 
+    def _without_header(self, landed: pa.RecordBatch, source: str) -> pa.RecordBatch:
+        """Return the records without the first line of a file."""
+        if not landed.num_rows or landed.column("offset")[0].as_py():
+            return landed
+        num_bytes = int(record_bytes(landed.slice(0, 1))[0])
+        self._turned.filter(source, HEADER, [0], num_bytes)
+        return landed.slice(1)
+
     def _with_fields(
         self, landed: pa.RecordBatch, source: str, payloads: Payloads
     ) -> pa.RecordBatch:
         """Return the records that have fields, with them."""
-        fields, refused = payloads.read(landed)
+        try:
+            fields, refused = payloads.read(landed)
+        except OpenQuoteError as error:
+            raise FormatError(
+                "expected lines of CSV each of which is a record, got one with an odd number of"
+                " quotes, which may go on in the next line; nothing was published; write line"
+                " breaks within cells in another way, or, if quotes are characters like any other"
+                " here, set source.logs.csv: {quote: null}",
+                path=source,
+                offset_bytes=landed.column("offset")[error.row].as_py(),
+            ) from error
         found = landed.append_column(FIELDS, fields)
         if not refused:
             return found
@@ -149,14 +183,24 @@ class WithFields:
 
 
 def payloads_of_ranges(stage: Stage, ranges: Sequence[int]) -> dict[str, Payloads]:
-    """Return source → what reads values and keys, for the sources of ranges that have a schema.
+    """Return source → what reads values and keys, for the sources of ranges that have fields.
 
     Raises:
         CodeChangedError: A file with a reader's schema is not the one of the plan.
-        NotFoundError: ``ingest`` has not kept a writer's schema.
+        NotFoundError: ``ingest`` has not kept a writer's schema, or the plan's headers are gone.
+        FormatError: The plan's headers are damaged.
     """
     sources = {stage.plan.ranges[index].source for index in ranges}
     inputs = {source: stage.plan.inputs[source] for source in sorted(sources)}
+    logs = stage.spec.source.logs
+    if logs is not None:
+        readers = {source: line_reader(stage, source, each) for source, each in inputs.items()}
+        has_header = logs.format == CSV
+        return {
+            source: Payloads(each, None, has_header=has_header)
+            for source, each in readers.items()
+            if each is not None
+        }
     parts = {source: payloads_of(stage.spec, planned) for source, planned in inputs.items()}
     if not any(parts.values()):
         return {}

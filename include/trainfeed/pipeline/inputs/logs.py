@@ -21,6 +21,7 @@ from trainfeed.errors import (
     WindowOpenError,
 )
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.inputs.line_fields import CSV, read_headers
 from trainfeed.pipeline.inputs.row_files import LAID_OUT, keep_layouts, read_layouts
 from trainfeed.pipeline.inputs.topics import Awaited
 from trainfeed.pipeline.landed_ranges import is_landed
@@ -309,7 +310,8 @@ def logs_folders(logs: LogsSourceSpec, env: Environment, interval: Interval) -> 
     """Return the folders of log files of an interval."""
     paths = log_paths_of(logs.path, interval)
     top = log_location(env, logs.connection, paths.top)
-    return FolderTree(top, paths.bases, paths.below, logs.format)
+    file_format = LINES if logs.is_of_lines else logs.format
+    return FolderTree(top, paths.bases, paths.below, file_format)
 
 
 def find_interval_logs(
@@ -465,13 +467,18 @@ class LogInputs:
 
     def _with_layouts(self, inputs: Mapping[str, PlannedFile]) -> Mapping[str, PlannedFile]:
         """Return the files with the digest of their layouts, which are read and kept."""
-        if not inputs or self._entries is None or self._logs.format not in LAID_OUT:
+        logs, read = self._logs, read_layouts
+        if logs.format == CSV:
+            read = read_headers
+        elif logs.format not in LAID_OUT:
+            return inputs
+        if not inputs or self._entries is None:
             return inputs
         files = {
             source: (log_location(self._env, each.connection, each.path), each)
             for source, each in inputs.items()
         }
-        digest = keep_layouts(self._folder, read_layouts(self._logs, files))
+        digest = keep_layouts(self._folder, read(logs, files))
         return {
             source: each.model_copy(update={"layouts": digest}) for source, each in inputs.items()
         }
@@ -533,7 +540,7 @@ class LogInputs:
         path = f"{self._top}/{file.info.name}"
         time = self._paths.time_of(file.info.name)
         planned = PlannedFile(
-            kind=None if self._logs.format == LINES else self._logs.format,
+            kind=None if self._logs.is_of_lines else self._logs.format,
             connection=self._logs.connection,
             path=path,
             compression=file.compression,

@@ -149,7 +149,26 @@ def kept_layouts(folder: DatasetFolder, planned: PlannedFile) -> Layouts | None:
         FormatError: The file is damaged.
         StorageError: The publication root refused or failed.
     """
-    return None if planned.layouts is None else _kept(folder.layouts(planned.layouts))
+    # Files of CSV have their headers there, and no rows.
+    if planned.layouts is None or planned.kind is None:
+        return None
+    return _kept(folder.layouts(planned.layouts))
+
+
+def kept_headers(folder: DatasetFolder, planned: PlannedFile) -> Layouts:
+    """Return the layouts that a plan of files of CSV names: the headers of the files.
+
+    Raises:
+        NotFoundError: The file is gone.
+        FormatError: The file is damaged, or the plan names none.
+        StorageError: The publication root refused or failed.
+    """
+    if planned.layouts is None:
+        raise FormatError(
+            f"expected the header of {planned.path} in the plan, got none; nothing was published;"
+            f" {_AGAIN}"
+        )
+    return _kept(folder.layouts(planned.layouts))
 
 
 @lru_cache(maxsize=2)

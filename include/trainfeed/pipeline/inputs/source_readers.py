@@ -70,7 +70,6 @@ from trainfeed.pipeline.plans import (
 )
 from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import MISSING, LineRange, LogFile, Topic, iter_lines, list_entries
-from trainfeed.sources.log_folders import LINES
 from trainfeed.specification import (
     DatasetSpec,
     KafkaTopics,
@@ -679,7 +678,7 @@ def _with_log_heads(
         share = -(-left // (len(files) - number))
         copy = copies / file.info.name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        if logs.format != LINES:
+        if not logs.is_of_lines:
             left -= copy_head(copy, _head_range(folder / file.info.name, file, logs), logs, share)
             continue
         lines = list(islice(_lines(folder / file.info.name, file, logs), share))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ from trainfeed.tfrecord import TFRecordWriter
 
 TYPES = {"value": pa.float64(), "copies": pa.int32(), "name": pa.utf8()}
 FORMATS = ("parquet", "orc", "arrow", "avro")
+# Formats of lines with fields, and what dataset.yaml says of them.
+LINE_FIELDS = "fields: {value: float64, copies: int64, name: str}"
 AVRO_NAMES = {"double": "double", "int32": "int", "int64": "long", "string": "string"}
 CODE = """
 from trainfeed.preprocessing import Filtered, Reject
@@ -73,7 +77,9 @@ def write_rows(path, file_format, found, group_rows, types=None):
     path.unlink(missing_ok=True)
     values = [json.dumps(row).encode() for row in found]
     table = pa.Table.from_pylist(found, pa.schema(list((types or TYPES).items())))
-    if file_format == "lines":
+    if file_format == "csv":
+        path.write_text(csv_of(found), newline="")
+    elif file_format in {"lines", "json"}:
         path.write_bytes(b"".join(value + b"\n" for value in values))
     elif file_format == "parquet":
         pq.write_table(table, path, row_group_size=group_rows)
@@ -98,6 +104,19 @@ def write_rows(path, file_format, found, group_rows, types=None):
                 writer.write(value)
 
 
+def csv_of(found):
+    """Rows as CSV with quotes around text alone: no cell is null, two quotes are an empty text."""
+    made = io.StringIO()
+    writer = csv.DictWriter(
+        made, ["note", *TYPES], quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n"
+    )
+    writer.writeheader()
+    for row in found:
+        writer.writerow({"note": 'a "note", not read', **row})
+    # The writer puts quotes around an absent number.
+    return made.getvalue().replace(',"",', ",,") if found else ""
+
+
 def make_row_project(path, file_format, counts=(100, 40, 0), group_rows=16):
     """Lay out the data set and one day of files."""
     project = make_log_project(path)
@@ -108,7 +127,8 @@ def make_row_project(path, file_format, counts=(100, 40, 0), group_rows=16):
         write_rows(project.logs / f"part-{number}", file_format, rows(first, count), group_rows)
         first += count
     if file_format != "lines":
-        project.edit("wait: 36500d", f"wait: 36500d, format: {file_format}")
+        more = f", {LINE_FIELDS}" if file_format in {"csv", "json"} else ""
+        project.edit("wait: 36500d", f"wait: 36500d, format: {file_format}{more}")
     (project.env.datasets / "clicks/preprocess.py").write_text(CODE)
     return project
 
