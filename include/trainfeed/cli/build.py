@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trainfeed.cli.build_ranges import IntervalBuild, build_each, result_of
-from trainfeed.cli.named_versions import Intervals, Name, gate_rows, is_range, open_asked
+from trainfeed.cli.named_versions import (
+    Intervals,
+    Name,
+    gate_rows,
+    intervals_asked,
+    is_range,
+    open_asked,
+)
 from trainfeed.cli.printing import (
     Part,
     Result,
@@ -28,7 +35,7 @@ from trainfeed.cli.printing import (
 )
 from trainfeed.cli.targets import RangeWord, Target
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import Interval, intervals_in, parse_range
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import ConfigError, TrainFeedError
 from trainfeed.pipeline import BuildRequest, JsonObject, OutdatedRule
 from trainfeed.pipeline.local import build as run_build
@@ -368,7 +375,7 @@ def build(  # noqa: PLR0913 - options of a command
     spec, env, asked = open_asked(target, interval, has_option=True)
     spec = with_engine(spec, engine, spark_connection)
     require_training(spec, training)
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    chosen = intervals_asked(spec, asked)
     request = BuildRequest(rebuild=rebuild, allow_gap=allow_gap, outdated=outdated)
     if limit is not None:
         return _preview(spec, env, _single(chosen, asked, "--limit"), request, limit)

@@ -10,11 +10,11 @@ import typer
 
 from trainfeed.cli.arguments import Who, named_person, readable_environment, target_path
 from trainfeed.cli.command_groups import command
+from trainfeed.cli.named_versions import intervals_asked
 from trainfeed.cli.printing import DamagedEntries, Result, Table, program, table, with_json
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.accounts import person
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.files.stores import Location
 from trainfeed.files.stores.folder_transfer import download
@@ -211,8 +211,7 @@ def judge(
     target = Target.parse(name, asked).to_change().of_intervals()
     env = environment_from_environ()
     spec = load_spec(env.datasets / check_name(target.name))
-    span = None if target.asked is None else parse_range(target.asked)
-    chosen = [] if span is None else intervals_in(spec.schedule_model(), span)
+    chosen = [] if target.asked is None else intervals_asked(spec, target.asked)
     if len(chosen) != 1:
         raise ConfigError(f"expected NAME/INTERVAL of one interval, got {str(target)[:80]!r}")
     report = evaluate(spec, env, chosen[0].name, train(spec, env, chosen[0])["job"])

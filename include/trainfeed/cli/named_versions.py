@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
@@ -11,7 +13,13 @@ import typer
 from trainfeed.cli.arguments import known_folder, tell_withdrawal
 from trainfeed.cli.targets import Target, name_argument
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import Interval, TimeRange, parse_range
+from trainfeed.core.intervals import (
+    Interval,
+    TimeRange,
+    intervals_in,
+    parse_range,
+    range_needs_zone,
+)
 from trainfeed.errors import ConfigError, WindowError
 from trainfeed.specification import (
     DatasetSpec,
@@ -22,7 +30,7 @@ from trainfeed.specification import (
     shown_number,
 )
 from trainfeed.specification.names import cut
-from trainfeed.versions import DatasetFolder
+from trainfeed.versions import DatasetFolder, range_of, read_schedule
 from trainfeed.versions.layout import is_name
 from trainfeed.versions.tag_files import Tag, require_tag
 from trainfeed.versions.withdraw import look_for_withdrawal
@@ -69,6 +77,50 @@ def open_asked(
             f" such as {target.name}{between}{spec.schedule_model().first_name}"
         )
     return spec, env, asked
+
+
+def intervals_asked(spec: DatasetSpec, asked: str) -> list[Interval]:
+    """Return the intervals of a range that was typed; its days are those of the set's zone.
+
+    Raises:
+        WindowError: ``asked`` is no range, or no interval starts in it.
+    """
+    schedule = spec.schedule_model()
+    return intervals_in(schedule, parse_range(asked, schedule.zone))
+
+
+def one_interval(spec: DatasetSpec, asked: str) -> Interval:
+    """Return the interval that was typed, by its name, or as a day or month of the set's zone.
+
+    Raises:
+        WindowError: There is no such interval, or the day has several.
+    """
+    schedule = spec.schedule_model()
+    if schedule.zone is not None and range_needs_zone(asked):
+        chosen = intervals_asked(spec, asked)
+        if len(chosen) == 1:
+            return chosen[0]
+    return schedule.interval_named(asked)
+
+
+def in_utc(folder: DatasetFolder, asked: str) -> str:
+    """Return a range that was typed as a text that means the same without a zone.
+
+    Of a day of a zone with one interval alone it is the name of that.
+
+    Raises:
+        WindowError: It is no range.
+    """
+    span = range_of(folder, asked)
+    if span.local is None:
+        return asked
+    names = [name for name in folder.intervals() if starts_in(name, span)]
+    schedule = read_schedule(folder)
+    if "/" not in asked and schedule is not None and len(names) == 1:
+        ticks = islice(schedule.intervals(span.start, span.end - timedelta(microseconds=1)), 2)
+        if [each.name for each in ticks] == names:
+            return names[0]
+    return span.text
 
 
 def starts_in(name: str, span: TimeRange) -> bool:
@@ -169,9 +221,10 @@ def known(target: Target) -> KnownTarget:
     tag = None
     if target.tag is not None:
         tag = require_tag(folder, target.tag_name, target.tag_change)
-    if target.asked is not None:
-        parse_range(target.asked)
-    return KnownTarget(folder, target.asked, target.generation, tag)
+    asked = target.asked
+    if asked is not None:
+        asked = in_utc(folder, asked)
+    return KnownTarget(folder, asked, target.generation, tag)
 
 
 def version_for_readers(text: str, *, withdrawn: str) -> Version:

@@ -46,6 +46,7 @@ from trainfeed.pipeline import OutdatedRule
 from trainfeed.pipeline.parameters import choose_parameters, overridden
 from trainfeed.pipeline.preview import shown_size
 from trainfeed.specification import DatasetSpec, TrainingWish, load_spec
+from trainfeed.versions import range_of
 from trainfeed.versions.layout import DatasetFolder
 from trainfeed.versions.overrides import Override
 from trainfeed.versions.root import data_sets_of
@@ -157,7 +158,7 @@ def outdated(
         return _of_all(env, against_source=against_source)
     target = Target.parse(name, asked).of_intervals()
     name = known_folder(target.name).name
-    span = parse_range(target.asked) if target.asked else None
+    span = range_of(known_folder(name), target.asked) if target.asked else None
     report = _report(env, name, span, against_source=against_source)
     if not report.intervals:
         raise NotFoundError(
@@ -264,13 +265,14 @@ def bring_forward(
     require_training(spec, training)
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why, or leave it out")
-    report = find_outdated(spec, env, span=parse_range(chosen))
+    span = parse_range(chosen, spec.schedule_model().zone)
+    report = find_outdated(spec, env, span=span)
     ended = _end_overrides(spec, env, report, why, dry_run=dry_run)
     if dry_run:
         found = Result(report.to_json(), outdated_text(report), ended)
     else:
         if ended:
-            report = find_outdated(spec, env, span=parse_range(chosen))
+            report = find_outdated(spec, env, span=span)
         for doubt in [*ended, *report.doubts]:
             print_message(f"{spec.name}: {doubt}")
         found = _build(spec, env, report, _options(why), training, jobs=jobs)

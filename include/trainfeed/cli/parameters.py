@@ -15,6 +15,7 @@ from trainfeed.cli.arguments import (
     reason_or_dry_run,
     writable_folder,
 )
+from trainfeed.cli.named_versions import one_interval
 from trainfeed.cli.printing import Message, Part, Result, Table, with_dry_run, with_json
 from trainfeed.cli.targets import Target, name_argument
 from trainfeed.core.accounts import Decision
@@ -70,7 +71,7 @@ def parameters(
             "expected NAME/INTERVAL, and values or --end, not both; nothing was changed"
         )
     reason = reason_or_dry_run(why, dry_run=dry_run)
-    interval = spec.schedule_model().interval_named(target.asked)
+    interval = one_interval(spec, target.asked)
     decision = Decision.now(reason, who=named_person(who))
     chosen = choose_parameters(
         spec,
@@ -85,7 +86,7 @@ def parameters(
 
 def _shown(spec: DatasetSpec, folder: DatasetFolder, asked: str | None) -> Result:
     if asked is not None:
-        interval = spec.schedule_model().interval_named(asked)
+        interval = one_interval(spec, asked)
         return _told(spec, interval.name, parameters_of(spec, folder, interval.name), dry_run=False)
     found = overridden(folder)
     base = {name: as_json(value) for name, value in spec.preprocess.parameters.items()}

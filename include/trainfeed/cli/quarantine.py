@@ -16,7 +16,7 @@ import typer
 from trainfeed.cli.build import Training, build_one, declines, require_training, settle
 from trainfeed.cli.build_ranges import build_each, result_of
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.named_versions import Intervals, Name, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, Name, intervals_asked, is_range, open_asked
 from trainfeed.cli.printing import (
     Message,
     Part,
@@ -42,7 +42,6 @@ from trainfeed.cli.quarantine_lists import (
 )
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import intervals_in, parse_range
 from trainfeed.errors import ConfigError, ConflictError, NotFoundError, TrainFeedError
 from trainfeed.files.stores import posix
 from trainfeed.pipeline import BuildRequest
@@ -423,7 +422,7 @@ def replay(
     require_training(spec, training)
     if why is not None and not why.strip():
         raise ConfigError(f"expected a reason for --why, got {why!r}; say why")
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    chosen = intervals_asked(spec, asked)
     names = [each.name for each in chosen]
     if not is_range(chosen, asked):
         untrained = declines(training, names, names[0])

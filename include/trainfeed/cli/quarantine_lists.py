@@ -15,7 +15,6 @@ from trainfeed.cli.named_versions import starts_in
 from trainfeed.cli.printing import Message, Result, Table, counts_line, program, with_json
 from trainfeed.cli.targets import RangeWord, SetName, Target, name_argument
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, NotFoundError
 from trainfeed.pipeline import PlanRef
 from trainfeed.pipeline.quarantine import (
@@ -31,7 +30,7 @@ from trainfeed.pipeline.quarantine_access import (
     accesses,
     quarantine_of_version,
 )
-from trainfeed.versions import DatasetFolder, Version
+from trainfeed.versions import DatasetFolder, Version, range_of
 from trainfeed.versions.layout import is_name
 from trainfeed.versions.retire import missing_remedies, told_missing
 
@@ -176,7 +175,7 @@ def as_last_builds(wanted: Wanted) -> Iterator[Quarantine]:
 
 def _each_interval(wanted: Wanted) -> Iterator[list[Quarantine]]:
     known_folder(wanted.folder.name)
-    span = parse_range(wanted.asked) if wanted.asked else None
+    span = range_of(wanted.folder, wanted.asked) if wanted.asked else None
     with_work = plans_with_work(wanted.env)
     names = [name for name in _intervals(wanted.folder) if span is None or starts_in(name, span)]
     is_any = False

@@ -13,7 +13,7 @@ from trainfeed.cli.completion import specified
 from trainfeed.cli.printing import Part, Result, Table, first_to_last, with_json
 from trainfeed.cli.targets import IntervalsOrAll, RangeWord, Target
 from trainfeed.core.config import Environment
-from trainfeed.core.intervals import TimeRange, parse_range
+from trainfeed.core.intervals import TimeRange
 from trainfeed.errors import FormatError, StorageError, TrainFeedError
 from trainfeed.files.stores import Location
 from trainfeed.look.status import (
@@ -24,7 +24,7 @@ from trainfeed.look.status import (
     as_text,
     dataset_status,
 )
-from trainfeed.versions import DatasetFolder
+from trainfeed.versions import DatasetFolder, range_of
 from trainfeed.versions.root import data_sets_of
 
 _COLUMNS: Final = ("intervals", "state", "number", "since", "reason")
@@ -50,7 +50,7 @@ def status(
         return _of_all(env, attempts)
     target = Target.parse(name, asked).of_intervals()
     folder = known_folder(target.name)
-    span = None if target.asked is None else parse_range(target.asked)
+    span = None if target.asked is None else range_of(folder, target.asked)
     found = _status_of(env, attempts, folder, span)
     doubts = [f"{folder.name}: {doubt}" for doubt in found.doubts]
     return Result(found.to_json(), _text(found), doubts, _exit_status([found], []))

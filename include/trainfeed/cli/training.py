@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from trainfeed.cli.arguments import readable_environment
 from trainfeed.cli.command_groups import command
-from trainfeed.cli.named_versions import Intervals, is_range, open_asked
+from trainfeed.cli.named_versions import Intervals, intervals_asked, is_range, open_asked
 from trainfeed.cli.printing import (
     DamagedEntries,
     Part,
@@ -29,7 +29,7 @@ from trainfeed.cli.printing import (
 )
 from trainfeed.cli.targets import RangeWord, Target, name_argument
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import Interval, intervals_in, parse_range
+from trainfeed.core.intervals import Interval
 from trainfeed.errors import AccessDeniedError, ConfigError, WindowIncompleteError
 from trainfeed.specification import (
     DatasetSpec,
@@ -261,7 +261,7 @@ def train(  # noqa: PLR0913 - options of a command
         return _train_tag(target, interval, tag, launcher, again, dry_run=dry_run)
     spec, env, asked = open_asked(target, interval, has_option=True)
     spec = with_launcher(spec, launcher)
-    chosen = intervals_in(spec.schedule_model(), parse_range(asked))
+    chosen = intervals_asked(spec, asked)
     if dry_run:
         return rendered(spec, env, chosen)
     # Each is shown when it has ended.

@@ -41,7 +41,7 @@ from trainfeed.cli.printing import (
 from trainfeed.cli.targets import RangeWord, SetName, Target, name_argument
 from trainfeed.core.accounts import account_name, person
 from trainfeed.core.config import Environment, environment_from_environ
-from trainfeed.core.intervals import format_time, parse_range, parse_time
+from trainfeed.core.intervals import format_time, parse_time
 from trainfeed.errors import AccessDeniedError, ConfigError, TrainFeedError
 from trainfeed.pipeline.inputs.boundary_check import CheckedFile, Repair, check_boundaries, repairs
 from trainfeed.pipeline.inputs.recorded_edges import restore_boundaries
@@ -62,7 +62,7 @@ from trainfeed.upkeep.repair import RepairReport, RepairWish
 from trainfeed.upkeep.repair import repair as repair_version
 from trainfeed.upkeep.retention import KINDS, Context, Kind, Removals, prune, retired_lines
 from trainfeed.upkeep.retention import retire as remove_for_good
-from trainfeed.versions import DatasetFolder, require_root, require_writable_root
+from trainfeed.versions import DatasetFolder, range_of, require_root, require_writable_root
 from trainfeed.versions.root import data_sets_of
 
 # --- What retention removed or kept, as a table
@@ -437,7 +437,7 @@ def _states(
     if asked is None or asked in folder.planned_intervals():
         yield from waiver_states(folder, now, asked)
         return
-    span = parse_range(asked)
+    span = range_of(folder, asked)
     for name in folder.planned_intervals():
         if starts_in(name, span):
             yield from waiver_states(folder, now, name)

@@ -111,7 +111,7 @@ def plan(  # noqa: PLR0913 - the options of a build
     require_writable_root(env)
     with recorded_end(folder, interval.name, "plan"):
         _probe(folder)
-        record_schedule(folder, spec.schedule_model())
+        record_schedule(folder, spec.schedule_model(), interval.end)
         unused = check_interval_uploads(spec, folder, interval)
         asked = Asked(rebuild, allow_gap, outdated)
         decide = _replay if replay else find_plan

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         require_root,
         require_writable_root,
     )
-    from trainfeed.versions.schedule import read_schedule, record_schedule
+    from trainfeed.versions.schedule import range_of, read_schedule, record_schedule
     from trainfeed.versions.skip import AcceptedHole, Skip, lift_skip, read_skip, write_skip
     from trainfeed.versions.training_marks import Declined, TrainingMarks, Untrained
     from trainfeed.versions.version import PositionFile, Version, has_positions
@@ -56,6 +56,7 @@ __all__ = [
     "lift_unpublished",
     "published_in",
     "published_root",
+    "range_of",
     "read_schedule",
     "read_skip",
     "read_unpublished",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from trainfeed.core.accounts import Decision
-from trainfeed.core.intervals import format_time, name_runs, parse_range, range_text
+from trainfeed.core.intervals import format_time, name_runs, range_text
 from trainfeed.errors import ConflictError, NotFoundError
 from trainfeed.versions.coverage import holes_between
 from trainfeed.versions.history import Action, record_action
 from trainfeed.versions.layout import DatasetFolder
+from trainfeed.versions.schedule import range_of, read_schedule
 from trainfeed.versions.skip import AcceptedHole, accepted_holes, lift_hole, write_hole
 
 
@@ -33,7 +34,7 @@ def accept_hole(
         FormatError: A manifest, a marker, a decision or the recorded schedule is damaged.
         StorageError: The publication root refused or failed.
     """
-    span = parse_range(asked)
+    span = range_of(folder, asked)
     start, end = format_time(span.start), format_time(span.end)
     wanted = AcceptedHole(folder.name, start, end, **vars(decision))
     for hole in accepted_holes(folder):
@@ -70,7 +71,7 @@ def revoke_hole(
         NotFoundError: Nobody has accepted exactly this hole.
         WindowError, FormatError, StorageError: As of ``accept_hole``.
     """
-    span = parse_range(asked)
+    span = range_of(folder, asked)
     found = {hole.span: hole for hole in accepted_holes(folder)}
     hole = found.get((span.start, span.end))
     if hole is None:
@@ -101,9 +102,11 @@ def _require_hole(folder: DatasetFolder, wanted: AcceptedHole) -> None:
     near = [(a, b) for a, b in pieces if a < end and start < b]
     if any(a <= start and end <= b for a, b in near):
         return
+    schedule = read_schedule(folder)
+    zone = None if schedule is None else schedule.zone
     left = [i for i in intervals if i.start < end and start < i.end]
     runs = name_runs([each for each in left if not folder.skip(each.name).exists()])
-    remedy = f"the hole there is {', '.join(range_text(*each) for each in near)}: accept that"
+    remedy = f"the hole there is {', '.join(range_text(*each, zone) for each in near)}: accept that"
     if runs:
         remedy = (
             f"intervals of the schedule fit there: build them (trainfeed build {name} --interval"

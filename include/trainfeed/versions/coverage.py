@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -40,6 +40,7 @@ _MAX_INTERVALS: Final = 100_000
 # So many units of its name, as days, an interval is looked for behind its name if it was built
 # once; one that has only plans, of which there are few, at any later time.
 _MOST_UNITS: Final = 100
+_ONE_DAY: Final = timedelta(days=1)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -151,7 +152,10 @@ def uncovered(
                 " a shorter range"
             )
     accepted = [each for each in accepted_holes(folder) if _overlaps(each.span, parts)]
-    skips = _skips(folder, published, parts, fitting, find_skip or (lambda n: skip_of(folder, n)))
+    # The name of a day in a zone is that of an hour, too.
+    unit = _ONE_DAY if schedule is not None and schedule.zone is not None else timedelta(0)
+    find_skip = find_skip or (lambda name: skip_of(folder, name))
+    skips = _skips(folder, published, parts, fitting, find_skip, unit)
     closed = Times([*(each.span for each in accepted), *(times for _, times in skips)])
     starts = {interval.start for interval in fitting}
     return Uncovered(
@@ -204,8 +208,12 @@ def _skips(
     parts: Sequence[Span],
     fitting: Sequence[Interval],
     find_skip: Callable[[str], Skip | None],
+    unit: timedelta,
 ) -> list[tuple[Skip, Span]]:
-    """Return the skipped intervals that close something of the parts, with what they close."""
+    """Return the skipped intervals that close something of the parts, with what they close.
+
+    Intervals are at most some number of units long: of the time that the name means, or ``unit``.
+    """
     holes = []
     for start, end in parts:
         before, after = published.around(start, end)
@@ -219,7 +227,7 @@ def _skips(
             continue
         # It may begin at the end of its name. That of a Friday reaches to Monday, over versions of
         # another schedule, too: how long it is, only its marker says.
-        most = (named[1] - named[0]) * _MOST_UNITS
+        most = max(named[1] - named[0], unit) * _MOST_UNITS
         is_bounded = name in built and named[1] < _LAST - most
         possible = named[0], named[1] + most if is_bounded else _LAST
         if not _overlaps(possible, holes) or (skip := find_skip(name)) is None:
@@ -330,6 +338,7 @@ class Coverage:
         missing_runs: The same as ``missing``, with neighbours joined to ``first/last``.
         accepted: The holes between versions that a person accepted.
         unfit: The members of ``missing`` that are no intervals of the schedule.
+        local: What was asked for instead of ``asked``, if days or months of a zone were.
     """
 
     folder: DatasetFolder
@@ -340,6 +349,12 @@ class Coverage:
     missing_runs: tuple[str, ...] = field(repr=False, default=())
     accepted: tuple[AcceptedHole, ...] = ()
     unfit: tuple[str, ...] = field(repr=False, default=())
+    local: str | None = None
+
+    @property
+    def both(self) -> str:
+        """What was asked for, in messages: also in the days or months of a zone."""
+        return self.asked if self.local is None else f"{self.asked} ({self.local})"
 
     def require(self, missing: str) -> None:
         """Refuse missing intervals, unless they may be skipped, and a range without any version.
@@ -355,14 +370,14 @@ class Coverage:
         check_policy(missing)
         if not self.versions:
             raise NotFoundError(
-                f"data set {self.folder.name!r} has no published version of {self.asked} in"
+                f"data set {self.folder.name!r} has no published version of {self.both} in"
                 f" {self.folder.path}; {self.remedy or self._decided()}"
             )
         if self.missing and missing == "fail":
             count = len(self.missing) + len(self.versions) + len(self.skipped)
             error = WindowIncompleteError(
                 f"data set {self.folder.name!r} lacks {len(self.missing)} of {count} intervals of"
-                f" {self.asked}: {_few(self.missing)}; nothing was read; {self.remedy}; or read"
+                f" {self.both}: {_few(self.missing)}; nothing was read; {self.remedy}; or read"
                 " what is there with missing='skip'"
             )
             error.missing = self.missing
@@ -465,7 +480,7 @@ def _without_holes(found: Coverage, schedule: Schedule) -> Coverage:
     whole = start_of(versions[0]), end_of(versions[-1])
     left = uncovered(found.folder, Times(map(span_of, versions)), schedule, whole)
     names = [i.name for i in left.open_intervals if i.name not in found.missing]
-    pieces = tuple(range_text(*piece) for piece in left.pieces)
+    pieces = tuple(range_text(*piece, schedule.zone) for piece in left.pieces)
     known = {skip.interval for skip in found.skipped}
     return Coverage(
         found.folder,
@@ -500,6 +515,9 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
     if is_name(asked) and folder.readable_generation(asked) is not None:
         return cover_named(folder, [asked])
     schedule = read_schedule(folder)
+    zone = None if schedule is None else schedule.zone
+    if zone is not None:
+        span = parse_range(asked, zone)
     names = folder.intervals()
     near = _near(folder, names, span)
     opened = [_opened(folder, name, number) for name, number in near.items() if number is not None]
@@ -516,7 +534,7 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
     left = uncovered(folder, published, schedule, (span.start, span.end))
     asked_for = [*left.open_intervals, *_inside(before, schedule, span)]
     hidden = [name for name, number in near.items() if number is None]
-    others = {range_text(*piece): piece[0] for piece in left.pieces}
+    others = {range_text(*piece, zone): piece[0] for piece in left.pieces}
     others |= _gone(folder, hidden, published, left, span)
     decided = (*left.skipped, *left.accepted)
     if schedule is not None and not (versions or asked_for or others or decided):
@@ -533,6 +551,7 @@ def cover(folder: DatasetFolder, asked: str) -> Coverage:
         _in_order(runs | others),
         left.accepted,
         () if schedule is None else tuple(others),
+        span.local,
     )
 
 

@@ -31,6 +31,7 @@ from trainfeed.versions.layout import (
     is_generation,
     parse_generation,
 )
+from trainfeed.versions.schedule import range_of
 from trainfeed.versions.tag_files import (
     Tag,
     TaggedVersion,
@@ -149,7 +150,7 @@ def cover_tag(folder: DatasetFolder, tag: Tag, asked: str | None = None) -> Cove
     if asked is None or asked == tag.range:
         versions = [_opened(folder, tag, each) for each in tag.versions]
         return Coverage(folder, tag.range, tuple(versions), (), tag.left_out, accepted=tag.accepted)
-    span = parse_range(asked)
+    span = range_of(folder, asked)
     _require_inside(folder, tag, span)
     return _part(folder, tag, span)
 

@@ -96,7 +96,7 @@ class Schedule:
             raise self._other_name(name)
         # The name is cut, so the tick need not be on the hour or at midnight. The tick of a name is
         # the first one at or after the time that the name gives.
-        tick = self._tick_after(time - timedelta(seconds=1))
+        tick = self.tick_after(time - timedelta(seconds=1))
         if self._name(tick) != name:
             self._require_inside(time)
             self._require_tick(time)
@@ -120,7 +120,7 @@ class Schedule:
         time = parse_time(text)
         if self._ticks.may_be_name(text, time):
             return self.interval_named(text)
-        if self.zone is None or _HAS_OFFSET.search(text):
+        if self.zone is None or has_offset(text):
             return self.interval_starting(time)
         if not _DATE.fullmatch(text):
             raise WindowError(
@@ -144,6 +144,19 @@ class Schedule:
     def beside(self, tick: datetime) -> tuple[Interval, Interval]:
         """Return the intervals that end and start at a tick, also beyond the schedule's ends."""
         return self._interval(self._ticks.before(tick)), self._interval(tick)
+
+    def tick_after(self, time: datetime) -> datetime:
+        """Return the first tick after an aware time, also beyond the schedule's ends."""
+        return self._ticks.after(to_utc(time))
+
+    def tick_before(self, time: datetime) -> datetime:
+        """Return the last tick before an aware time, also beyond the schedule's ends."""
+        return self._ticks.before(to_utc(time))
+
+    def text_of(self, interval: Interval) -> str:
+        """Return an interval in texts: its name, and in a zone what its start is there."""
+        local = self.local_text(interval.start)
+        return interval.name if local is None else f"{interval.name} ({local})"
 
     def local_text(self, time: datetime) -> str | None:
         """Return what an aware time is in the zone, ``2026-03-29 Europe/Berlin``; None without one.
@@ -207,9 +220,6 @@ class Schedule:
     def _name(self, tick: datetime) -> str:
         return self._ticks.name(tick)
 
-    def _tick_after(self, time: datetime) -> datetime:
-        return self._ticks.after(time)
-
     def _other_name(self, name: str) -> WindowError:
         return WindowError(
             f"expected an interval name like {self._name(self.first)} for the schedule"
@@ -222,7 +232,7 @@ class Schedule:
                 f"{format_time(time)} lies before the first interval, {self._name(self.first)};"
                 " ask for a later one or move the schedule's start"
             )
-        if self.last is not None and time >= self._tick_after(self.last):
+        if self.last is not None and time >= self.tick_after(self.last):
             raise WindowError(
                 f"{format_time(time)} lies after the last interval, {self._name(self.last)};"
                 " ask for an earlier one or move the schedule's end"
@@ -230,7 +240,7 @@ class Schedule:
 
     def _require_tick(self, time: datetime) -> None:
         if not self._ticks.is_tick(time):
-            near = format_time(self._ticks.before(time)), format_time(self._tick_after(time))
+            near = format_time(self._ticks.before(time)), format_time(self.tick_after(time))
             raise WindowError(
                 f"{format_time(time)} is not a tick of the schedule {self.text}; the nearest are"
                 f" {' and '.join(near)}"
@@ -303,7 +313,7 @@ def parse_range(text: str, zone: str | None = None) -> TimeRange:
             raise WindowError(
                 f"expected a range from earlier to later, got {text!r}; write {last}/{first}"
             )
-    if zone is None or not any(map(_is_local, (first, last))):
+    if zone is None or not range_needs_zone(text):
         return TimeRange(text, start, end)
     return TimeRange(range_text(start, end, zone), start, end, f"{text} {zone}")
 
@@ -351,9 +361,14 @@ def range_text(start: datetime, end: datetime, zone: str | None = None) -> str:
     return f"{format_time(start)}/{format_time(end - _SMALLEST)}"
 
 
-def _is_local(text: str) -> bool:
-    """Return whether a zone decides what an end of a range means: whether it is a day or month."""
-    return bool(_MONTH.fullmatch(text) or _DATE.fullmatch(text))
+def has_offset(text: str) -> bool:
+    """Return whether a time as text says its distance to UTC."""
+    return _HAS_OFFSET.search(text) is not None
+
+
+def range_needs_zone(text: str) -> bool:
+    """Return whether a zone decides what a range means: whether an end of it is a day or month."""
+    return any(_MONTH.fullmatch(end) or _DATE.fullmatch(end) for end in text.split("/"))
 
 
 def _span(text: str, zone: str | None) -> tuple[datetime, datetime]:
@@ -364,7 +379,7 @@ def _span(text: str, zone: str | None) -> tuple[datetime, datetime]:
     else:
         start = parse_time(text)
         end = start + _length(text)
-    if zone is None or not _is_local(text):
+    if zone is None or not range_needs_zone(text):
         return start, end
     return local_day(zone, text, start, end)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.core.datacenters import local_source
-from trainfeed.core.intervals import parse_range
 from trainfeed.errors import ConfigError, NotFoundError, StorageError
 from trainfeed.files import FilePath, listed
 from trainfeed.look.lineage.graph import LineageGraph, Trace, Trainings, add_version
@@ -21,7 +20,14 @@ from trainfeed.pipeline.plans import unit_of_input
 from trainfeed.pipeline.quarantine_access import quarantine_of_version
 from trainfeed.training.kept_jobs import KeptJob, find_job
 from trainfeed.training.models import ChosenModel, ModelsFolder, known_model
-from trainfeed.versions import DatasetFolder, PositionFile, Version, has_positions, published_in
+from trainfeed.versions import (
+    DatasetFolder,
+    PositionFile,
+    Version,
+    has_positions,
+    published_in,
+    range_of,
+)
 from trainfeed.versions.layout import generation_name, is_generation, parse_generation
 from trainfeed.versions.root import data_sets_of
 
@@ -205,7 +211,9 @@ class Tracer:
             WindowError: The range is not valid.
         """
         folder = DatasetFolder(self._trace.root, dataset)
-        found = _readable(folder) if asked is None else published_in(folder, parse_range(asked))
+        found = (
+            _readable(folder) if asked is None else published_in(folder, range_of(folder, asked))
+        )
         return self.of_generations(dataset, found)
 
     def of_generations(self, dataset: str, generations: Mapping[str, int]) -> Lineage:

@@ -310,10 +310,11 @@ class _Evidence:
             return None  # its interval is judged as damaged
 
     def _hole(self, start: datetime, end: datetime) -> IntervalStatus:
-        name = range_text(start, end)
+        schedule = self._expected.schedule
+        name = range_text(start, end, None if schedule is None else schedule.zone)
         reason = (
             "versions end and begin again here; without a schedule it is not known what should be"
-            if self._expected.schedule is None
+            if schedule is None
             else "no version has it, and no interval of the schedule fits; correct the schedule, or"
             f" go without: trainfeed accept-hole {self._folder.name}/{name} --why WHY"
         )

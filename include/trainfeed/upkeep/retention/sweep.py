@@ -440,7 +440,8 @@ def retire(context: Context, asked: str, why: str, *, dry_run: bool = False) -> 
     """
     who = account_name() if context.who is None else context.who
     require_decision(why, who=who)
-    kind = RangeToRetire(parse_range(asked), why.strip())
+    span = parse_range(asked, context.spec.schedule_model().zone)
+    kind = RangeToRetire(span, why.strip())
     found = plan_removals(context, (kind,))
     new = {each.item.name for each in found.expired} | {each.item.name for each in found.kept}
     names = [name for name in kind.intervals(context) if name not in new]
