@@ -23,6 +23,7 @@ from tests.e2e.ways import (
     Ground,
     Observer,
     contents,
+    most_at_once,
     until,
 )
 from tests.oracle.accounting import check
@@ -92,13 +93,14 @@ def by_backfill(on_broker, tmp_path_factory):
             airflow.client.unpause(BUILD)
             airflow.client.backfill(BUILD, DAYS[0], DAYS[-1], max_active_runs=2)
             reports = airflow.finish(airflow.client.dag_runs(BUILD), trainings=3)
+            at_once = most_at_once(airflow.client.dag_runs(BUILD))
             tries = [
                 task.try_number
                 for run in airflow.client.dag_runs(TRAIN)
                 for task in airflow.client.task_instances(TRAIN, run.run_id)
                 if task.task_id == "train"
             ]
-    return ground, reports, observer, tries
+    return ground, reports, observer, tries, at_once
 
 
 class second_mount:  # noqa: N801 - reads as a context manager
@@ -155,13 +157,14 @@ def test_two_runs_of_one_day_at_once_make_one_generation_and_one_job(by_trigger)
 
 
 def test_a_backfill_with_every_stage_killed_once_gives_equal_bytes(by_backfill, by_command_line):
-    ground, reports, observer, tries = by_backfill
+    ground, reports, observer, tries, at_once = by_backfill
     assert sorted(p.name for p in (ground.path / "fired").iterdir()) == sorted(
         f"{point}.fired" for point in KILLED
     )
     for stage in ("plan", "ingest", "preprocess", "convert", "check", "publish"):
         assert max(report["tries"][stage] for report in reports) == 2
     assert max(tries) == 2
+    assert at_once == 2
     assert contents(ground.versions()) == contents(by_command_line[0].versions())
     assert len(ground.jobs()) == 3
     assert observer.looks > 50

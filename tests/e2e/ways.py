@@ -244,6 +244,17 @@ def until(holds, what, timeout_s=START_S):
     raise AssertionError(f"{what} did not come within {timeout_s} s")
 
 
+def most_at_once(runs):
+    """The most of some ended runs that were active at once, by Airflow's own times."""
+    # A run that ends at the moment at which another one begins is not active beside it.
+    edges = [(run.started_at, 1) for run in runs] + [(run.ended_at, -1) for run in runs]
+    active, most = 0, 0
+    for _, change in sorted(edges):
+        active += change
+        most = max(most, active)
+    return most
+
+
 def contents(versions):
     """What must be equal however the days were built."""
     return {
