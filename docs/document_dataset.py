@@ -310,6 +310,8 @@ start: 2020-01-01
 sources:
   - recorded: {path: ./first-year}
     until: 2021-01-01
+  - iceberg: {table: shop.rentals}
+    until: 2022-01-01
   - logs: {path: "/rentals/{start:%Y-%m-%d}/{hour:%H}"}
     until: 2026-02-01
   - kafka: {topic: rentals}
@@ -340,6 +342,24 @@ source:
     value: {format: avro, schema: click.avsc}
     key: {format: bytes}
 preprocess: {function: "preprocess:make_sample"}
+schema:
+  label: {dtype: int64}
+""",
+    "A table of Iceberg": """\
+name: clicks
+schedule: "@daily"
+start: 2026-01-01
+source:
+  iceberg:
+    catalog: catalog_default
+    table: shop.clicks
+    columns: [user, item, label]
+    settle: 10m
+    wait: 6h
+    missing: fail
+    split_bytes: 64MiB
+    bytes_per_record: 64B
+preprocess: {function: "preprocess:make_sample", input: batch}
 schema:
   label: {dtype: int64}
 """,

@@ -80,15 +80,20 @@ _REGISTRY_EXAMPLE: Final = (
     "airflow connections add {name} --conn-type generic --conn-extra"
     ' \'{{"url": "https://registry.example"}}\''
 )
+_CATALOG_EXAMPLE: Final = (
+    "airflow connections add {name} --conn-type generic --conn-extra"
+    ' \'{{"url": "https://catalog.example", "warehouse": "lake"}}\''
+)
 
 
-def environment_from_connections(
+def environment_from_connections(  # noqa: PLR0913, PLR0917 - a kind of connection each
     kafka: Iterable[str],
     logs: Iterable[str] = (),
     clusters: Iterable[str] = (),
     stores: Iterable[str] = (),
     trackers: Iterable[str] = (),
     registries: Iterable[str] = (),
+    catalogs: Iterable[str] = (),
 ) -> Environment:
     """Return the folders and connections of a task.
 
@@ -99,6 +104,7 @@ def environment_from_connections(
         stores: Ids of the connections from and to which its models are transferred.
         trackers: Ids of the connections of tracking servers that its training names.
         registries: Ids of the connections of schema registries that the data set names.
+        catalogs: Ids of the connections of catalogues of tables that the data set names.
 
     Raises:
         ConfigError: A connection is missing or incomplete; the message has its name and an example,
@@ -120,6 +126,7 @@ def environment_from_connections(
         },
         trackers={name: _server(name, _TRACKER_EXAMPLE) for name in trackers},
         registries={name: _server(name, _REGISTRY_EXAMPLE) for name in registries},
+        catalogs={name: _server(name, _CATALOG_EXAMPLE) for name in catalogs},
         root_setting=_ROOT_SETTING,
         is_root_public=is_public(root),
     )

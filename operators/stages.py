@@ -27,7 +27,7 @@ from trainfeed.errors import (
     TransactionOpenError,
     WindowOpenError,
 )
-from trainfeed.specification import load_spec, registries_of
+from trainfeed.specification import catalogs_of, load_spec, registries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -81,6 +81,7 @@ def open_dataset(
         stores,
         trackers,
         sorted({registry for kind in kinds for registry in registries_of(kind)}),
+        sorted({catalog for source in spec.all_sources for catalog in catalogs_of(source)}),
     )
 
 

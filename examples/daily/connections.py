@@ -30,7 +30,7 @@ SETTINGS: Final = (
     "TRAINFEED_DATA", "TRAINFEED_ROOT", "TRAINFEED_LANDING", "TRAINFEED_WORK", "TRAINFEED_KAFKA",
     "TRAINFEED_LOGS", "TRAINFEED_MODELS", "TRAINFEED_CONNECTIONS", "TRAINFEED_SPARK",
     "TRAINFEED_CLUSTERS", "TRAINFEED_TRACKERS", "TRAINFEED_REGISTRY", "TRAINFEED_REGISTRIES",
-    "TRAINFEED_DATASETS",
+    "TRAINFEED_CATALOG", "TRAINFEED_CATALOGS", "TRAINFEED_DATASETS",
 )  # fmt: skip
 _SPARK_EXTRAS: Final = {"deploy_mode": "deploy-mode", "submit": "spark-binary", "python": "python"}
 
@@ -103,6 +103,7 @@ def _connections(env: Environment, data: Path) -> dict[str, dict[str, Any]]:
         **{name: _generic(settings) for name, settings in env.clusters.items()},
         **{name: _generic(settings) for name, settings in env.trackers.items()},
         **{name: _generic(settings) for name, settings in env.registries.items()},
+        **{name: _generic(settings) for name, settings in env.catalogs.items()},
         **{name: _spark(settings) for name, settings in sparks.items()},
         **{name: _files(_starts(env, name)) for name in others},
         **{name: _kafka(settings) for name, settings in env.kafka.items()},

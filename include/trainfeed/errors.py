@@ -33,6 +33,7 @@
     ├── IngestError                 RETRY  the source refused or failed an operation
     │   ├── SourceUnreachableError  RETRY  no answer in time, or no connection
     │   ├── TopicNotFoundError      FAIL
+    │   ├── TableNotFoundError      FAIL   the catalogue has no such table
     │   ├── SourceMissingError      FAIL   records or uploads of an interval did not come in time
     │   │   └── LogsMissingError    FAIL   a folder of logs was not complete in time
     │   ├── SourceReplacedError     FAIL   topic or file differs from the plan
@@ -117,6 +118,7 @@ __all__ = [
     "SourceUnreachableError",
     "SpecError",
     "StorageError",
+    "TableNotFoundError",
     "TopicNotFoundError",
     "TrackingError",
     "TrainFeedError",
@@ -474,6 +476,17 @@ class TopicNotFoundError(IngestError):
 
     outcome = Outcome.FAIL
     setting: str = ""
+
+
+class TableNotFoundError(IngestError):
+    """A catalogue has no table of the name.
+
+    Cause: The name in `source.iceberg.table` is wrong, the connection names another catalogue or
+        warehouse, or the table was dropped.
+    Remedy: Correct the name or the connection, or bring the table back. Published versions stay.
+    """
+
+    outcome = Outcome.FAIL
 
 
 class SourceMissingError(IngestError):

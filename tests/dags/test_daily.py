@@ -121,6 +121,7 @@ def test_make_ui_takes_what_the_files_of_settings_name(settings, tmp_path):
         "TRAINFEED_CLUSTERS": "kubernetes_default: {namespace: training}",
         "TRAINFEED_TRACKERS": "mlflow_default: {url: 'http://127.0.0.1:5000'}",
         "TRAINFEED_REGISTRIES": "registry_orders: {url: 'http://127.0.0.1:8081'}",
+        "TRAINFEED_CATALOGS": "lake: {url: 'http://127.0.0.1:8181', warehouse: w}",
     }
     for name, text in written.items():
         file = tmp_path / name
@@ -134,12 +135,14 @@ def test_make_ui_takes_what_the_files_of_settings_name(settings, tmp_path):
         ["old"],
         ["mlflow_default"],
         ["registry_orders"],
+        ["lake"],
     )
     assert found.kafka["kafka_orders"].client == {"bootstrap.servers": "b:1"}
     assert found.logs == found.stores == {"old": "file:///old"}
     assert found.clusters == {"kubernetes_default": {"namespace": "training"}}
     assert found.trackers == {"mlflow_default": {"url": "http://127.0.0.1:5000"}}
     assert found.registries == {"registry_orders": {"url": "http://127.0.0.1:8081"}}
+    assert found.catalogs == {"lake": {"url": "http://127.0.0.1:8181", "warehouse": "w"}}
     cluster = spark_cluster("spark_prod")
     assert (cluster.master, cluster.submit, cluster.python) == ("spark://h:7077", "/o/s", "/o/p")
     assert spark_cluster("spark_default").master == "local[*]"

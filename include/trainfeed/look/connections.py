@@ -25,10 +25,12 @@ from trainfeed.errors import (
     ConfigError,
     NotFoundError,
     SpecError,
+    TableNotFoundError,
     TopicNotFoundError,
     TrainFeedError,
 )
 from trainfeed.files.stores import Location
+from trainfeed.pipeline.inputs.catalogs import open_table
 from trainfeed.pipeline.inputs.logs import log_location
 from trainfeed.pipeline.inputs.registries import SchemaRegistry, registry_settings
 from trainfeed.pipeline.inputs.topics import open_source
@@ -207,6 +209,32 @@ def _ask_registry(env: Environment, name: str) -> str:
         return f"has schemas of the kinds {', '.join(registry.kinds())}"
 
 
+def _catalogs(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
+    named = (
+        (source.iceberg.catalog, spec.name, source.iceberg.table)
+        for spec, source in _sources(specs)
+        if source.iceberg is not None
+    )
+    for name, (users, tables) in _by_name(named).items():
+        place = str(env.catalogs.get(name, {}).get("url", ""))
+        yield Connection(
+            name, "catalogue of tables", place, users, partial(_ask_catalog, env, name, tables)
+        )
+
+
+def _ask_catalog(env: Environment, name: str, tables: Sequence[str]) -> str:
+    found, missing = list[str](), list[str]()
+    for table in tables:
+        try:
+            commits = open_table(env.catalogs, name, table).commits
+            found.append(f"{table} ({len(commits)} snapshots)")
+        except TableNotFoundError as error:
+            missing.append(str(error))
+    if missing:
+        raise TableNotFoundError("; ".join(missing))
+    return f"has tables {', '.join(found)}"
+
+
 def _logs(env: Environment, specs: Sequence[DatasetSpec]) -> Iterator[Connection]:
     named = (
         (source.logs.connection, spec.name, logs_root(source.logs.path))
@@ -304,6 +332,7 @@ def _form_of(read: Callable[[str], object], name: str) -> str:
 KINDS: Final[tuple[Kind, ...]] = (
     _kafka,
     _registries,
+    _catalogs,
     _logs,
     _models,
     _root,

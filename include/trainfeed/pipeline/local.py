@@ -112,7 +112,9 @@ def _run_in_worker(
 
     spec, env = build.spec, build.env
     recorded = {name: KafkaSettings(recorded=kafka.recorded) for name, kafka in env.kafka.items()}
-    job = StageJob(stage, replace(build, env=replace(env, kafka=recorded, registries={})), unit)
+    job = StageJob(
+        stage, replace(build, env=replace(env, kafka=recorded, registries={}, catalogs={})), unit
+    )
     try:
         (report,) = run_jobs([job], _NO_LIMITS, str)
     except Death as death:

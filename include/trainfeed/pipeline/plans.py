@@ -50,7 +50,7 @@ _SHOWN_LINES: Final = 10
 _LOGS: Final = "logs"
 _KIND: Final = r"^[a-z][a-z0-9_]{0,31}$"
 # Keys of inputs that were added after the format.
-_ADDED: Final = frozenset({"kind", "layouts"})
+_ADDED: Final = frozenset({"kind", "layouts", "snapshot"})
 # Kinds of files that are read from their start only, compressed or not.
 _WHOLE: Final = frozenset({"tfrecord"})
 
@@ -121,13 +121,33 @@ class PlannedInput(_Counted):
         )
 
 
+class PlannedSnapshot(PlanPart):
+    """The snapshot of a table of Iceberg that added a data file.
+
+    Attributes:
+        table: Namespace and name of the table.
+        table_uuid: The table's own id, which stays when it is renamed.
+        id: Id of the snapshot.
+        sequence: Its sequence number; 0 in tables of format 1.
+        columns: Digest of the columns that are read: their ids, names and types at the end of the
+            interval.
+    """
+
+    table: str
+    table_uuid: str
+    id: int
+    sequence: int
+    columns: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
 class PlannedFile(_Counted):
     """One file with its identity: positions are bytes of the stored, perhaps compressed, file.
 
     Attributes:
-        path: Path of the file below the location of the connection.
+        path: Path of the file below the location of the connection; of a table's file, its URI.
         compression: none, gzip, zstd, bz2, lz4 or snappy.
-        timestamp_ms: Timestamp of every record of the file: the start of the interval.
+        timestamp_ms: Timestamp of every record of the file: the start of the interval; of a
+            table's file, the time of its commit.
         start: 0.
         end: Length of the file.
         modified_ms: Modification time, milliseconds since 1970, by the clock of the store.
@@ -137,6 +157,7 @@ class PlannedFile(_Counted):
             for log files.
         layouts: Digest of the file that says where the rows of all files of the interval lie; None,
             and not in the file, for log files and for inputs that were not planned to be read.
+        snapshot: The snapshot that added a table's file; None, and not in the file, for others.
     """
 
     connection: str
@@ -147,6 +168,7 @@ class PlannedFile(_Counted):
     file_id: int | None
     checksum: str | None
     layouts: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    snapshot: PlannedSnapshot | None = None
 
     unit: ClassVar[Unit] = "bytes"
 
@@ -168,9 +190,12 @@ class PlannedFile(_Counted):
 
     def fingerprint(self) -> Any:
         """The part of the input that determines the content of a version."""
-        if self.checksum is None:
-            return {"length": self.end}
-        return {"length": self.end, "checksum": self.checksum}
+        value: dict[str, Any] = {"length": self.end}
+        if self.checksum is not None:
+            value["checksum"] = self.checksum
+        if self.snapshot is not None:
+            value["columns"] = self.snapshot.columns
+        return value
 
     def changes(self, old: Mapping[str, Any]) -> list[str]:
         """Return the differences from an earlier state, in the facts that both sides have."""

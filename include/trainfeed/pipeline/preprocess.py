@@ -58,7 +58,9 @@ def run_function(stage: Stage, ranges: list[int], target: Location) -> list[Prep
     resources = stage.spec.resources
     shares = _shares(stage, ranges, fitting_processes(stage.spec))
     # Without connections of Kafka: functions of users run in the process that gets this value.
-    build = Build(stage.spec, replace(stage.env, kafka={}, registries={}), stage.plan.ref())
+    build = Build(
+        stage.spec, replace(stage.env, kafka={}, registries={}, catalogs={}), stage.plan.ref()
+    )
     jobs = [
         FunctionJob(
             build=build,

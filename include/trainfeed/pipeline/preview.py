@@ -43,7 +43,8 @@ from trainfeed.versions.layout import SKIPPED, plan_id_of
 # --- A temporary publication root, to plan and build in while the real root stays unchanged
 
 _PREFIX: Final = "trainfeed-"
-_BOUNDARIES: Final = "boundaries"
+# Of topics, and of tables.
+_BOUNDARIES: Final = ("boundaries", "snapshots")
 
 
 @contextmanager
@@ -75,7 +76,8 @@ def shadowed(
         shadow = DatasetFolder(Path(root), dataset)
         init_root(shadow.root)
         with map_errors(real.path):
-            _link_files(real.path / _BOUNDARIES, shadow.path / _BOUNDARIES)
+            for name in _BOUNDARIES:
+                _link_files(real.path / name, shadow.path / name)
             _copy_files(real.path / "code", shadow.path / "code")
             _copy_uploads(real.uploads / interval, shadow.uploads / interval)
             _link_all(real.receipts, shadow.receipts)
@@ -102,7 +104,7 @@ def boundaries_apart(folder: DatasetFolder) -> Iterator[DatasetFolder]:
         apart.path.mkdir()
         with map_errors(folder.path):
             for path in sorted(folder.path.iterdir()):
-                if path.name == _BOUNDARIES:
+                if path.name in _BOUNDARIES:
                     _link_files(path, apart.path / path.name)
                 else:
                     (apart.path / path.name).symlink_to(path)

@@ -497,7 +497,7 @@ def preview_place(
         shadowed(env, spec.name, plan.interval["name"], published=False) as shadow,
     ):
         apart = replace(shadow, landing=f"{work}/landing", work=f"{work}/work")
-        place = replace(apart, kafka={}, registries={})
+        place = replace(apart, kafka={}, registries={}, catalogs={})
         landing = Location.parse(place.landing)
         landed = land_again(whole, places, kept, landing)
         stage = _planned(_landing(spec), place, plan, landed) if landed.pieces else None
@@ -528,11 +528,14 @@ def _planned(spec: DatasetSpec, place: Environment, plan: Plan, landed: LandedAg
 
 
 def _landing(spec: DatasetSpec) -> DatasetSpec:
-    """Return the specification with log files that land: ``preprocess`` then reads what landed."""
-    logs = spec.source.logs
-    if logs is None:
-        return spec
-    source = spec.source.model_copy(update={"logs": logs.model_copy(update={"land": True})})
+    """Return the specification with files that land: ``preprocess`` then reads what landed."""
+    logs, table = spec.source.logs, spec.source.iceberg
+    update: dict[str, Any] = {}
+    if logs is not None:
+        update = {"logs": logs.model_copy(update={"land": True})}
+    if table is not None:
+        update = {"iceberg": table.landed()}
+    source = spec.source.model_copy(update=update)
     return spec.model_copy(update={"one_source": source})
 
 

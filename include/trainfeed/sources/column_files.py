@@ -23,6 +23,7 @@ from trainfeed.sources.log_folders import HEAD_BYTES, format_of_bytes, name_of_f
 
 # --- Three of the formats: their columns, and the groups in which they keep their rows
 
+_OF_LOGS: Final = "source.logs"
 # About the decoded bytes of a batch, and of what is read at once of all columns.
 _BATCH_BYTES: Final = 8 << 20
 _READ_BYTES: Final = 16 << 20
@@ -151,10 +152,12 @@ class ColumnLayout:
         types: Name of each column → its type as a reader gives it; None for one that no reader
             gives.
         groups: The groups of rows, in order of the rows.
+        schema: The columns as they are stored, with their metadata.
     """
 
     types: Mapping[str, pa.DataType | None]
     groups: Sequence[RowGroup]
+    schema: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,9 @@ class ColumnRange:
         timestamp_ms: Timestamp of every record, because a row has no time of its own.
         types: Name → type of the columns that are read, in their order; the file may lack some.
         groups: The groups of rows that the plan has seen; None without a plan.
+        stored: Name in ``types`` → name in the file, None for a column that is null in all of its
+            rows; None where files have the names of ``types``, and those that lack one lack it.
+        told_by: What says which format and columns the file has, for messages.
     """
 
     location: Location
@@ -180,25 +186,35 @@ class ColumnRange:
     timestamp_ms: int
     types: Mapping[str, pa.DataType]
     groups: Sequence[RowGroup] | None = None
+    stored: Mapping[str, str | None] | None = None
+    told_by: str = _OF_LOGS
 
 
-def column_layout(location: Location, file_format: str, size_bytes: int) -> ColumnLayout:
+def column_layout(
+    location: Location, file_format: str, size_bytes: int, told_by: str = _OF_LOGS
+) -> ColumnLayout:
     """Return the layout of a file.
 
     Only its footer is read, for Arrow the head of each batch, for Avro that of each block.
+
+    Args:
+        location: The file.
+        file_format: ``parquet``, ``orc``, ``arrow`` or ``avro``.
+        size_bytes: Length of the file.
+        told_by: What says which format the file has, for messages.
 
     Raises:
         FormatError: The file is of another format, damaged or cut, or has a column twice.
         StorageError: The file cannot be read.
     """
-    with closing(location.open_read()) as file, _readable(location, file_format, file):
+    with closing(location.open_read()) as file, _readable(location, file_format, file, told_by):
         found = _FORMATS[file_format](file, size_bytes)
         names = found.schema.names
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
             raise FormatError(f"expected each column once, got {twice} twice")
         types = {field.name: type_as_read(field.type) for field in found.schema}
-        return ColumnLayout(types, found.groups)
+        return ColumnLayout(types, found.groups, found.schema)
 
 
 def copy_avro_head(location: Location, size_bytes: int, target: BinaryIO, most_records: int) -> int:
@@ -226,15 +242,28 @@ def iter_columns(span: ColumnRange) -> Iterator[pa.RecordBatch]:
         StorageError: The file cannot be read.
     """
     location = span.location
-    with closing(location.open_read()) as file, _readable(location, span.file_format, file):
-        found = _FORMATS[span.file_format](file, span.size_bytes)
+    kind, told_by = span.file_format, span.told_by
+    with closing(location.open_read()) as file, _readable(location, kind, file, told_by):
+        found = _FORMATS[kind](file, span.size_bytes)
         require_groups(location, span.groups, found.groups)
-        types = {name: kind for name, kind in span.types.items() if name in found.schema.names}
-        if not types:
-            raise FormatError(f"expected columns {[*span.types]}, got {found.schema.names}")
+        stored = _stored(span, found.schema.names)
         for number, group in enumerate(found.groups):
             if group.num_rows and span.start <= group.first_byte < span.end:
-                yield from _iter_group(found, number, types, span)
+                yield from _iter_group(found, number, stored, span)
+
+
+def _stored(span: ColumnRange, names: Sequence[str]) -> Mapping[str, str | None]:
+    """Return name of a column that rows have → name in the file; None for nulls.
+
+    Raises:
+        FormatError: The file has none of the columns, or lacks one that it had.
+    """
+    stored: Mapping[str, str | None] = {name: name for name in span.types if name in names}
+    if span.stored is not None:
+        stored = span.stored
+    if not stored or {*stored.values()} - {*names, None}:
+        raise FormatError(f"expected columns {[*span.types]}, got {[*names]}")
+    return stored
 
 
 def require_groups(
@@ -253,15 +282,18 @@ def require_groups(
 
 
 def _iter_group(
-    file: _ColumnFile, number: int, types: Mapping[str, pa.DataType], span: ColumnRange
+    file: _ColumnFile, number: int, stored: Mapping[str, str | None], span: ColumnRange
 ) -> Iterator[pa.RecordBatch]:
     group = file.groups[number]
     row = group.first_row
-    fields = [pa.field(name, kind) for name, kind in types.items()]
-    for batch in file.iter_group(number, list(types)):
+    types = [(own, span.types[name]) for name, own in stored.items()]
+    fields = [pa.field(name, span.types[name]) for name in stored]
+    # Where all columns are null, one of the others says how many rows there are.
+    wanted = [own for own in stored.values() if own is not None] or file.schema.names[:1]
+    for batch in file.iter_group(number, wanted):
         # Arrow trusts offsets and lengths in a file: damaged ones would crash the process later.
         batch.validate(full=True)
-        columns = [_as_read(batch, name, kind, span) for name, kind in types.items()]
+        columns = [_as_read(batch, own, kind, span) for own, kind in types]
         struct = pa.StructArray.from_arrays(columns, fields=fields)
         yield _landed(struct, row, span.timestamp_ms)
         row += batch.num_rows
@@ -269,14 +301,18 @@ def _iter_group(
         raise FormatError(f"expected {group.num_rows} rows, got {row - group.first_row}")
 
 
-def _as_read(batch: pa.RecordBatch, name: str, kind: pa.DataType, span: ColumnRange) -> pa.Array:
+def _as_read(
+    batch: pa.RecordBatch, name: str | None, kind: pa.DataType, span: ColumnRange
+) -> pa.Array:
+    if name is None:
+        return pa.nulls(batch.num_rows, kind)
     try:
         return column_as_read(batch.column(name), kind)
     except pa.ArrowInvalid as error:
         raise FormatError(
             f"column {name!r} of {batch.schema.field(name).type} is not read as {kind} without"
             f" loss: {error}; nothing was published; cast it in the file, or leave it out of"
-            " source.logs.columns",
+            f" {span.told_by}.columns",
             path=span.location.uri,
         ) from error
 
@@ -296,7 +332,9 @@ def _landed(fields: pa.StructArray, first_row: int, timestamp_ms: int) -> pa.Rec
 
 
 @contextmanager
-def _readable(location: Location, file_format: str, file: BinaryIO) -> Iterator[None]:
+def _readable(
+    location: Location, file_format: str, file: BinaryIO, told_by: str = _OF_LOGS
+) -> Iterator[None]:
     """Raise what damaged bytes cause as FormatError with the file."""
     try:
         yield
@@ -306,11 +344,15 @@ def _readable(location: Location, file_format: str, file: BinaryIO) -> Iterator[
             raise
         if isinstance(error, FormatError) and error.path is not None:
             raise
-        raise unreadable(location, file_format, file, error) from error
+        raise unreadable(location, file_format, file, error, told_by) from error
 
 
 def unreadable(
-    location: Location, file_format: str, file: BinaryIO, error: Exception
+    location: Location,
+    file_format: str,
+    file: BinaryIO,
+    error: Exception,
+    told_by: str = _OF_LOGS,
 ) -> FormatError:
     """Return the error for a file that is damaged, cut, or of another format, with its path.
 
@@ -319,18 +361,20 @@ def unreadable(
         file_format: The format of the specification.
         file: The open file.
         error: What reading it raised.
+        told_by: What says which format the file has.
     """
     file.seek(0)
     wanted, found = name_of_format(file_format), format_of_bytes(file.read(HEAD_BYTES))
     kind = type(error) if isinstance(error, FormatError) else FormatError
+    said = f"as {told_by}.format says" if told_by == _OF_LOGS else f"as {told_by} says"
     if found in {None, wanted}:
         return kind(
-            f"expected {wanted}, as source.logs.format says, that is whole: {error}; nothing was"
-            " published; write the file again",
+            f"expected {wanted}, {said}, that is whole: {error}; nothing was published; write the"
+            " file again",
             path=location.uri,
         )
     return kind(
-        f"expected {wanted}, as source.logs.format says, got {found}, as the first bytes say;"
-        f" nothing was published; {setting_for(found)}move it out of the folder",
+        f"expected {wanted}, {said}, got {found}, as the first bytes say; nothing was published;"
+        f" {setting_for(found)}move it out of the folder",
         path=location.uri,
     )

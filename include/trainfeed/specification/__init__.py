@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         gate_name,
         shown_number,
     )
+    from trainfeed.specification.iceberg_source import IcebergSourceSpec, catalogs_of
     from trainfeed.specification.inputs import (
         FieldSpec,
         PreprocessSpec,
@@ -96,6 +97,7 @@ __all__ = [
     "FieldSpec",
     "Gate",
     "GpuSpec",
+    "IcebergSourceSpec",
     "KafkaSourceSpec",
     "KafkaTopics",
     "LateRule",
@@ -133,6 +135,7 @@ __all__ = [
     "TrainingWish",
     "UniqueCheck",
     "UploadsSpec",
+    "catalogs_of",
     "check_dataset_name",
     "check_name",
     "did_you_mean",

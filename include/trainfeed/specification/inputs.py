@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from trainfeed.specification.iceberg_source import IcebergSourceSpec
 from trainfeed.specification.messages import Place
 from trainfeed.specification.names import did_you_mean, nearest
 from trainfeed.specification.source_kinds import (
@@ -61,15 +62,16 @@ def _as_list(value: Any) -> Any:
 
 
 class SourceSpec(Part):
-    """Origin of the records: Kafka topics, one recorded topic, or log files.
+    """Origin of the records: Kafka topics, one recorded topic, log files, or a table.
 
-    Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded`` and
-    ``logs``.
+    Exactly one of ``kafka`` (in the file a mapping or a list of mappings), ``recorded``, ``logs``
+    and ``iceberg``.
 
     Attributes:
         kafka: One topic, or a list of topics.
         recorded: A recorded topic in place of a broker's.
         logs: Log files, one folder per interval.
+        iceberg: A table of Iceberg.
     """
 
     kafka: Annotated[
@@ -77,6 +79,7 @@ class SourceSpec(Part):
     ] = ()
     recorded: RecordedSourceSpec | None = None
     logs: LogsSourceSpec | None = None
+    iceberg: IcebergSourceSpec | None = None
 
     @model_validator(mode="before")
     @classmethod

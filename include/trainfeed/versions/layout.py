@@ -191,6 +191,14 @@ class DatasetPaths:
         """The boundary file of a topic at the aware UTC time ``at``."""
         return self.boundaries(topic, topic_uuid) / f"{at:%Y%m%dT%H%M%SZ}.json"
 
+    def table_boundaries(self, table_uuid: str) -> Path:
+        """The folder of boundary files of one table of Iceberg."""
+        return self.path / "snapshots" / check_name(table_uuid)
+
+    def table_boundary(self, table_uuid: str, at: datetime) -> Path:
+        """The boundary file of a table at the aware UTC time ``at``."""
+        return self.table_boundaries(table_uuid) / f"{at:%Y%m%dT%H%M%SZ}.json"
+
     def training(self, interval: str, job: str) -> Path:
         """The folder of one training job."""
         return self.path / "training" / check_name(interval) / check_name(job)

@@ -36,6 +36,16 @@ def logs_source(name: str) -> str:
     return f"logs:{name}"
 
 
+def iceberg_source(table: str, name: str) -> str:
+    """Return the canonical source string of a data file of a table.
+
+    Args:
+        table: Namespace and name of the table.
+        name: Path of the file below the table's location, or its URI if it is elsewhere.
+    """
+    return f"iceberg:{table}/{name}"
+
+
 def source_hash(source: str) -> int:
     """Return the XXH3-64 of the source string, seed 0."""
     return xxhash.xxh3_64_intdigest(source.encode())

@@ -298,19 +298,26 @@ def test_a_missing_file_of_connections_is_a_clear_error(
         environment_from_environ()
 
 
-def test_a_registry_is_named_by_a_variable_and_others_by_a_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "one", "several", "secret"),
+    [
+        ("registries", "registry", "registries", "token"),
+        ("catalogs", "catalog", "catalogs", "credential"),
+    ],
+)
+def test_a_server_is_named_by_a_variable_and_others_by_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, one: str, several: str, secret: str
 ) -> None:
-    assert environment_from_environ().registries == {}
-    file = tmp_path / "registries.yaml"
+    assert getattr(environment_from_environ(), kind) == {}
+    file = tmp_path / f"{several}.yaml"
     file.touch(0o600)
-    file.write_text("registry_orders: {url: 'https://orders', token: s3cret}\n")
-    monkeypatch.setenv("TRAINFEED_REGISTRIES", str(file))
-    monkeypatch.setenv("TRAINFEED_REGISTRY", "http://127.0.0.1:8081")
+    file.write_text(f"orders: {{url: 'https://orders', {secret}: s3cret}}\n")
+    monkeypatch.setenv(f"TRAINFEED_{several.upper()}", str(file))
+    monkeypatch.setenv(f"TRAINFEED_{one.upper()}", "http://127.0.0.1:8081")
     found = environment_from_environ()
-    assert found.registries == {
-        "registry_default": {"url": "http://127.0.0.1:8081"},
-        "registry_orders": {"url": "https://orders", "token": "s3cret"},
+    assert getattr(found, kind) == {
+        f"{one}_default": {"url": "http://127.0.0.1:8081"},
+        "orders": {"url": "https://orders", secret: "s3cret"},
     }
     assert "s3cret" not in repr(found)
     file.chmod(0o644)

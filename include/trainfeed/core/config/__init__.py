@@ -16,6 +16,8 @@ connections; all other programs use these variables::
     TRAINFEED_TRACKERS     file of the MLflow servers that trainings are delivered to
     TRAINFEED_REGISTRY     URL of the schema registry of the connection registry_default
     TRAINFEED_REGISTRIES   file of further schema registries, and of those with credentials
+    TRAINFEED_CATALOG      URL of the catalogue of tables of the connection catalog_default
+    TRAINFEED_CATALOGS     file of further catalogues of tables, and of those with credentials
     TRAINFEED_SPARK        file of the Spark cluster that runs preprocessing with engine spark
     TRAINFEED_DATASETS     folder of the data sets' folders
     TRAINFEED_TOKEN_FILE   file with the token for servers of trainfeed

@@ -63,17 +63,17 @@ def _is_client(connection: Any) -> bool:
     )
 
 
-# --- The settings of clusters, tracking servers and schema registries, for the command line: YAML
+# --- The settings of clusters, servers and catalogues, for the command line: YAML
 
 _MAX_SETTINGS_BYTES: Final = 1 << 20
-_SECRETS: Final = frozenset({"token", "password"})
+_SECRETS: Final = frozenset({"token", "password", "credential"})
 # Other accounts may do nothing with a file of secrets, and its group may at most read it.
 _OPEN_MODE: Final = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
 _CLUSTER_EXAMPLE: Final = "kubernetes_default: {namespace: training, root: {path: /pfs/dataset}}"
 
 
 def read_settings(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return the settings of clusters, of tracking servers or of registries, by connection id.
+    """Return the settings of clusters, of servers or of catalogues, by connection id.
 
     Raises:
         ConfigError: The file cannot be read, is larger than 1 MiB, has another content, or has
@@ -171,6 +171,7 @@ def _kafka(value: str) -> KafkaSettings:
 KAFKA_CONNECTION: Final = "kafka_default"
 LOGS_CONNECTION: Final = "hdfs_default"
 REGISTRY_CONNECTION: Final = "registry_default"
+CATALOG_CONNECTION: Final = "catalog_default"
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,7 @@ class Environment:
         trackers: Connection id → settings of a tracking server; they may hold secrets.
         spark: Connection id → settings of a Spark cluster; they may hold secrets.
         registries: Connection id → settings of a schema registry; they may hold secrets.
+        catalogs: Connection id → settings of a catalogue of tables; they may hold secrets.
         root_setting: Name of the setting with ``root``, for messages.
         is_root_public: Whether ``root`` was named as ``pfs://public/…``, which is for reading.
     """
@@ -204,6 +206,7 @@ class Environment:
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     spark: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     registries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    catalogs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     root_setting: str = field(default="TRAINFEED_ROOT", compare=False)
     is_root_public: bool = field(default=False, compare=False)
 
@@ -265,7 +268,8 @@ def environment_from_environ(
         clusters=_settings_file("TRAINFEED_CLUSTERS"),
         trackers=_settings_file("TRAINFEED_TRACKERS"),
         spark=_settings_file("TRAINFEED_SPARK"),
-        registries=_registries(),
+        registries=_servers("TRAINFEED_REGISTRY", "TRAINFEED_REGISTRIES", REGISTRY_CONNECTION),
+        catalogs=_servers("TRAINFEED_CATALOG", "TRAINFEED_CATALOGS", CATALOG_CONNECTION),
         root_setting=_root_setting(root),
         is_root_public=is_public(asked),
     )
@@ -289,11 +293,17 @@ def _settings_file(variable: str) -> Mapping[str, Mapping[str, Any]]:
     return read_settings(Path(setting(variable, None, "")))
 
 
-def _registries() -> Mapping[str, Mapping[str, Any]]:
-    """Return schema registries by connection id; a variable alone names one without credentials."""
-    found = dict(_settings_file("TRAINFEED_REGISTRIES"))
-    if "TRAINFEED_REGISTRY" in os.environ:
-        found[REGISTRY_CONNECTION] = {"url": setting("TRAINFEED_REGISTRY", None, "")}
+def _servers(one: str, several: str, name: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return servers by connection id; a variable alone names one without credentials.
+
+    Args:
+        one: The variable with the URL of the server ``name``.
+        several: The variable with the file of settings.
+        name: The connection id.
+    """
+    found = dict(_settings_file(several))
+    if one in os.environ:
+        found[name] = {"url": setting(one, None, "")}
     return found
 
 

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -75,10 +75,18 @@ class FileLayout:
     Attributes:
         columns: Those of its columns that are read.
         groups: Its groups of rows, in order of the rows.
+        stored: Name of a column → name in the file; None for a column that is null in all of its
+            rows. None, and not in the file of layouts, where the names are those of the file.
     """
 
     columns: tuple[str, ...]
     groups: tuple[RowGroup, ...]
+    stored: Mapping[str, str | None] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layout as JSON."""
+        value = {"columns": list(self.columns), "groups": [list(group) for group in self.groups]}
+        return value if self.stored is None else {**value, "stored": dict(self.stored)}
 
 
 @dataclass(frozen=True)
@@ -97,10 +105,7 @@ class Layouts:
     def to_bytes(self) -> bytes:
         """Return canonical JSON."""
         schema = pa.schema(list(self.types.items())).serialize().to_pybytes()
-        files = {
-            source: {"columns": list(each.columns), "groups": [list(g) for g in each.groups]}
-            for source, each in self.files.items()
-        }
+        files = {source: each.to_json() for source, each in self.files.items()}
         return canonical_json.dumps({"types": base64.b64encode(schema).decode(), "files": files})
 
     @classmethod
@@ -115,7 +120,9 @@ class Layouts:
             schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value["types"])))
             files = {
                 source: FileLayout(
-                    tuple(each["columns"]), tuple(RowGroup(*group) for group in each["groups"])
+                    tuple(each["columns"]),
+                    tuple(RowGroup(*group) for group in each["groups"]),
+                    each.get("stored"),
                 )
                 for source, each in value["files"].items()
             }
@@ -228,7 +235,7 @@ def read_layouts(
 
 def _layout(location: Location, planned: PlannedFile) -> ColumnLayout:
     if planned.kind == _RECORDIO:
-        return ColumnLayout({}, _recordio_groups(location, planned.end))
+        return ColumnLayout({}, _recordio_groups(location, planned.end), pa.schema([]))
     return column_layout(location, str(planned.kind), planned.end)
 
 
@@ -292,6 +299,7 @@ class RowRange:
         start: First byte of the range.
         end: Byte behind it.
         timestamp_ms: Timestamp of every record, because a row has no time of its own.
+        told_by: What says which format and columns the file has, for messages.
     """
 
     location: Location
@@ -301,6 +309,7 @@ class RowRange:
     start: int
     end: int
     timestamp_ms: int
+    told_by: str = "source.logs"
 
 
 def iter_rows(
@@ -344,6 +353,8 @@ def iter_rows(
             timestamp_ms=span.timestamp_ms,
             types=types,
             groups=groups,
+            stored=None if own is None else own.stored,
+            told_by=span.told_by,
         )
     )
 

@@ -30,6 +30,7 @@ from trainfeed.errors import (
     SourceReplacedError,
     SourceUnreachableError,
     StorageError,
+    TableNotFoundError,
     TopicNotFoundError,
     TrainFeedError,
 )
@@ -43,6 +44,12 @@ from trainfeed.pipeline.inputs.logs import (
 )
 from trainfeed.pipeline.inputs.row_files import RowRange, copy_head, iter_rows, kept_layouts
 from trainfeed.pipeline.inputs.row_json import with_fields
+from trainfeed.pipeline.inputs.tables import (
+    TableInputs,
+    check_data_files,
+    iter_data_file,
+    with_heads,
+)
 from trainfeed.pipeline.inputs.topics import (
     AbsentTopic,
     TopicAbsence,
@@ -72,6 +79,7 @@ from trainfeed.pipeline.stage import Stage
 from trainfeed.sources import MISSING, LineRange, LogFile, Topic, iter_lines, list_entries
 from trainfeed.specification import (
     DatasetSpec,
+    IcebergSourceSpec,
     KafkaTopics,
     LogsSourceSpec,
     RecordedSourceSpec,
@@ -270,6 +278,7 @@ class KeptInputs:
             for source, planned in self.planned.items()
             if (planned.unit == "offsets") != bool(topics)
             or (isinstance(kind, KafkaTopics) and planned.label not in topics)
+            or _table_of(planned) != (kind.table if isinstance(kind, IcebergSourceSpec) else None)
         ]
         if others:
             raise SourceReplacedError(
@@ -307,11 +316,17 @@ class KeptInputs:
         """Do nothing: the plan or version that has them is there."""
 
 
+def _table_of(planned: Planned) -> str | None:
+    """Return the table of a planned data file; None for an input of another kind."""
+    snapshot = planned.snapshot if isinstance(planned, PlannedFile) else None
+    return None if snapshot is None else snapshot.table
+
+
 # --- The inputs of a published version, used when its source is away
 
 # Only these errors mean that the source is away. An undefined connection, a wrong password or a
 # folder without permission is a wrong setting of the deployment, and stays an error.
-_AWAY: Final = (SourceUnreachableError, TopicNotFoundError)
+_AWAY: Final = (SourceUnreachableError, TopicNotFoundError, TableNotFoundError)
 
 
 def is_away(error: TrainFeedError) -> bool:
@@ -731,6 +746,30 @@ def _write(path: Path, data: bytes, compression: str) -> None:
     path.write_bytes(data)
 
 
+# --- Plans and reads a table of Iceberg
+
+
+class TableReader(SourceReader):
+    """Reads row groups of data files, and compares every file with the plan."""
+
+    @contextmanager
+    def open(
+        self, spec: DatasetSpec, env: Environment, folder: DatasetFolder, interval: Interval
+    ) -> Iterator[TableInputs]:
+        yield TableInputs(spec, env, folder, interval)
+
+    def check(self, stage: Stage, sources: Iterable[str]) -> None:
+        check_data_files(stage, sources)
+
+    def batches(self, stage: Stage, piece: PlannedRange) -> Iterator[pa.RecordBatch]:
+        return iter_data_file(stage, piece)
+
+    def head(
+        self, spec: DatasetSpec, interval: Interval, env: Environment, place: Path, limit: int
+    ) -> Head:
+        return Head(*with_heads(spec, interval, env, place, limit))
+
+
 # --- The reader of every kind of source, and the records of a piece with their proof
 
 # Class of the source in a specification → reader.
@@ -738,6 +777,7 @@ READERS: Final[dict[type[SourceKind], SourceReader]] = {
     KafkaTopics: TopicReader(),
     RecordedSourceSpec: TopicReader(),
     LogsSourceSpec: LogReader(),
+    IcebergSourceSpec: TableReader(),
 }
 
 
@@ -828,7 +868,7 @@ class PieceReader:
     def _as_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return landed records as their source gives them: rows of columns land as JSON."""
         kind = self._stage.spec.source.kind
-        if not isinstance(kind, LogsSourceSpec) or not kind.has_columns:
+        if not isinstance(kind, LogsSourceSpec | IcebergSourceSpec) or not kind.has_columns:
             return batch
         if not isinstance(self._planned, PlannedFile):
             raise TypeError(f"expected {self._piece.source} to be a file of columns")

@@ -86,7 +86,9 @@ class RepairOrder:
 
 _PREFIX: Final = "trainfeed-"
 # What stages read besides the plan, its interval and the versions it refers to.
-_READ: Final = ("boundaries", "code", "layouts", "lists", "lookups", "receipts", "uploads")
+_READ: Final = (
+    "boundaries", "code", "layouts", "lists", "lookups", "receipts", "snapshots", "uploads",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

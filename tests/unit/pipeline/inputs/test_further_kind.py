@@ -175,7 +175,11 @@ def test_pages_reports_and_dags_speak_of_a_further_kind(project):
     [
         ("folder: /", "folder: ./", "source.pages.folder: expected an absolute path, got './"),
         ("land:", "lnad:", "source.pages.lnad: unknown field; did you mean 'land'?"),
-        ("pages:", "pagse:", "expected one of kafka, recorded, logs, pages, got pagse; did you"),
+        (
+            "pages:",
+            "pagse:",
+            "expected one of kafka, recorded, logs, iceberg, pages, got pagse; did you",
+        ),
     ],
 )
 def test_mistakes_in_a_further_kind_are_named_as_in_any_other(project, old, new, message):
@@ -191,6 +195,7 @@ def test_every_row_of_a_specification_has_a_reader():
         "kafka": {"topic": "clicks"},
         "recorded": {"path": "./topic"},
         "logs": {"path": "/logs/dt={start:%Y-%m-%d}"},
+        "iceberg": {"table": "shop.clicks"},
         "pages": {"folder": "/pages"},
     }
     assert list(rows) == list(WithPages.model_fields)

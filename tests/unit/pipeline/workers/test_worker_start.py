@@ -11,8 +11,11 @@ INCLUDE = Path(__file__).parents[4] / "include"
 NOT_NEEDED = {
     "confluent_kafka",
     "fsspec",
+    "pyiceberg",
     "rich",
+    "sqlalchemy",
     "typer",
+    "trainfeed.pipeline.inputs.catalogs",
     "trainfeed.pipeline.quarantine_access",
     "trainfeed.pipeline.run_stage",
     "trainfeed.versions.waive",
