@@ -13,12 +13,12 @@ import pyarrow as pa
 from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import read_plain
 from trainfeed.files.stores import posix
-from trainfeed.versions.file_list import FILE_FIELDS, MAX_LIST_BYTES, FileList, Listed, ListedFiles
+from trainfeed.versions.arrow_list import FILE_FIELDS, MAX_LIST_BYTES, FileList
+from trainfeed.versions.file_list import FACTS, Listed, ListedFiles
 
 T = TypeVar("T")
 
 _ENDS: Final = "ends"
-FACTS: Final = tuple(each.name for each in FILE_FIELDS[1:])
 # The facts of a file, and the end of each of its pieces; the first begins at 0, each other where
 # the one before it ends.
 _SCHEMA: Final = pa.schema(

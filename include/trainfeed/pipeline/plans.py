@@ -30,7 +30,6 @@ from trainfeed.errors import FormatError, NotFoundError
 from trainfeed.files import is_there
 from trainfeed.files.records import ONCE_UNSEALED, RecordFile
 from trainfeed.pipeline.planned_lists import (
-    FACTS,
     ListedPieces,
     keep_list,
     kept_list,
@@ -39,7 +38,8 @@ from trainfeed.pipeline.planned_lists import (
 from trainfeed.pipeline.reports import PlanRef
 from trainfeed.sources import landing_folder
 from trainfeed.versions import DatasetFolder, Manifest, Version
-from trainfeed.versions.file_list import LISTED_ABOVE, FileList, Listed, ListedFiles
+from trainfeed.versions.arrow_list import FileList
+from trainfeed.versions.file_list import FACTS, LISTED_ABOVE, KeptList, Listed, ListedFiles
 from trainfeed.versions.layout import generation_name, plan_id_of
 from trainfeed.versions.order import shard_name
 
@@ -594,8 +594,9 @@ def listed(plan: Plan) -> Plan:
 
 def _of_list(files: FileList) -> dict[str, Any]:
     """Return the fields of a plan that its list has."""
+    kept = KeptList.of(files)
     return {
-        "inputs": Listed(files, FACTS, _listed_file),
+        "inputs": Listed(kept, FACTS, _listed_file),
         "ranges": ListedPieces(files, _listed_range),
         "file_list": files.place,
     }

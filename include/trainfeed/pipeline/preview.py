@@ -522,7 +522,7 @@ def preview_report(version: Version, plan: Plan) -> JsonObject:
     """
     manifest = version.manifest
     return {
-        "records": sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
+        "records": manifest.records_read,
         "samples": {name: split.samples for name, split in manifest.splits.items()},
         "quarantined": manifest.quarantine["reasons"],
         "filtered": manifest.filtered,

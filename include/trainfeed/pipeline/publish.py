@@ -36,6 +36,7 @@ from trainfeed.errors import (
 from trainfeed.files import read_plain
 from trainfeed.files.stores import posix
 from trainfeed.functions import read_document
+from trainfeed.pipeline.functions.account import RecordAccount
 from trainfeed.pipeline.inputs.schemas import schemas_of_version
 from trainfeed.pipeline.plans import Plan, PlannedShard
 from trainfeed.pipeline.quarantine_access import QUARANTINE_FILE
@@ -47,14 +48,23 @@ from trainfeed.pipeline.version import VERDICTS, ShardPart, Verdict
 from trainfeed.samples import Schema, Statistics
 from trainfeed.versions import (
     DatasetFolder,
+    Ledger,
     Manifest,
+    SourceLedger,
     TrainingMarks,
     Version,
     content_digest,
     lift_skip,
 )
+from trainfeed.versions.file_list import ListedFiles
 from trainfeed.versions.layout import CURRENT, CURRENT_BYTES, parse_generation
-from trainfeed.versions.manifest import FORMAT, FileEntry, ShardEntry, SplitEntry
+from trainfeed.versions.manifest import (
+    FORMAT,
+    SOURCES,
+    FileEntry,
+    ShardEntry,
+    SplitEntry,
+)
 from trainfeed.versions.publication import (
     StagedFile,
     commit_folder,
@@ -63,6 +73,7 @@ from trainfeed.versions.publication import (
     write_manifest_file,
 )
 from trainfeed.versions.retire import retirement_of
+from trainfeed.versions.source_list import list_of_version
 from trainfeed.versions.version import (
     BUILT,
     CHUNKS,
@@ -300,11 +311,27 @@ def _write_merged(stage: Stage) -> FileEntry:
     return write_statistics(stage, _merged_statistics(stage))
 
 
+def _write_sources(stage: Stage) -> FileEntry:
+    ledgers: list[Mapping[str, SourceLedger]] = [
+        {source: SourceLedger() for source in stage.plan.sources}
+    ]
+    for group in range(len(stage.plan.preprocess)):
+        with closing(ArrowWithTrailer(stage.spill_file(group))) as spill:
+            ledgers.append(RecordAccount.from_json(spill.trailer).ledger)
+    return _write_list(stage, Ledger.total(ledgers))
+
+
+def _write_list(stage: Stage, ledger: Ledger) -> FileEntry:
+    """Write the inputs and the ledger of a version of many files."""
+    return write_bytes(stage, SOURCES, list_of_version(_inputs(stage.plan), ledger).data)
+
+
 # The name of each file → what writes it from work files alone, without a verdict of ``check``.
 STAGED_WRITERS: Final[Mapping[str, Callable[[Stage], FileEntry]]] = {
     CHUNKS: write_chunks,
     POSITIONS: write_positions,
     QUARANTINE_FILE: write_quarantine,
+    SOURCES: _write_sources,
     STATISTICS: _write_merged,
 }
 
@@ -329,6 +356,9 @@ def assemble(stage: Stage) -> None:
     if stage.spec.output.positions:
         files.append(write_positions(stage))
     files += staged_documents(stage)
+    if stage.plan.file_list is not None:
+        files.append(_write_list(stage, verdict.ledger))
+        faults.point("publish.after_list")
     manifest = _manifest(stage.plan, stage, verdict, files).to_bytes()
     write_manifest_file(stage.staged, manifest)
     write_bytes(stage, BUILT, json.dumps(_built(stage), indent=2).encode())
@@ -374,6 +404,8 @@ def _verdict(stage: Stage) -> Verdict:
 
 def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]) -> Manifest:
     splits = _splits(stage, verdict)
+    digests = [file.sha256 for file in files if file.name == SOURCES]
+    place = ListedFiles(sha256=digests[0], files=len(plan.inputs)) if digests else None
     return Manifest.model_validate(
         {
             "format": FORMAT,
@@ -387,13 +419,13 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "schema": plan.fields,
             "splits": splits,
             "files": sorted(files, key=lambda file: file.name),
-            "sources": plan.sources,
-            "inputs": {name: planned.model_dump() for name, planned in plan.inputs.items()},
+            "sources": plan.sources if place is None else [],
+            "inputs": _inputs(plan) if place is None else {},
             "gaps": plan.gaps,
             "empty_because": plan.empty_because,
             "passed_over": plan.passed_over,
             "late": verdict.late.to_json(),
-            "ledger": verdict.ledger.to_json(),
+            "ledger": verdict.ledger.to_json() if place is None else {},
             "quarantine": verdict.quarantine.to_json(),
             "filtered": dict(verdict.filtered),
             "gates": [gate.to_json() for gate in verdict.gates],
@@ -408,8 +440,13 @@ def _manifest(plan: Plan, stage: Stage, verdict: Verdict, files: list[FileEntry]
             "shard_skew": dict(verdict.shard_skew),
             "reading_rules": plan.fingerprint_of.get("reading_rules", 0),
             "schemas": schemas_of_version(stage),
+            "source_list": place,
         }
     )
+
+
+def _inputs(plan: Plan) -> dict[str, JsonObject]:
+    return {name: planned.model_dump() for name, planned in plan.inputs.items()}
 
 
 def _uploads(plan: Plan, stage: Stage, verdict: Verdict) -> JsonObject:

@@ -236,10 +236,10 @@ class Experience:
     @classmethod
     def _of(cls, version: Version) -> Experience | None:
         manifest = version.manifest
-        positions = sum(part["end"] - part["start"] for part in manifest.inputs.values())
+        positions = manifest.span
         if not positions:
             return None
-        read = sum(leaf["read"]["bytes"] for leaf in manifest.ledger.values())
+        read = manifest.bytes_read
         written = sum(num_bytes for num_bytes, _ in manifest.file_digests().values())
         return cls(version.name, positions, read / positions, written / positions)
 

@@ -447,7 +447,7 @@ def version_report(version: Version, folder: DatasetFolder) -> JsonObject:
         "gates": [told(gate, counts) for gate in gates],
         "waivers": manifest.waivers[:_MOST_GATES],
         "late": manifest.late,
-        "sources": list(islice(map(_source, *_items(manifest)), _MOST_SOURCES)),
+        "sources": [_source(manifest, name) for name in islice(manifest.inputs, _MOST_SOURCES)],
         "gaps": [str(gap) for gap in manifest.gaps[:_MOST_SOURCES]],
         "generations": _generations(folder, version),
         "statistics": _first({n: _field(f) for n, f in statistics.items()}, _MOST_FIELDS),
@@ -486,7 +486,7 @@ def _record_counts(
     manifest: Manifest, gates: Sequence[GateResult], statistics: Mapping[str, Mapping[str, object]]
 ) -> Counts:
     return Counts(
-        read=sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
+        read=manifest.records_read,
         quarantined=manifest.quarantine["records"],
         samples=manifest.num_samples(),
         late=manifest.late.get("refused", 0),
@@ -507,14 +507,9 @@ def _reasons(version: Version) -> list[Reason]:
     return [Reason(name, records) for name, records in _first(counts, _MOST_REASONS).items()]
 
 
-def _items(manifest: Manifest) -> tuple[list[str], list[Mapping[str, Any]], list[Any]]:
-    names = list(manifest.inputs)
-    leaves = [manifest.ledger.get(name, {}) for name in names]
-    return names, [manifest.inputs[name] for name in names], leaves
-
-
-def _source(name: str, planned: Mapping[str, Any], leaf: Mapping[str, Any]) -> dict[str, Any]:
-    read = leaf.get("read", {})
+def _source(manifest: Manifest, name: str) -> dict[str, Any]:
+    planned = manifest.inputs[name]
+    read = manifest.ledger.get(name, {}).get("read", {})
     return {
         "source": plain(name),
         "start": planned["start"],

@@ -7,46 +7,33 @@ the bytes and the source strings, and makes the other facts of a file when they 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property
-from hashlib import sha256
-from itertools import pairwise
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar, overload
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainfeed.errors import FormatError
+if TYPE_CHECKING:
+    from trainfeed.versions.arrow_list import FileList
 
 T = TypeVar("T")
 
 # Up to so many files stand in the plan and in the manifest themselves: 1.5 and 2.7 MB of JSON.
 LISTED_ABOVE: Final = 4096
-# The longest list that is read: some 10 million files.
-MAX_LIST_BYTES: Final = 1 << 30
-
-_SOURCE: Final = "source"
-_WORD: Final = pa.dictionary(pa.int32(), pa.utf8())
-# The facts of a file; it starts at byte 0.
-FILE_FIELDS: Final = (
-    pa.field(_SOURCE, pa.utf8(), nullable=False),
-    pa.field("end", pa.int64(), nullable=False),
-    pa.field("kind", _WORD),
-    pa.field("connection", _WORD, nullable=False),
-    pa.field("path", pa.utf8(), nullable=False),
-    pa.field("compression", _WORD, nullable=False),
-    pa.field("timestamp_ms", pa.int64(), nullable=False),
-    pa.field("modified_ms", pa.int64(), nullable=False),
-    pa.field("file_id", pa.int64()),
-    pa.field("checksum", pa.utf8()),
-    pa.field("layouts", _WORD),
+# The facts of a file, besides its source string; it starts at byte 0.
+FACTS: Final = (
+    "end",
+    "kind",
+    "connection",
+    "path",
+    "compression",
+    "timestamp_ms",
+    "modified_ms",
+    "file_id",
+    "checksum",
+    "layouts",
 )
-# Rows of a batch in the file, and of a block that is made into objects at once.
-_BATCH_ROWS: Final = 1 << 16
+# Rows of a block that is made into objects at once.
 _BLOCK_ROWS: Final = 1024
 
 
@@ -59,98 +46,65 @@ class ListedFiles(BaseModel):
     files: Annotated[int, Field(ge=1)]
 
 
-class FileList:
-    """A list in memory.
+class KeptList:
+    """A list by its place; its file is read when the list is first asked for.
 
     Args:
-        data: The content of the file.
-        schema: The columns that it must have.
-        path: Path of the file, for messages.
-
-    Raises:
-        FormatError: ``data`` is no such list, or its files are not in order.
+        place: Digest and number of files.
+        read: Returns the list.
     """
 
-    def __init__(self, data: bytes, schema: pa.Schema, path: str | None = None) -> None:
-        self.data = data
-        try:
-            with pa.ipc.open_file(pa.py_buffer(data)) as file:
-                if not file.schema.equals(schema):
-                    raise FormatError(f"expected columns {schema}, got {file.schema}", path=path)
-                table = file.read_all()
-            table.validate(full=True)
-        except pa.ArrowException as error:
-            raise FormatError(f"expected a list of files: {error}", path=path) from error
-        lacking = [
-            each.name for each in schema if not each.nullable and table[each.name].null_count
-        ]
-        if lacking:
-            raise FormatError(f"expected values of {', '.join(lacking)} in every row", path=path)
-        self._table = table
-        names = self.sources
-        if not names or any(before >= name for before, name in pairwise(names)):
-            raise FormatError("expected files in order of their sources, each once", path=path)
+    def __init__(self, place: ListedFiles, read: Callable[[], FileList]) -> None:
+        self.place = place
+        self._read = read
 
     @classmethod
-    def of(cls, schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> FileList:
-        """Return a list of the values of every column; equal values give equal bytes."""
-        arrays = []
-        for each in schema:
-            kind = each.type
-            is_word = pa.types.is_dictionary(kind)
-            array = pa.array(columns[each.name], kind.value_type if is_word else kind)
-            arrays.append(array.dictionary_encode().cast(kind) if is_word else array)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, schema) as writer:
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), _BATCH_ROWS)
-        return cls(sink.getvalue().to_pybytes(), schema)
+    def of(cls, files: FileList) -> KeptList:
+        """Return the place of a list that is in memory."""
+        return cls(files.place, lambda: files)
 
     @cached_property
-    def sources(self) -> list[str]:
-        """The source strings, sorted by their UTF-8 bytes."""
-        names: list[str] = self._table[_SOURCE].to_pylist()
-        return names
+    def files(self) -> FileList:
+        """The list.
 
-    @cached_property
-    def place(self) -> ListedFiles:
-        """What a plan or manifest says about the list."""
-        return ListedFiles(sha256=sha256(self.data).hexdigest(), files=len(self))
+        Raises:
+            FormatError: The list is gone or damaged.
+            StorageError: It cannot be read.
+        """
+        return self._read()
+
+
+class ListedNames(Sequence[str]):
+    """The source strings of a list, sorted by their UTF-8 bytes."""
+
+    def __init__(self, kept: KeptList) -> None:
+        self._kept = kept
+
+    @property
+    def _names(self) -> list[str]:
+        return self._kept.files.sources
 
     def __len__(self) -> int:
         """Return the number of files."""
-        return len(self.sources)
+        return self._kept.place.files
 
-    def index(self, source: str) -> int:
-        """Return the number of the row of a source.
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        """Return one source string, or several."""
+        return self._names[index]
 
-        Raises:
-            KeyError: The list has no such source.
-        """
-        # Code points sort as their UTF-8 bytes do.
-        found = bisect_left(self.sources, source)
-        if found == len(self.sources) or self.sources[found] != source:
-            raise KeyError(source)
-        return found
+    def __iter__(self) -> Iterator[str]:
+        """Yield the source strings."""
+        return iter(self._names)
 
-    def numbers(self, name: str) -> NDArray[Any]:
-        """Return a column of numbers, shape (files,)."""
-        found: NDArray[Any] = self._table[name].to_numpy()
-        return found
+    def __eq__(self, other: object) -> bool:
+        """Whether a sequence has the same source strings."""
+        return isinstance(other, Sequence) and self._names == list(other)
 
-    def lists(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return a column of lists: the length of each, shape (files,), and all values."""
-        column = self._table[name].combine_chunks()
-        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
-        return lengths, pc.list_flatten(column).to_numpy()
-
-    def texts(self, name: str) -> list[str | None]:
-        """Return a column of texts."""
-        found: list[str | None] = self._table[name].to_pylist()
-        return found
-
-    def columns(self, names: Sequence[str]) -> pa.Table:
-        """Return columns by their names, in this order."""
-        return self._table.select(list(names))
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Items(ItemsView[str, T]):
@@ -171,21 +125,30 @@ class Listed(Mapping[str, T], Generic[T]):
     """Source string → a value that is made from the row of its file when it is asked for.
 
     Args:
-        files: The list.
+        kept: The list, which is read when it is first asked for.
         names: The columns from which a value is made.
         make: Makes a value from name → value of these columns.
     """
 
     def __init__(
-        self, files: FileList, names: Sequence[str], make: Callable[[dict[str, Any]], T]
+        self, kept: KeptList, names: Sequence[str], make: Callable[[dict[str, Any]], T]
     ) -> None:
-        self.files = files
-        self._columns = files.columns(names)
+        self._kept = kept
+        self._names = names
         self._make = make
+
+    @property
+    def files(self) -> FileList:
+        """The list."""
+        return self._kept.files
+
+    @cached_property
+    def _columns(self) -> Any:
+        return self.files.columns(self._names)
 
     def __len__(self) -> int:
         """Return the number of files."""
-        return len(self.files)
+        return self._kept.place.files
 
     def __iter__(self) -> Iterator[str]:
         """Yield the source strings, in order of their UTF-8 bytes."""
@@ -218,3 +181,36 @@ class Listed(Mapping[str, T], Generic[T]):
     def values(self) -> ValuesView[T]:
         """Return the values."""
         return _Values(self)
+
+
+# --- The account of a file in a list of a version, as a manifest has it
+
+COUNTS: Final = ("records", "bytes", "l1", "l2")
+SAMPLES: Final = ("samples", "s1", "s2")
+FILTERED: Final = "filtered"
+REASON: Final = "reason"
+# Outcome → its counts; each is a column ``outcome.count``.
+LEAVES: Final = {"read": COUNTS, "valid": (*COUNTS, *SAMPLES), "quarantined": COUNTS}
+LEDGER_COLUMNS: Final = (
+    *(f"{outcome}.{count}" for outcome, counts in LEAVES.items() for count in counts),
+    FILTERED,
+)
+# Sums of hashes, which are hex digits in JSON.
+SUMS: Final = frozenset({"l1", "l2", "s1", "s2"})
+
+
+def account_of(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ledger of a source as JSON, from the columns of its file."""
+    account: dict[str, Any] = {
+        outcome: {count: _told(count, columns[f"{outcome}.{count}"]) for count in counts}
+        for outcome, counts in LEAVES.items()
+    }
+    account[FILTERED] = {
+        each[REASON]: {count: _told(count, each[count]) for count in COUNTS}
+        for each in columns[FILTERED]
+    }
+    return account
+
+
+def _told(count: str, value: int) -> int | str:
+    return f"{value:016x}" if count in SUMS else value

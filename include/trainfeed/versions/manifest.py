@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,8 +13,20 @@ from trainfeed.core.datacenters import local_source
 from trainfeed.core.reading_rules import ReadingRules
 from trainfeed.errors import FormatError
 from trainfeed.files import FilePath
+from trainfeed.versions.file_list import (
+    FACTS,
+    LEDGER_COLUMNS,
+    KeptList,
+    Listed,
+    ListedFiles,
+    ListedNames,
+    account_of,
+)
 from trainfeed.versions.layout import MANIFEST, is_generation, is_name, parse_generation
 from trainfeed.versions.publication import read_manifest_file
+
+if TYPE_CHECKING:
+    from trainfeed.versions.arrow_list import FileList
 
 # --- Compares the path of a version with its manifest: a renamed folder has the data of another day
 
@@ -112,6 +124,7 @@ _OPTIONAL: Final = frozenset(
         "schema_changes",
         "schemas",
         "shard_skew",
+        "source_list",
         "uploads",
     }
 )
@@ -169,6 +182,9 @@ class Manifest(_ManifestModel):
     not in the file, for the first ones, and for data sets that the rules do not concern.
     ``schemas`` is optional: file and digest of the reader's schemas of values and keys; registry,
     id and digest of the writers' schemas that the records have, null for one that was not there.
+    ``source_list`` is optional: the digest of ``SOURCES.arrow``, which has the inputs of many files
+    and their ledger; the JSON of ``sources``, ``inputs`` and ``ledger`` is then empty, and in
+    memory they are made from that file by need, which raises ``FormatError`` where it is damaged.
     """
 
     format: int
@@ -182,11 +198,11 @@ class Manifest(_ManifestModel):
     fields: Annotated[list[dict[str, Any]], Field(alias="schema")]
     splits: dict[str, SplitEntry]
     files: list[FileEntry]
-    sources: list[str]
-    inputs: dict[str, dict[str, Any]]
+    sources: Sequence[str]
+    inputs: Mapping[str, dict[str, Any]]
     gaps: list[dict[str, Any]]
     late: dict[str, Any]
-    ledger: dict[str, Any]
+    ledger: Mapping[str, Any]
     quarantine: dict[str, Any]
     filtered: dict[str, int]
     gates: list[dict[str, Any]]
@@ -203,6 +219,49 @@ class Manifest(_ManifestModel):
     shard_skew: dict[str, float] = Field(default_factory=dict)
     reading_rules: _Count = 0
     schemas: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    source_list: ListedFiles | None = None
+
+    @property
+    def span(self) -> int:
+        """Offsets or bytes of all inputs."""
+        if isinstance(self.inputs, Listed):
+            return int(self.inputs.files.numbers("end").sum())
+        return sum(each["end"] - each["start"] for each in self.inputs.values())
+
+    @property
+    def records_read(self) -> int:
+        """Records that were read, of all sources."""
+        return self._sum("read", "records")
+
+    @property
+    def records_valid(self) -> int:
+        """Records that became samples."""
+        return self._sum("valid", "records")
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of these records."""
+        return self._sum("read", "bytes")
+
+    def _sum(self, outcome: str, count: str) -> int:
+        if isinstance(self.ledger, Listed):
+            return int(self.ledger.files.numbers(f"{outcome}.{count}").sum())
+        return sum(leaf[outcome][count] for leaf in self.ledger.values())
+
+    def imbalances(self) -> list[str]:
+        """Return one line per source whose read records are not all accounted for.
+
+        Raises:
+            FormatError: The ledger, or its file, is damaged.
+        """
+        from trainfeed.versions.ledger import Ledger
+
+        ledger = self.ledger
+        if isinstance(ledger, Listed):
+            from trainfeed.versions.source_list import unequal
+
+            ledger = {source: ledger[source] for source in unequal(ledger.files)}
+        return Ledger.from_json(ledger).imbalances()
 
     @property
     def rules(self) -> ReadingRules:
@@ -222,7 +281,10 @@ class Manifest(_ManifestModel):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the file, without keys that do not apply."""
-        value = self.model_dump(by_alias=True)
+        listed = set[str]() if self.source_list is None else {"sources", "inputs", "ledger"}
+        value = self.model_dump(by_alias=True, exclude=listed)
+        if listed:
+            value |= {"sources": [], "inputs": {}, "ledger": {}}
         return {key: each for key, each in value.items() if key not in _OPTIONAL or each}
 
     def file_digests(self) -> dict[str, tuple[int, str]]:
@@ -255,7 +317,10 @@ class Manifest(_ManifestModel):
             )
         try:
             manifest = cls.model_validate(value)
-            _require_equal_counts(manifest)
+            if manifest.source_list is None:
+                _require_equal_counts(manifest)
+            else:
+                _require_listed(manifest)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
@@ -290,7 +355,7 @@ class Manifest(_ManifestModel):
         data, actual = read_manifest_file(folder, what="version")
         manifest = cls.from_bytes(data, path=str(folder / MANIFEST))
         require_place(folder, manifest.dataset, manifest.interval.start, manifest.generation)
-        return manifest, actual
+        return manifest if manifest.source_list is None else _with_list(manifest, folder), actual
 
 
 def content_digest(
@@ -340,3 +405,47 @@ def _require_equal_counts(manifest: Manifest) -> None:
             f"samples, quarantined and filtered records: {found}, in the ledger"
             f" {(samples, quarantined, filtered)}"
         )
+
+
+# --- Inputs and ledger of many files: a file of the version, which the manifest names
+
+SOURCES: Final = "SOURCES.arrow"
+# Facts of files of rows; other inputs have no such keys.
+_OF_ROWS: Final = frozenset({"kind", "layouts"})
+
+
+def _with_list(manifest: Manifest, folder: Path) -> Manifest:
+    """Return the manifest whose inputs and ledger are those of the list in the folder."""
+    place = manifest.source_list
+    if place is None:
+        return manifest
+    kept = KeptList(place, lambda: _read_list(manifest, place, folder / SOURCES))
+    return manifest.model_copy(
+        update={
+            "sources": ListedNames(kept),
+            "inputs": Listed(kept, FACTS, _input),
+            "ledger": Listed(kept, LEDGER_COLUMNS, account_of),
+        }
+    )
+
+
+def _read_list(manifest: Manifest, place: ListedFiles, path: Path) -> FileList:
+    # Arrow is imported for the few versions that have a list.
+    from trainfeed.versions.source_list import read_list
+
+    quarantined, filtered = manifest.quarantine["records"], sum(manifest.filtered.values())
+    return read_list(path, place, (manifest.num_samples(), quarantined, filtered))
+
+
+def _input(facts: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: each for name, each in facts.items() if name not in _OF_ROWS or each is not None}
+    return {"start": 0, **kept}
+
+
+def _require_listed(manifest: Manifest) -> None:
+    """Refuse a manifest that has inputs beside their list, or no file with the digest of it."""
+    if manifest.sources or manifest.inputs or manifest.ledger:
+        raise ValueError("sources, inputs and ledger beside a list of them")
+    _, digest = manifest.file_digests()[SOURCES]
+    if manifest.source_list is None or digest != manifest.source_list.sha256:
+        raise ValueError(f"{SOURCES} with another digest than that of the list")

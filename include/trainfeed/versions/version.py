@@ -27,7 +27,6 @@ from trainfeed.files import FilePath, ShardSize, open_plain, read_plain
 from trainfeed.samples import Schema
 from trainfeed.versions.chunk_index import Chunk, chunk_of
 from trainfeed.versions.layout import MANIFEST, MANIFEST_DIGEST, DatasetFolder
-from trainfeed.versions.ledger import Ledger
 from trainfeed.versions.manifest import Manifest, SplitEntry
 from trainfeed.versions.publication import Problem, compare_file, folder_problems, read_arrow
 from trainfeed.versions.retire import generation_for_readers
@@ -238,9 +237,10 @@ class Version:
         # A manifest cannot have its own digest, and BUILT.json differs between two attempts.
         own = {MANIFEST, MANIFEST_DIGEST, BUILT}
         try:
-            lines = Ledger.from_json(self.manifest.ledger).imbalances()
-        except FormatError as error:
-            lines = [str(error)]
+            lines = self.manifest.imbalances()
+        except (FormatError, NotFoundError) as error:
+            # A list that is gone or damaged is a problem of the folder, which is told below.
+            lines = [] if self.manifest.source_list is not None else [str(error)]
         for line in lines:
             yield FormatError(
                 f"expected a ledger that accounts for every record: {line}; restore the version"

@@ -59,8 +59,9 @@ WAIVER_POINTS = [
 ]
 # Only with lookups: killed at in tests/unit/look/difference/test_kept_lookups.py.
 LOOKUP_POINTS = ["plan.before_kept_lookup", "plan.after_kept_lookup"]
-# Only for plans of many files: killed at in plans/test_listed_plans.py.
-LIST_POINTS = ["plan.after_list"]
+# Only for many files: killed at in plans/test_listed_plans.py and in
+# tests/unit/versions/version/test_listed_sources.py.
+LIST_POINTS = ["plan.after_list", "publish.after_list"]
 # Only with a schema registry: killed at in tests/unit/pipeline/inputs/test_schemas.py.
 SCHEMA_POINTS = ["ingest.after_schema"]
 # Of no stage: killed at in tests/unit/pipeline/quarantine/test_access.py.

@@ -356,8 +356,8 @@ def _schema(side: Side) -> _Facts | str:
 def _counts(side: Side) -> _Facts | str:
     def facts(manifest: Manifest) -> _Facts:
         return {
-            "read": sum(leaf["read"]["records"] for leaf in manifest.ledger.values()),
-            "valid": sum(leaf["valid"]["records"] for leaf in manifest.ledger.values()),
+            "read": manifest.records_read,
+            "valid": manifest.records_valid,
             "quarantined": manifest.quarantine["records"],
             "filtered": sum(manifest.filtered.values()),
             "samples": {name: split.samples for name, split in manifest.splits.items()},

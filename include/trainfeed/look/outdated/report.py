@@ -142,10 +142,9 @@ class Costs:
         """
         folder, interval, manifest = version
         spec = self._spec.for_interval(parse_time(manifest.interval.start))
-        read = [leaf["read"] for leaf in manifest.ledger.values()]
         return Cost(
-            records=sum(leaf["records"] for leaf in read),
-            record_bytes=sum(leaf["bytes"] for leaf in read),
+            records=manifest.records_read,
+            record_bytes=manifest.bytes_read,
             landed=self._is_landed(spec, inputs) if spec.source.kind.lands else None,
             version_bytes=sum(num_bytes for num_bytes, _ in manifest.file_digests().values()),
             seconds=_seconds(folder, interval, manifest.plan, manifest.generation),

@@ -108,7 +108,7 @@ def _count(version: Version, what: str) -> int:
     manifest = version.manifest
     if what == "samples":
         return manifest.num_samples()
-    return sum(int(leaf["read"]["records"]) for leaf in manifest.ledger.values())
+    return manifest.records_read
 
 
 def _told(counts: dict[str, int]) -> str:

@@ -75,7 +75,14 @@ def test_a_version_is_the_same_with_a_list_and_without_one(tmp_path, monkeypatch
     assert len(lists(project)) == 1
     assert lists(plain) == []
     assert (found.fingerprint, found.content_digest) == (wanted.fingerprint, wanted.content_digest)
-    assert found == wanted
+    assert (found.splits, found.quarantine, found.filtered, found.late) == (
+        wanted.splits,
+        wanted.quarantine,
+        wanted.filtered,
+        wanted.late,
+    )
+    assert dict(found.inputs) == wanted.inputs
+    assert dict(found.ledger) == wanted.ledger
     assert len(found.inputs) == MANY
     assert list(project.version().problems()) == []
 
