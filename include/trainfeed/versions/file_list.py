@@ -35,6 +35,8 @@ FACTS: Final = (
 )
 # Rows of a block that is made into objects at once.
 _BLOCK_ROWS: Final = 1024
+# Rows that are kept beside the one that was asked for.
+_NEAR_ROWS: Final = 64
 
 
 class ListedFiles(BaseModel):
@@ -136,6 +138,7 @@ class Listed(Mapping[str, T], Generic[T]):
         self._kept = kept
         self._names = names
         self._make = make
+        self._near: tuple[int, list[dict[str, Any]]] = (-1, [])
 
     @property
     def files(self) -> FileList:
@@ -166,8 +169,13 @@ class Listed(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, source: str) -> T:
         """Return the value of a source."""
-        (row,) = self._columns.slice(self.files.index(source), 1).to_pylist()
-        return self._make(row)
+        number, row = divmod(self.files.index(source), _NEAR_ROWS)
+        # A task asks for one file after another, and for each several times.
+        block, rows = self._near
+        if block != number:
+            rows = self._columns.slice(number * _NEAR_ROWS, _NEAR_ROWS).to_pylist()
+            self._near = number, rows
+        return self._make(rows[row])
 
     def each(self) -> Iterator[T]:
         """Yield the values of all files, in order."""
