@@ -1,0 +1,82 @@
+"""Metadata of tables: what is damaged is an error with its place, whatever the parsers raise."""
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.pipeline.inputs.table_project import NAME, make_table_project
+from trainfeed.errors import ConfigError, TrainFeedError
+from trainfeed.pipeline.inputs.catalogs import open_table
+from trainfeed.sources.iceberg_tables import (
+    AddedFile,
+    TableColumn,
+    digest_of_columns,
+    place_of,
+    stored_columns,
+)
+
+ADDED = AddedFile("file:///lake/a.parquet", 1, 1, frozenset({2}))
+
+
+def read(project):
+    """Everything that a plan asks of a table."""
+    table = open_table(project.env.catalogs, "catalog_default", NAME)
+    columns = [digest_of_columns(table.columns(each.schema)) for each in table.commits]
+    return table.commits, [table.added_files(each) for each in table.commits], columns
+
+
+@pytest.mark.parametrize("kind", ["*.metadata.json", "snap-*.avro", "*-m0.avro"])
+def test_damage_is_told_as_an_error_of_the_table_or_changes_what_is_read(tmp_path, kind):
+    project = make_table_project(tmp_path, counts=(5, 3))
+    whole = read(project)
+    chance = random.Random(3)
+    path = max((tmp_path / "lake").rglob(kind), key=lambda each: each.name)
+    if kind == "*.metadata.json":
+        path = Path(project.table().metadata_location.removeprefix("file://"))
+    data, refused = path.read_bytes(), 0
+    for _ in range(150):
+        damaged = bytearray(data)
+        for _ in range(chance.randrange(1, 4)):
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        if chance.random() < 0.2:
+            del damaged[chance.randrange(1, len(damaged)) :]
+        path.write_bytes(damaged)
+        try:
+            read(project)
+        except TrainFeedError:
+            refused += 1
+    assert refused > 20
+    path.write_bytes(data)
+    assert read(project) == whole
+
+
+def column(number, name, kind, **more):
+    field = pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+    return TableColumn(number, name, field, kind, **{"has_default": False, **more})
+
+
+def test_columns_are_found_by_their_ids_and_by_names_only_in_files_without_ids():
+    wanted = [column(1, "b", pa.int64()), column(3, "new", pa.utf8())]
+    with_ids = pa.schema([column(1, "a", pa.int32()).field, column(9, "b", pa.utf8()).field])
+    assert stored_columns(wanted, with_ids, {"b": 3}, ADDED, "t") == {"b": "a", "new": None}
+    without = pa.schema([("b", pa.int64()), ("c", pa.int64())])
+    assert stored_columns(wanted, without, {"b": 1}, ADDED, "t") == {"b": "b", "new": None}
+    assert stored_columns(wanted, without, {}, ADDED, "t") == {"b": None, "new": None}
+
+
+def test_values_that_are_not_in_the_file_and_no_null_are_refused():
+    nothing = pa.schema([("other", pa.int64())])
+    with pytest.raises(ConfigError, match="the partition of the file"):
+        stored_columns([column(2, "day", pa.utf8())], nothing, {}, ADDED, "t")
+    with pytest.raises(ConfigError, match="its default"):
+        stored_columns([column(3, "a", pa.utf8(), has_default=True)], nothing, {}, ADDED, "t")
+
+
+def test_places_are_those_of_our_file_systems():
+    assert place_of("file:/lake/a").uri == place_of("file:///lake/a").uri == "file:///lake/a"
+    assert place_of("hdfs://namenode:8020/lake/a").uri == "hdfs://namenode:8020/lake/a"
+    for other in ("s3://bucket/a", "file:///lake/../etc/passwd", "viewfs:///a"):
+        with pytest.raises(ConfigError, match="trainfeed cannot open"):
+            place_of(other)
