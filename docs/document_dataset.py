@@ -230,6 +230,9 @@ quality:
     shape: block
     made_optional: warn
     made_required: allow
+    writer_added: allow
+    writer_removed: warn
+    writer_changed: block
     severity: block
 """,
     "A training on a cluster": """\

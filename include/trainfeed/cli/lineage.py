@@ -93,6 +93,11 @@ def _upload(facts: Any) -> str:
     return f"number {facts['number']}, {facts['rows']} rows, sha256 {facts['sha256'][:16]}"
 
 
+def _schema(facts: Any) -> str:
+    digest = facts["sha256"]
+    return "the registry has none" if digest is None else f"of writers, sha256 {digest[:16]}"
+
+
 _TOLD: Final[dict[str, Callable[[Any], str]]] = {
     "input": _input,
     "version": _version,
@@ -101,6 +106,7 @@ _TOLD: Final[dict[str, Callable[[Any], str]]] = {
     "code": _digested,
     "lookup": _digested,
     "upload": _upload,
+    "schema": _schema,
 }
 
 

@@ -155,8 +155,9 @@ class PlannedFile(_Counted):
         checksum: Checksum by the store, or None if the protocol does not give it.
         kind: Format of a file of rows or records; offsets of its records are their numbers. None
             for log files.
-        layouts: Digest of the file that says where the rows of all files of the interval lie; None,
-            and not in the file, for log files and for inputs that were not planned to be read.
+        layouts: Digest of the file that says where the rows of all files of the interval lie, and
+            for files of CSV what their headers are; None, and not in the file, for other log files
+            and for inputs that were not planned to be read.
         snapshot: The snapshot that added a table's file; None, and not in the file, for others.
     """
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from trainfeed.core.printable_text import printable
 from trainfeed.specification.inputs import FieldSpec
@@ -143,8 +143,17 @@ class SchemaEvolutionCheck(Check):
         shape: Another shape.
         made_optional: Samples may now lack the field.
         made_required: Every sample now has the field.
+        writer_added: Values behind a schema registry have a writer's schema that the version before
+            did not have, with a field more than the newest one before.
+        writer_removed: The same, with a field less.
+        writer_changed: The same, with another type of a field.
     """
 
+    WRITER_CHANGES: ClassVar[Mapping[str, Action]] = {
+        "writer_added": "allow",
+        "writer_removed": "warn",
+        "writer_changed": "warn",
+    }
     CHANGES: ClassVar[tuple[str, ...]] = (
         "added_optional",
         "added_required",
@@ -167,6 +176,18 @@ class SchemaEvolutionCheck(Check):
     shape: Action = "block"
     made_optional: Action = "warn"
     made_required: Action = "allow"
+    writer_added: Action = "allow"
+    writer_removed: Action = "warn"
+    writer_changed: Action = "warn"
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what plans and manifests did not have before there were writers' schemas."""
+        found: dict[str, Any] = dump(self)
+        for name, action in self.WRITER_CHANGES.items():
+            if found.get(name) == action:
+                del found[name]
+        return found
 
     @property
     def earlier_versions(self) -> int:
@@ -371,7 +392,9 @@ def _allowed_changes(gate: Gate) -> str:
     """Return the changes of a schema that are allowed, and those that only warn."""
     said = []
     for action, words in (("allow", ""), ("warn", "with a warning ")):
-        names = [name for name in SchemaEvolutionCheck.CHANGES if gate.get(name) == action]
+        # Of changes of writers, those that a specification names.
+        known = (*SchemaEvolutionCheck.CHANGES, *SchemaEvolutionCheck.WRITER_CHANGES)
+        names = [name for name in known if gate.get(name) == action]
         if names:
             said.append(f"{words}{', '.join(names)}")
     return "; ".join(said) or "no change"

@@ -21,6 +21,7 @@ from trainfeed.value_formats.framed import (
     WriterSchema,
     schema_ids,
 )
+from trainfeed.value_formats.schema_fields import WriterFields, writer_fields
 from trainfeed.value_formats.text_lines import (
     CsvDialect,
     CsvLines,
@@ -45,8 +46,10 @@ __all__ = [
     "Refusal",
     "SchemaError",
     "ValueFormat",
+    "WriterFields",
     "WriterSchema",
     "csv_header",
     "schema_ids",
     "value_format",
+    "writer_fields",
 ]

@@ -258,6 +258,8 @@ def iter_sections(first: Side, second: Side) -> Iterator[Section]:
     yield _code(first, second)
     yield _compared("specification", first, second, _specification)
     yield _lookups(first, second)
+    if any(side.manifest is not None and side.manifest.schemas for side in (first, second)):
+        yield _compared("schemas", first, second, _schemas)
     for name, facts in _FACTS.items():
         yield _compared(name, first, second, facts)
 
@@ -351,6 +353,20 @@ def _schema(side: Side) -> _Facts | str:
     return _of_either(
         side, lambda known: {each["name"]: {**each, "name": None} for each in known.fields}
     )
+
+
+def _schemas(side: Side) -> _Facts | str:
+    """Return digests of the schemas of values and keys: of readers by part, of writers by id."""
+
+    def facts(manifest: Manifest) -> _Facts:
+        readers = manifest.schemas.get("readers", [])
+        writers = manifest.schemas.get("writers", [])
+        return {
+            "readers": {each["part"]: each["sha256"] for each in readers},
+            "writers": {f"{e['registry']}/{e['id']}": e["sha256"] or "unknown" for e in writers},
+        }
+
+    return _of_manifest(side, facts)
 
 
 def _counts(side: Side) -> _Facts | str:

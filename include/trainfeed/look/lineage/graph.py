@@ -31,7 +31,7 @@ from trainfeed.versions.withdraw import withdrawal_of
 # --- The graph of a lineage: things, and which of them came from which
 
 NodeKind: TypeAlias = Literal[
-    "input", "upload", "lookup", "code", "version", "job", "start model", "model", "alias"
+    "input", "schema", "upload", "lookup", "code", "version", "job", "start model", "model", "alias"
 ]
 
 
@@ -223,6 +223,8 @@ def _inputs(folder: DatasetFolder, manifest: Manifest) -> Iterator[Node]:
     for source, planned in manifest.inputs.items():
         read = manifest.ledger.get(source, {}).get("read", {}).get("records", 0)
         yield _input(source, planned, read)
+    for writer in manifest.schemas.get("writers", []):
+        yield Node("schema", f"{writer['registry']}/{writer['id']}", writer)
     for upload in manifest.uploads.get("files", []):
         yield Node("upload", f"{folder.name}/uploads/{upload['name']}", upload)
     for name, digest in manifest.lookups.items():

@@ -8,6 +8,7 @@ from typing import Final
 
 from trainfeed.core.canonical_json import JsonFields
 from trainfeed.pipeline.gates.result import Facts, GateResult
+from trainfeed.pipeline.inputs.schemas import writer_changes
 from trainfeed.samples import Field, Schema
 from trainfeed.specification import Gate, SchemaEvolutionCheck
 
@@ -123,10 +124,17 @@ _MOST_NAMED: Final = 20
 
 
 def changes_since(facts: Facts) -> list[SchemaChange]:
-    """Return the changes since the newest earlier version; empty without one."""
+    """Return the changes since the newest earlier version; empty without one.
+
+    Behind those of the samples' schema are those of the schemas that writers of values have.
+    """
     if not facts.earlier:
         return []
-    return schema_changes(facts.earlier[0].manifest.fields, facts.schema)
+    earlier = facts.earlier[0].manifest
+    changes = schema_changes(earlier.fields, facts.schema)
+    if facts.stage is not None:
+        changes += [SchemaChange(*each) for each in writer_changes(facts.stage, earlier)]
+    return changes
 
 
 def with_evolution(gates: Sequence[Gate], facts: Facts) -> list[Gate]:
@@ -146,7 +154,7 @@ def schema_evolution(gate: Gate, facts: Facts) -> GateResult:
     If none of them has the action ``block``, the severity of the result is ``warn``.
     """
     changes = changes_since(facts)
-    actions = {change: str(gate[change.change]) for change in changes}
+    actions = {change: _action(gate, change) for change in changes}
     refused = [change for change in changes if actions[change] != "allow"]
     blocks = "block" in actions.values()
     severity = gate["severity"] if blocks or not refused else "warn"
@@ -158,6 +166,11 @@ def schema_evolution(gate: Gate, facts: Facts) -> GateResult:
         passed=not refused,
         because=_because(facts, changes),
     )
+
+
+def _action(gate: Gate, change: SchemaChange) -> str:
+    # Gates do not have the actions by default for changes of writers.
+    return str(gate.get(change.change) or SchemaEvolutionCheck.WRITER_CHANGES[change.change])
 
 
 def _because(facts: Facts, changes: Sequence[SchemaChange]) -> str:

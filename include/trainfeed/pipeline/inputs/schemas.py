@@ -17,11 +17,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
 
 import pyarrow as pa
 
 from trainfeed.core import canonical_json, faults
+from trainfeed.core.printable_text import printable
 from trainfeed.errors import (
     CodeChangedError,
     ConfigError,
@@ -41,10 +42,13 @@ from trainfeed.value_formats import (
     FramedValues,
     SchemaError,
     ValueFormat,
+    WriterFields,
     WriterSchema,
     schema_ids,
     value_format,
+    writer_fields,
 )
+from trainfeed.versions import Manifest
 
 if TYPE_CHECKING:
     from trainfeed.pipeline.inputs.registries import SchemaRegistry
@@ -548,3 +552,82 @@ def schemas_of_version(stage: Stage) -> dict[str, Any]:
         for number, digest in sorted(ids.items())
     ]
     return {"readers": readers, "writers": writers}
+
+
+# --- How the schemas of writers changed since an earlier version
+
+_MOST_CHARS: Final = 100
+
+
+class WriterChange(NamedTuple):
+    """One change from a writer's schema to a newer one of the same records.
+
+    Attributes:
+        field: The field, behind the name of the record.
+        change: ``writer_added``, ``writer_removed`` or ``writer_changed``.
+        before: Its type before, with the id of the schema; empty if there was none.
+        now: Its type now, likewise.
+    """
+
+    field: str
+    change: str
+    before: str
+    now: str
+
+
+def writer_changes(stage: Stage, earlier: Manifest) -> list[WriterChange]:
+    """Return how the writers' schemas that are new in a build differ from those before them.
+
+    Each is compared with the one of the next smaller id that has the same kind and record name,
+    among those of the earlier version and the new ones. Schemas that nobody uses any more, and
+    those that are not kept any more, are no changes.
+
+    Args:
+        stage: The stage, after ``ingest``.
+        earlier: The manifest of the version to compare with.
+    """
+    if not registries_of(stage.spec.source.kind):
+        return []
+    known: dict[str, dict[int, KeptSchema]] = {}
+    for each in earlier.schemas.get("writers", ()):
+        found = kept_schema(stage.landing, each["registry"], each["id"])
+        if found is not None and found.sha256 == each["sha256"]:
+            known.setdefault(found.registry, {})[found.id] = found
+    changes: list[WriterChange] = []
+    met = met_schemas(stage, range(len(stage.plan.ingest)))
+    for registry, before in sorted(known.items()):
+        for number, digest in sorted(met.get(registry, {}).items()):
+            if number in before or digest is None:
+                continue
+            now = _kept(stage, registry, number, digest)
+            changes += _changes_to(now, before)
+            before[number] = now
+    return changes
+
+
+def _changes_to(now: KeptSchema, others: Mapping[int, KeptSchema]) -> Iterator[WriterChange]:
+    new = writer_fields(now.writer())
+    for number in sorted(others, reverse=True):
+        other = others[number]
+        old = writer_fields(other.writer())
+        if number > now.id or new is None or old is None:
+            continue
+        if (other.kind, old.record) == (now.kind, new.record):
+            yield from _differences(old, new, number, now.id)
+            return
+
+
+def _differences(
+    old: WriterFields, new: WriterFields, before: int, now: int
+) -> Iterator[WriterChange]:
+    for name in dict.fromkeys([*new.types, *old.types]):
+        sides = old.types.get(name), new.types.get(name)
+        if sides[0] == sides[1]:
+            continue
+        change = "writer_changed" if None not in sides else "writer_added"
+        change = "writer_removed" if sides[1] is None else change
+        shown = (
+            "" if each is None else f"{printable(each)[:_MOST_CHARS]} in schema {number}"
+            for each, number in zip(sides, (before, now), strict=True)
+        )
+        yield WriterChange(f"{new.record}.{name}".lstrip("."), change, *shown)

@@ -23,14 +23,18 @@ from tests.unit.pipeline.inputs.avro_clicks import (
     stamp,
     written,
 )
+from trainfeed.cli.lineage import lineage_lines
 from trainfeed.core import faults
 from trainfeed.errors import (
     CodeChangedError,
     ConfigError,
+    GateError,
     SchemaChangedError,
     SourceUnreachableError,
     SpecError,
 )
+from trainfeed.look.difference.sections import Side, iter_sections
+from trainfeed.look.lineage.tracer import Tracer
 from trainfeed.pipeline import local
 from trainfeed.pipeline import preprocess as stage_preprocess
 from trainfeed.pipeline.ingest import ingest
@@ -357,3 +361,86 @@ def test_a_damaged_version_is_repaired_with_the_kept_schemas(avro, registry):
         file.chmod(0o444)
         repair(avro.spec, avro.env, "2024-03-01")
         assert file.read_bytes() == whole
+
+
+NEWER = {"type": "record", "name": "Click", "fields": [
+    {"name": "value", "type": ["null", "double"]}, {"name": "copies", "type": "long", "doc": "new"},
+    {"name": "tags", "type": {"type": "array", "items": "string"}},
+]}  # fmt: skip
+
+
+def with_a_newer_writer(project, registry):
+    """The second day's afternoon has a writer whose schema is new that day."""
+    registry.known[5] = NEWER
+
+    def change(day, number, value):
+        if not day or number < 40:
+            return value
+        return framed(NEWER, 5, {"value": number / 2, "copies": 1, "tags": []})
+
+    record_days(project, change)
+    return project
+
+
+CHANGES = [
+    {"field": "Click.copies", "change": "writer_changed", "before": "int in schema 2",
+     "now": "long in schema 5"},
+    {"field": "Click.tags", "change": "writer_added", "before": "",
+     "now": '{"items": "string", "type": "array"} in schema 5'},
+    {"field": "Click.page", "change": "writer_removed", "before": "string in schema 2", "now": ""},
+]  # fmt: skip
+
+
+def test_a_new_schema_of_writers_is_seen_by_the_gate(avro, registry):
+    project = with_a_newer_writer(avro, registry)
+    project.build()
+    assert manifest(project).schema_changes == []
+    project.build("2024-03-02")
+    found = manifest(project, "2024-03-02")
+    assert found.schema_changes == CHANGES
+    # Without a gate in dataset.yaml there is one by default, which only warns.
+    (gate,) = [each for each in found.gates if each["check"] == "schema_evolution"]
+    assert (gate["value"], gate["passed"], gate["severity"]) == (2, False, "warn")
+    assert "writer_added" not in gate
+    assert gate["changes"] == [CHANGES[0], CHANGES[2]]
+
+
+def test_a_gate_may_block_new_schemas_of_writers_or_allow_them(avro, registry):
+    project = with_a_newer_writer(avro, registry)
+    project.build()
+    project.edit("output:", "quality: [{check: schema_evolution, writer_changed: block}]\noutput:")
+    with pytest.raises(GateError, match=r"Click.copies writer_changed \(int in schema 2 → long"):
+        project.build("2024-03-02")
+    allowed = "writer_changed: allow, writer_removed: allow"
+    project.edit("writer_changed: block", allowed)
+    project.build("2024-03-02")
+    (gate,) = manifest(project, "2024-03-02").gates
+    assert (gate["value"], gate["passed"]) == (0, True)
+    assert (gate["writer_changed"], gate["writer_removed"]) == ("allow", "allow")
+
+
+def test_equal_schemas_of_writers_and_those_that_are_gone_are_no_changes(avro):
+    avro.build()
+    avro.build("2024-03-02")
+    assert manifest(avro, "2024-03-02").schema_changes == []
+    assert manifest(avro, "2024-03-02").gates == manifest(avro).gates
+
+
+def test_lineage_and_difference_list_the_schemas_of_writers(avro, registry):
+    project = with_a_newer_writer(avro, registry)
+    project.build()
+    project.build("2024-03-02")
+    found = Tracer(project.env.root).of_version("clicks", "2024-03-02", 1)
+    schemas = {
+        node.name: node.facts for node in found.graph.nodes.values() if node.kind == "schema"
+    }
+    assert schemas.keys() == {f"registry_default/{number}" for number in (1, 5)}
+    lines = list(lineage_lines(found))
+    digest = schemas["registry_default/5"]["sha256"]
+    assert f"    schema registry_default/5: of writers, sha256 {digest[:16]}" in lines
+    sides = [Side.of(project.folder, day) for day in ("2024-03-01", "2024-03-02")]
+    (section,) = [each for each in iter_sections(*sides) if each.name == "schemas"]
+    assert [(each.place, each.old is None, each.new is None) for each in section.changes] == [
+        ("writers.registry_default/2", False, True),
+        ("writers.registry_default/5", True, False),
+    ]
