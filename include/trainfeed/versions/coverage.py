@@ -267,11 +267,8 @@ def _overlaps(span: Span, others: Sequence[Span]) -> bool:
 
 
 def _time_of(name: str) -> Span | None:
-    try:
-        named = parse_range(name)
-    except WindowError:
-        return None
-    return named.start, named.end
+    named = _named(name)
+    return None if named is None else (named.start, named.end)
 
 
 def skip_of(folder: DatasetFolder, name: str) -> Skip | None:
